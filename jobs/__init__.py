@@ -1,0 +1,1 @@
+"""Batch jobs, thin: read, transform, write. Run by spark-submit or by a schedule."""

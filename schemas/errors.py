@@ -1,0 +1,53 @@
+"""Every error a user can cause. Nothing else may escape from bad input."""
+
+from __future__ import annotations
+
+
+class SpapsError(Exception):
+    """The base of all errors of this project; its text is one readable line."""
+
+
+class DescriptorError(SpapsError):
+    """A neighborhood that breaks a rule of the language; names the stage where there is one."""
+
+    def __init__(self, message: str, stage: int | None = None) -> None:
+        """Keep the written-out stage number, so that callers need not parse the text."""
+        super().__init__(f"stage {stage}: {message}" if stage is not None else message)
+        self.stage = stage
+
+
+class SyntaxProblem(SpapsError):
+    """Text that does not parse: where it stops making sense and what could have stood there."""
+
+    def __init__(self, text: str, position: int, expected: str) -> None:
+        """Keep the position (0-based) for editors; the message counts from 1 for people."""
+        found = repr(text[position : position + 12]) if position < len(text) else "the end"
+        super().__init__(f"at character {position + 1}: expected {expected}, found {found}")
+        self.position = position
+        self.expected = expected
+
+
+class WorldError(SpapsError):
+    """A world, a version or a table that is missing, incomplete or broken."""
+
+
+class SourceError(SpapsError):
+    """A source file that cannot be read as what it claims to be."""
+
+
+class SettingsError(SpapsError):
+    """A configuration file or option with an unknown key or an impossible value."""
+
+
+class NoReferenceError(SpapsError):
+    """None of the references of a neighborhood exists in the world version."""
+
+    def __init__(self, refs: tuple[int, ...], version: int) -> None:
+        """Name the references, a few of them when they are many."""
+        shown = ", ".join(str(ref) for ref in refs[:5]) + (" …" if len(refs) > 5 else "")
+        super().__init__(f"no reference exists in world version {version}: {shown}")
+        self.refs = refs
+
+
+class GenerationError(SpapsError):
+    """A generation in Redis that cannot be built, verified or switched to."""

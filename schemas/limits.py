@@ -1,0 +1,18 @@
+"""All limits of the language in one place. Each violation is a clear error."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_PEID: Final = 2**63 - 1
+# The descriptor travels as one MQTT UTF-8 string, whose length field has two bytes.
+MAX_DESCRIPTOR_BYTES: Final = 65_535
+MAX_STAGES: Final = 64
+MAX_REFS: Final = 4_096
+MAX_CATEGORY_PATTERNS: Final = 256
+MAX_CATEGORY_LEVELS: Final = 32
+# Bounds the recursion of parser and evaluation, so that no input can overflow the stack.
+MAX_CONDITION_DEPTH: Final = 64
+MAX_CONDITION_LEAVES: Final = 256
+# Half of the Earth's circumference: beyond it a planar distance means nothing.
+MAX_DISTANCE_METRES: Final = 20_037_508.0

@@ -1,0 +1,19 @@
+"""Columns of memberships and run facts, and of the subscription files they come from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MEMBERSHIPS_TABLE: Final = "memberships"
+RUNS_TABLE: Final = "runs"
+
+SUB_ID: Final = "subId"  # long
+PEID: Final = "peid"  # long
+STAGE_NO: Final = "stageNo"  # int, counts the written-out stages from 1
+VERSION: Final = "version"  # long, the partition column of the Delta table
+
+MEMBERSHIP_COLUMNS: Final = (SUB_ID, PEID, STAGE_NO)
+
+# Keys of one line of a subscription file.
+DESCRIPTOR: Final = "descriptor"
+SUBSCRIPTION_KEYS: Final = (SUB_ID, DESCRIPTOR)

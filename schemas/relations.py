@@ -1,0 +1,106 @@
+"""The relations of the contract as DE-9IM masks, and what a far pair's matrix looks like.
+
+A matrix has nine cells, row by row: interior, boundary and exterior of the reference,
+each against interior, boundary and exterior of the entity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+
+class Shape(Enum):
+    """All that a geometry's kind contributes to a matrix: its dimension and its boundary's.
+
+    Closed lines (and multi-lines of which every end meets an even number of times) have no
+    boundary, so they are a shape of their own. ``F`` stands for "none".
+    """
+
+    POINT = "0F"
+    CLOSED_LINE = "1F"
+    LINE = "10"
+    AREA = "21"
+
+    @property
+    def dimension(self) -> str:
+        """The dimension of the interior: ``0``, ``1`` or ``2``."""
+        return self.value[0]
+
+    @property
+    def boundary(self) -> str:
+        """The dimension of the boundary, ``F`` when there is none."""
+        return self.value[1]
+
+
+LONG_NAMES: Final[Mapping[str, str]] = {
+    "E": "Equals",
+    "I": "Intersects",
+    "D": "Disjoint",
+    "T": "Touches",
+    "C": "Contains",
+    "W": "Within",
+    "CV": "Covers",
+    "CB": "CoveredBy",
+    "X": "Crosses",
+    "O": "Overlaps",
+    "B": "Border",
+}
+
+# Relations that mean the same for every pair of shapes: the matrix fits one of the masks.
+MASKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "E": ("T*F**FFF*",),
+    "I": ("T********", "*T*******", "***T*****", "****T****"),
+    "D": ("FF*FF****",),
+    "T": ("FT*******", "F**T*****", "F***T****"),
+    "C": ("T*****FF*",),
+    "W": ("T*F**F***",),
+    "CV": ("T*****FF*", "*T****FF*", "***T**FF*", "****T*FF*"),
+    "CB": ("T*F**F***", "*TF**F***", "**FT*F***", "**F*TF***"),
+    "B": ("***T*****", "****T****"),
+}
+
+
+def masks_of(short: str, reference: Shape, entity: Shape) -> tuple[str, ...]:
+    """The masks of a named relation for this pair of shapes; none means that it never holds.
+
+    Only Crosses and Overlaps look at dimensions: OGC Simple Features defines them for some
+    pairs of dimensions and leaves them false for the others.
+    """
+    if short == "X":
+        return _crosses(reference.dimension, entity.dimension)
+    if short == "O":
+        return _overlaps(reference.dimension, entity.dimension)
+    return MASKS[short]
+
+
+def _crosses(reference: str, entity: str) -> tuple[str, ...]:
+    if reference < entity:
+        return ("T*T******",)
+    if reference > entity:
+        return ("T*****T**",)
+    return ("0********",) if reference == "1" else ()
+
+
+def _overlaps(reference: str, entity: str) -> tuple[str, ...]:
+    if reference != entity:
+        return ()
+    return ("1*T***T**",) if reference == "1" else ("T*T***T**",)
+
+
+def fits(matrix: str, mask: str) -> bool:
+    """Whether a matrix (``F012``) fits a mask (``TF*012``)."""
+    return all(
+        wanted in ("*", cell) or (wanted == "T" and cell != "F")
+        for cell, wanted in zip(matrix, mask, strict=True)
+    )
+
+
+def disjoint_matrix(reference: Shape, entity: Shape) -> str:
+    """The one matrix that a disjoint pair of these shapes can have.
+
+    It depends on the shapes, so a far pair's truth does too: ``Relate(FF0******)`` holds for
+    a far pair exactly when the reference is a point.
+    """
+    return f"FF{reference.dimension}FF{reference.boundary}{entity.dimension}{entity.boundary}2"

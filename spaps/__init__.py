@@ -1,0 +1,1 @@
+"""The face of spaPS: client library and command line."""

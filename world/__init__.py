@@ -1,0 +1,1 @@
+"""The world model: sources in, Delta tables out, a snapshot in memory. Without Spark."""
