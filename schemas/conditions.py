@@ -15,7 +15,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Topological:
-    """A named relation of the contract's table, by its short name: ``C``, ``T``, ``B`` …"""
+    """A named relation of the contract's table, by its short name (``C``, ``T``, ``B``)."""
 
     short: str
 

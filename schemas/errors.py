@@ -16,7 +16,7 @@ class DescriptorError(SpapsError):
         self.stage = stage
 
 
-class SyntaxProblem(SpapsError):
+class NotationError(SpapsError):
     """Text that does not parse: where it stops making sense and what could have stood there."""
 
     def __init__(self, text: str, position: int, expected: str) -> None:

@@ -1,0 +1,1 @@
+"""Reaching Redis: by URL (password, TLS, Sentinel, Cluster), or the embedded server."""
