@@ -1,0 +1,90 @@
+"""The Spark session: the only place that configures Spark.
+
+Jars and extensions stand in conf/spark-defaults.conf. Under ``spark-submit`` the JVM is up
+before Python runs, so they must come from the file that spark-submit reads (the set-up copies
+ours into the conf folder of pyspark). Started from plain Python, pyspark launches its JVM
+through spark-submit too, and is pointed at our conf folder here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from schemas.errors import SettingsError
+
+PROJECT_ROOT: Final = Path(__file__).resolve().parent.parent
+CONF_FOLDER: Final = PROJECT_ROOT / "conf"
+# What executors import: the language, the spatial meaning, and the way to Redis.
+SHIPPED_PACKAGES: Final = ("schemas", "spatial_udfs", "redis_link", "jobs")
+REQUIRED_EXTENSIONS: Final = ("DeltaSparkSessionExtension", "SedonaSqlExtensions")
+
+
+def spark_session(
+    app_name: str,
+    *,
+    master: str | None = None,
+    shuffle_partitions: int | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session with Sedona and Delta, on whatever master is given or configured."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit: we choose the file
+        os.environ.setdefault("SPARK_CONF_DIR", str(CONF_FOLDER))
+    # The JVM must be up for SparkConf to see what spark-submit and the conf file say.
+    SparkContext._ensure_initialized()  # noqa: SLF001 - pyspark has no public way to ask this
+    chosen_master = master or SparkConf().get("spark.master", "local[*]") or "local[*]"
+    builder = SparkSession.builder.appName(app_name).master(chosen_master)
+    for key, value in (_settings_for(chosen_master) | dict(extra or {})).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    _check_extensions(spark)
+    context = spark.sparkContext
+    context.setLogLevel("ERROR")
+    partitions = shuffle_partitions or max(8, 2 * context.defaultParallelism)
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    if not chosen_master.startswith("local["):
+        _ship_packages(context)
+    return spark
+
+
+def _settings_for(master: str) -> dict[str, str]:
+    """Settings that depend on where the job runs, and so cannot stand in a file."""
+    settings = {"spark.ui.showConsoleProgress": "false"}
+    if master.startswith("local"):
+        settings["spark.ui.enabled"] = "false"
+        # Workers on this machine run in the environment of the driver, activated or not.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return settings
+
+
+def _check_extensions(spark: SparkSession) -> None:
+    found = spark.conf.get("spark.sql.extensions", "") or ""
+    missing = [name for name in REQUIRED_EXTENSIONS if name not in found]
+    if missing:
+        raise SettingsError(
+            f"Spark runs without {' and '.join(missing)}: conf/spark-defaults.conf was not read; "
+            "run `make setup`, or point SPARK_CONF_DIR at the conf folder"
+        )
+
+
+def _ship_packages(context: SparkContext) -> None:
+    """Send our packages to executors on other machines; theirs have only third-party ones."""
+    # Executors fetch the archive from the driver when they first need it: it must outlive us.
+    folder = tempfile.mkdtemp(prefix="spaps-packages-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    archive = Path(folder) / "spaps_packages.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for package in SHIPPED_PACKAGES:
+            for source in sorted((PROJECT_ROOT / package).glob("*.py")):
+                zipped.write(source, f"{package}/{source.name}")
+    context.addPyFile(str(archive))
