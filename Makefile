@@ -1,0 +1,43 @@
+# The commands of spaPS. All of them set themselves up; none needs more than Python 3.11 and make.
+PYTHON ?= python3
+RUN := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench-live bench-bulk clean distclean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## environment in .venv: Python packages, Java, Spark jars (the first time takes minutes)
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+	  echo "spaPS needs Python 3.11 or newer, and $(PYTHON) is not on the PATH"; exit 1; }
+	@$(PYTHON) bootstrap.py
+
+demo: setup ## the sample world and its subscriptions, resolved: a table and map pages
+	@$(RUN) -m spaps.demo
+
+test: lint ## everything: lint, then all tests
+	@$(RUN) -m pytest
+
+lint: setup ## ruff, mypy strict, import-linter
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+	@.venv/bin/lint-imports
+
+format: setup ## bring all files into the one layout
+	@$(RUN) -m ruff format .
+	@$(RUN) -m ruff check --fix .
+
+bench-live: setup ## the exact resolver beside a PostGIS procedure, on a city of 225,000 entities
+	@$(RUN) -m bench.live
+
+bench-bulk: setup ## the bulk job beside PostGIS, 10,000 and 100,000 subscriptions
+	@$(RUN) -m bench.bulk
+
+clean: ## remove what demo, tests and benchmarks wrote
+	rm -rf lake out spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache \
+	  .import_linter_cache .hypothesis
+
+distclean: clean ## remove the environment too
+	rm -rf .venv
