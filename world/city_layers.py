@@ -140,12 +140,15 @@ def roundabouts(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer
 
 
 def bus_routes(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
-    """Multi-lines over two streets that need not meet."""
-    streets = grid.some_streets(2 * count, rng)
-    streets = streets[: len(streets) // 2 * 2]
-    pairs = np.repeat(np.arange(len(streets) // 2), 2)
-    lines = np.asarray(shapely.linestrings(streets))
-    routes = shapely.multilinestrings(lines, indices=pairs)
+    """Multi-lines over two streets of one row that meet or have a gap between them."""
+    columns = max(grid.side - 2, 0)
+    cells = rng.choice(columns * grid.side, size=min(count, columns * grid.side), replace=False)
+    i, j = np.divmod(cells, grid.side)
+    gap = rng.integers(1, 3, size=len(cells))
+    c = grid.corners
+    streets = np.stack([c[i, j], c[i + 1, j], c[i + gap, j], c[i + gap + 1, j]], axis=1)
+    lines = np.asarray(shapely.linestrings(streets.reshape(-1, 2, 2)))
+    routes = shapely.multilinestrings(lines, indices=np.repeat(np.arange(len(cells)), 2))
     return Layer.of(routes, "route/bus", "Bus route")
 
 
