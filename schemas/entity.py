@@ -35,3 +35,12 @@ CHECKSUM: Final = "checksum"  # string: of the content, the same however it was 
 VERSION_COLUMNS: Final = (
     VERSION, SRID, CREATED_AT, SOURCES, RULES_SHA256, ENTITY_COUNT, PROBLEM_COUNTS, CHECKSUM,
 )  # fmt: skip
+
+# Columns of ``problems``, beside VERSION and PEID (null where the input has no usable one).
+PROBLEM_KIND: Final = "kind"  # string: duplicate-identical, broken-geometry, …
+KEPT: Final = "kept"  # boolean: whether the entity is in the version all the same
+SOURCE: Final = "source"  # string: path of the source
+LOCATOR: Final = "locator"  # string: where in the source (row 17, feature 3, way 4711)
+REASON: Final = "reason"  # string: what is wrong, for a person
+
+PROBLEM_COLUMNS: Final = (VERSION, PROBLEM_KIND, KEPT, PEID, SOURCE, LOCATOR, REASON)

@@ -1,0 +1,80 @@
+"""A world version in memory, read from Delta without Spark."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import shapely
+from shapely.errors import ShapelyError
+
+from schemas import entity
+from schemas.errors import WorldError
+from spatial_udfs.entity_table import EntityTable
+from world import tables
+from world.store import WorldStore
+from world.version_facts import VersionFacts
+
+
+def load_snapshot(world: str, version: int | None = None) -> EntityTable:
+    """One version of the world, the newest when none is given."""
+    store = WorldStore(world)
+    facts = store.facts_of(version)
+    rows = store.entities(facts.version)
+    if rows.num_rows != facts.entity_count:
+        raise WorldError(
+            f"world {world}: version {facts.version} should have {facts.entity_count} "
+            f"entities, its table has {rows.num_rows}"
+        )
+    try:
+        return entity_table(rows, facts)
+    except ShapelyError as error:
+        reason = " ".join(str(error).split())
+        raise WorldError(
+            f"world {world}: version {facts.version} has broken geometry: {reason}"
+        ) from error
+
+
+def entity_table(rows: pa.Table, facts: VersionFacts) -> EntityTable:
+    """The rows of one version as arrays, sorted by peid."""
+    peids = rows.column(entity.PEID).to_numpy()
+    if len(peids) > 1 and not bool(np.all(peids[1:] > peids[:-1])):
+        rows = rows.take(pc.sort_indices(rows.column(entity.PEID)))
+        peids = rows.column(entity.PEID).to_numpy()
+    categories = _one_chunk(rows.column(entity.CATEGORIES), pa.list_(pa.string()))
+    coded = categories.flatten().dictionary_encode()
+    return EntityTable(
+        version=facts.version,
+        srid=facts.srid,
+        peids=peids.astype(np.int64),
+        geometries=shapely.from_wkb(rows.column(entity.GEOMETRY).to_numpy()),
+        names=rows.column(entity.NAME).to_numpy(),
+        category_names=tuple(coded.dictionary.to_pylist()),
+        category_offsets=np.concatenate(
+            [[0], np.cumsum(pc.list_value_length(categories).to_numpy())]
+        ).astype(np.int64),
+        category_codes=coded.indices.to_numpy().astype(np.int32),
+    )
+
+
+def entity_rows(table: EntityTable) -> pa.Table:
+    """The other way round: the rows that ``WorldStore.write_version`` takes."""
+    names = pa.array(table.category_names, pa.string())
+    flat = names.take(pa.array(table.category_codes))
+    offsets = pa.array(table.category_offsets.astype(np.int32))
+    return pa.table(
+        [
+            pa.array(table.peids),
+            pa.ListArray.from_arrays(offsets, flat),
+            pa.array(table.names, pa.string()),
+            pa.array(shapely.to_wkb(table.geometries, output_dimension=2), pa.binary()),
+        ],
+        schema=tables.UNVERSIONED_ENTITIES,
+    )
+
+
+def _one_chunk(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    combined = column.cast(kind).combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        return combined.chunk(0) if combined.num_chunks else pa.array([], kind)
+    return combined

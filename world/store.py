@@ -1,0 +1,176 @@
+"""A world on disk or in an object store: the Delta tables, and which versions exist.
+
+The row in ``versions`` is written last, so a version is there completely or not at all: what
+a killed import left in the other tables has no row, no reader looks at it, and the next
+import writes over it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from schemas import entity
+from schemas.errors import WorldError
+from world import tables
+from world.checksum import content_checksum
+from world.version_facts import SourceFacts, VersionFacts
+
+SCHEMAS: Final = {
+    entity.ENTITIES_TABLE: tables.ENTITIES,
+    entity.PROBLEMS_TABLE: tables.PROBLEMS,
+    entity.VERSIONS_TABLE: tables.VERSIONS,
+}
+PARTITIONED: Final = (entity.ENTITIES_TABLE, entity.PROBLEMS_TABLE)
+# Small enough that a look-up by peid skips most of a file, large enough to compress well.
+ROW_GROUP_ROWS: Final = 65_536
+
+
+class WorldStore:
+    """The tables under one path: a local folder or a URI that Delta can write to."""
+
+    def __init__(self, path: str) -> None:
+        self.path = str(path).rstrip("/")
+
+    def table_uri(self, table: str) -> str:
+        """Where a table of this world lies."""
+        return f"{self.path}/{table}"
+
+    def local_folder(self) -> Path | None:
+        """The world's folder, or None when it lies in an object store."""
+        if self.path.startswith("file://"):
+            return Path(self.path.removeprefix("file://"))
+        return None if "://" in self.path else Path(self.path)
+
+    def versions(self) -> list[VersionFacts]:
+        """All complete versions, oldest first; none where there is no world yet."""
+        with self._world_errors():
+            if not DeltaTable.is_deltatable(self.table_uri(entity.VERSIONS_TABLE)):
+                return []
+            rows = self.open_table(entity.VERSIONS_TABLE).to_pyarrow_table().to_pylist()
+        return sorted((VersionFacts.from_row(row) for row in rows), key=lambda facts: facts.version)
+
+    def latest(self) -> VersionFacts:
+        """The newest complete version."""
+        versions = self.versions()
+        if not versions:
+            raise WorldError(f"no world at {self.path}: import one with 'spaps import'")
+        return versions[-1]
+
+    def facts_of(self, version: int | None) -> VersionFacts:
+        """The facts of one version; the newest when None is asked for."""
+        if version is None:
+            return self.latest()
+        versions = self.versions()
+        for facts in versions:
+            if facts.version == version:
+                return facts
+        there = ", ".join(str(facts.version) for facts in versions) or "none"
+        raise WorldError(f"world {self.path} has no version {version} (there: {there})")
+
+    def entities(self, version: int) -> pa.Table:
+        """The entities of one version, without reading any other."""
+        with self._world_errors():
+            table = self.open_table(entity.ENTITIES_TABLE)
+            return table.to_pyarrow_table(
+                partitions=[(entity.VERSION, "=", str(version))],
+                columns=list(tables.UNVERSIONED_ENTITIES.names),
+            )
+
+    def problems(self, version: int) -> pa.Table:
+        """The problems that the import of one version met."""
+        with self._world_errors():
+            table = self.open_table(entity.PROBLEMS_TABLE)
+            return table.to_pyarrow_table(
+                partitions=[(entity.VERSION, "=", str(version))],
+                columns=list(tables.UNVERSIONED_PROBLEMS.names),
+            )
+
+    def write_version(
+        self,
+        entities: pa.Table,
+        *,
+        srid: int,
+        sources: tuple[SourceFacts, ...] = (),
+        rules_sha256: str = "",
+        problems: pa.Table | None = None,
+    ) -> VersionFacts:
+        """One more version out of entities that are clean and unique (UNVERSIONED_ENTITIES)."""
+        problems = tables.UNVERSIONED_PROBLEMS.empty_table() if problems is None else problems
+        version = self.next_version()
+        self.create_tables()
+        self._replace(entity.ENTITIES_TABLE, version, entities.sort_by(entity.PEID))
+        self.write_problems(version, problems)
+        kinds = problems.column(entity.PROBLEM_KIND).value_counts().to_pylist()
+        facts = VersionFacts(
+            version=version,
+            srid=srid,
+            created_at=datetime.now(UTC),
+            sources=sources,
+            rules_sha256=rules_sha256,
+            entity_count=entities.num_rows,
+            problem_counts={kind["values"]: kind["counts"] for kind in kinds},
+            checksum=content_checksum(entities),
+        )
+        self.publish(facts)
+        return facts
+
+    def next_version(self) -> int:
+        """The number that the next version gets."""
+        versions = self.versions()
+        return versions[-1].version + 1 if versions else 1
+
+    def create_tables(self) -> None:
+        """Make the tables that are not there yet, so that every writer meets the same types."""
+        with self._world_errors():
+            for table, schema in SCHEMAS.items():
+                DeltaTable.create(
+                    self.table_uri(table),
+                    schema,
+                    mode="ignore",
+                    partition_by=[entity.VERSION] if table in PARTITIONED else None,
+                )
+
+    def write_problems(self, version: int, problems: pa.Table) -> None:
+        """Write the problems of a version that is not published yet."""
+        self._replace(entity.PROBLEMS_TABLE, version, problems)
+
+    def publish(self, facts: VersionFacts) -> None:
+        """Make a version exist. Everything else of it must have been written."""
+        row = pa.Table.from_pylist([facts.as_row()], schema=tables.VERSIONS)
+        with self._world_errors():
+            write_deltalake(self.table_uri(entity.VERSIONS_TABLE), row, mode="append")
+
+    def open_table(self, table: str) -> DeltaTable:
+        """The Delta table as it is now."""
+        return DeltaTable(self.table_uri(table))
+
+    def _replace(self, table: str, version: int, rows: pa.Table) -> None:
+        """Write a version's rows in place of any that a killed import left under its number."""
+        numbers = pa.array([version] * rows.num_rows, pa.int64())
+        with self._world_errors():
+            write_deltalake(
+                self.table_uri(table),
+                rows.add_column(0, entity.VERSION, numbers),
+                mode="overwrite",
+                predicate=f"{entity.VERSION} = {version}",
+                writer_properties=WriterProperties(
+                    compression="ZSTD", max_row_group_size=ROW_GROUP_ROWS
+                ),
+            )
+
+    @contextlib.contextmanager
+    def _world_errors(self) -> Iterator[None]:
+        """Whatever Delta, Arrow or the file system say becomes one line about this world."""
+        try:
+            yield
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            reason = " ".join(str(error).split())
+            raise WorldError(f"world {self.path}: {reason}") from error

@@ -1,0 +1,71 @@
+"""The facts about one world version: a row of the table ``versions``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from schemas import entity
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """One source file as it was when it was imported."""
+
+    path: str
+    kind: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFacts:
+    """Everything known about a complete version without reading its entities."""
+
+    version: int
+    srid: int
+    created_at: datetime
+    sources: tuple[SourceFacts, ...]
+    rules_sha256: str
+    entity_count: int
+    problem_counts: Mapping[str, int]
+    checksum: str
+
+    def as_row(self) -> dict[str, Any]:
+        """The row to write, by column name."""
+        return {
+            entity.VERSION: self.version,
+            entity.SRID: self.srid,
+            entity.CREATED_AT: self.created_at,
+            entity.SOURCES: [asdict(source) for source in self.sources],
+            entity.RULES_SHA256: self.rules_sha256,
+            entity.ENTITY_COUNT: self.entity_count,
+            entity.PROBLEM_COUNTS: list(self.problem_counts.items()),
+            entity.CHECKSUM: self.checksum,
+        }
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> VersionFacts:
+        """The facts out of a row as pyarrow gives it."""
+        return cls(
+            version=row[entity.VERSION],
+            srid=row[entity.SRID],
+            created_at=row[entity.CREATED_AT],
+            sources=tuple(SourceFacts(**source) for source in row[entity.SOURCES]),
+            rules_sha256=row[entity.RULES_SHA256],
+            entity_count=row[entity.ENTITY_COUNT],
+            problem_counts=dict(row[entity.PROBLEM_COUNTS]),
+            checksum=row[entity.CHECKSUM],
+        )
+
+    def same_input(self, sources: tuple[SourceFacts, ...], rules_sha256: str) -> bool:
+        """Whether importing these sources by these rules would make this version again.
+
+        Paths do not count: a file that was moved is still the same file.
+        """
+        mine = [(source.kind, source.sha256) for source in self.sources]
+        return self.rules_sha256 == rules_sha256 and mine == [
+            (source.kind, source.sha256) for source in sources
+        ]
