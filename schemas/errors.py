@@ -16,13 +16,20 @@ class DescriptorError(SpapsError):
         self.stage = stage
 
 
-class NotationError(SpapsError):
+class NotationError(DescriptorError):
     """Text that does not parse: where it stops making sense and what could have stood there."""
 
-    def __init__(self, text: str, position: int, expected: str) -> None:
-        """Keep the position (0-based) for editors; the message counts from 1 for people."""
-        found = repr(text[position : position + 12]) if position < len(text) else "the end"
-        super().__init__(f"at character {position + 1}: expected {expected}, found {found}")
+    def __init__(
+        self, text: str, position: int, expected: str, stage: int | None = None, part: str = ""
+    ) -> None:
+        """Keep the position (0-based) for editors; the message counts from 1 for people.
+
+        ``part`` says what ``text`` is when it is only a part of what was typed.
+        """
+        found = ascii(text[position : position + 12]) if position < len(text) else "the end"
+        where = f"at character {position + 1}" + (f" of {part}" if part else "")
+        super().__init__(f"{where}: expected {expected}, found {found}", stage)
+        self.text = text
         self.position = position
         self.expected = expected
 

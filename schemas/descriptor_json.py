@@ -1,0 +1,249 @@
+"""The neighborhood descriptor as JSON, read strictly and written back.
+
+Nothing is guessed: an unknown key, a Boolean where a number belongs or a key written twice is
+an error that names the stage and says what is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeGuard
+
+from schemas.condition_parser import parse_condition
+from schemas.condition_printer import condition_text
+from schemas.conditions import Condition
+from schemas.descriptor_rules import REFS_ALLOWED, StageCollector, checked_refs
+from schemas.errors import DescriptorError, NotationError
+from schemas.limits import MAX_DESCRIPTOR_BYTES
+from schemas.neighborhood import Neighborhood, RefStages
+
+_KEYS: Final = ("name", "refs", "stages", "visible")
+_STAGE_KEYS: Final = ("refStages", "cats", "cond", "repeat")
+# Longer numbers are out of every range; Python refuses to turn some of them into an int.
+_LONGEST_INTEGER: Final = 20
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that remembers a key that was written twice."""
+
+    __slots__ = ("repeated",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.repeated: str | None = None
+        if len(self) < len(pairs):
+            keys = [key for key, _ in pairs]
+            self.repeated = next(key for key in keys if keys.count(key) > 1)
+
+
+class _LongNumber(str):
+    """The digits of an integer that no rule allows, kept for the error text."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> int | _LongNumber:
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else _LongNumber(digits)
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_Object, parse_int=_integer)
+
+
+def parse_descriptor(source: str | bytes | Mapping[str, Any]) -> Neighborhood:
+    """The neighborhood of a JSON text, or of the object that such a text stands for."""
+    if isinstance(source, Mapping):
+        neighborhood = _neighborhood(source)
+        _check_size(len(descriptor_json(neighborhood).encode()))
+        return neighborhood
+    return _neighborhood(_decoded(source))
+
+
+def descriptor_object(neighborhood: Neighborhood, *, symbols: bool = False) -> dict[str, Any]:
+    """The descriptor as the object that JSON encodes; what has its default is left out."""
+    stages: list[dict[str, Any]] = []
+    for stage in neighborhood.stages:
+        entry: dict[str, Any] = {}
+        if stage.ref_stages is not None:
+            explicit = isinstance(stage.ref_stages, tuple)
+            entry["refStages"] = list(stage.ref_stages) if explicit else stage.ref_stages
+        entry["cats"] = list(stage.categories)
+        entry["cond"] = condition_text(stage.condition, symbols=symbols)
+        if stage.repeat > 1:
+            entry["repeat"] = stage.repeat
+        stages.append(entry)
+    descriptor: dict[str, Any] = {}
+    if neighborhood.name is not None:
+        descriptor["name"] = neighborhood.name
+    descriptor |= {"refs": list(neighborhood.refs), "stages": stages}
+    if not all(neighborhood.visible):
+        descriptor["visible"] = list(neighborhood.visible)
+    return descriptor
+
+
+def descriptor_json(neighborhood: Neighborhood) -> str:
+    """The descriptor as one line of JSON, never longer in bytes than any other way to write it.
+
+    Where words such as AND would push it over the limit, symbols stand for them: what was
+    short enough to be read is short enough to be written.
+    """
+    text = _encoded(descriptor_object(neighborhood))
+    if len(text.encode()) > MAX_DESCRIPTOR_BYTES:
+        return _encoded(descriptor_object(neighborhood, symbols=True))
+    return text
+
+
+def _encoded(descriptor: dict[str, Any]) -> str:
+    return json.dumps(descriptor, ensure_ascii=False, separators=(",", ":"))
+
+
+def check_json_size(neighborhood: Neighborhood) -> None:
+    """Refuse a neighborhood whose descriptor could not travel as one MQTT string."""
+    _check_size(len(descriptor_json(neighborhood).encode()))
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_DESCRIPTOR_BYTES:
+        raise DescriptorError(
+            f"the descriptor has {size} bytes; allowed: at most {MAX_DESCRIPTOR_BYTES}"
+        )
+
+
+def _decoded(source: str | bytes) -> object:
+    try:
+        data = source.encode() if isinstance(source, str) else bytes(source)
+        _check_size(len(data))
+        return _DECODER.decode(data.decode())
+    except UnicodeError:
+        raise DescriptorError("the descriptor is not valid UTF-8; allowed: JSON in UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise DescriptorError(
+            f"the descriptor is not JSON: at character {error.pos + 1}: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise DescriptorError(
+            "the descriptor is nested too deeply; allowed: lists of objects of lists"
+        ) from None
+
+
+def _neighborhood(descriptor: object) -> Neighborhood:
+    if not isinstance(descriptor, Mapping):
+        raise DescriptorError(
+            f"the descriptor is {_shown(descriptor)}; allowed: an object with refs and stages"
+        )
+    _check_keys(descriptor, _KEYS, ("refs", "stages"), None)
+    refs = _refs(descriptor["refs"])
+    stages = descriptor["stages"]
+    if not _is_list(stages) or not stages:
+        raise DescriptorError(
+            f"stages is {_shown(stages)}; allowed: a non-empty list of stage objects", 1
+        )
+    collector = StageCollector()
+    for stage in stages:
+        _read_stage(stage, collector)
+    visible = _visible(descriptor["visible"]) if "visible" in descriptor else None
+    name = descriptor.get("name")
+    if "name" in descriptor and not isinstance(name, str):
+        raise DescriptorError(f"name is {_shown(name)}; allowed: a string")
+    return collector.neighborhood(refs, visible, name)
+
+
+def _check_keys(
+    entry: Mapping[Any, Any], known: tuple[str, ...], required: tuple[str, ...], stage: int | None
+) -> None:
+    for key in entry:
+        if key not in known:
+            raise DescriptorError(f"unknown key {_shown(key)}; allowed: {', '.join(known)}", stage)
+    repeated = getattr(entry, "repeated", None)
+    if repeated is not None:
+        raise DescriptorError(f"{repeated} is written twice; allowed: each key once", stage)
+    for key in required:
+        if key not in entry:
+            raise DescriptorError(
+                f"{key} is missing; allowed: {', '.join(known)}, of which "
+                f"{' and '.join(required)} are required",
+                stage,
+            )
+
+
+def _refs(refs: object) -> tuple[int, ...]:
+    if not _is_list(refs):
+        raise DescriptorError(f"refs is {_shown(refs)}; {REFS_ALLOWED}", 1)
+    return checked_refs([_peid(ref) for ref in refs])
+
+
+def _peid(ref: object) -> int:
+    if type(ref) is int:
+        return ref
+    if type(ref) is str and ref.isascii() and ref.isdigit():
+        digits = ref.lstrip("0") or "0"
+        if len(digits) <= _LONGEST_INTEGER:
+            return int(digits)
+    raise DescriptorError(f"refs has {_shown(ref)}; {REFS_ALLOWED}", 1)
+
+
+def _read_stage(stage: object, collector: StageCollector) -> None:
+    if not isinstance(stage, Mapping):
+        raise collector.error(f"it is {_shown(stage)}; allowed: an object with cats and cond")
+    _check_keys(stage, _STAGE_KEYS, ("cats", "cond"), collector.number)
+    collector.add(
+        categories=_categories(stage["cats"], collector),
+        condition=_condition(stage["cond"], collector),
+        ref_stages=_ref_stages(stage["refStages"], collector) if "refStages" in stage else None,
+        repeat=_repeat(stage["repeat"], collector) if "repeat" in stage else None,
+    )
+
+
+def _categories(categories: object, collector: StageCollector) -> list[str]:
+    if _is_list(categories):
+        wrong = [pattern for pattern in categories if not isinstance(pattern, str)]
+        if not wrong:
+            return list(categories)
+        categories = wrong[0]
+    raise collector.error(
+        f"cats is or has {_shown(categories)}; allowed: a non-empty list of category patterns"
+    )
+
+
+def _condition(condition: object, collector: StageCollector) -> Condition:
+    if not isinstance(condition, str):
+        raise collector.error(f"cond is {_shown(condition)}; allowed: a string such as C AND B")
+    try:
+        return parse_condition(condition)
+    except NotationError as error:
+        raise NotationError(
+            condition, error.position, error.expected, collector.number, "cond"
+        ) from None
+
+
+def _ref_stages(ref_stages: object, collector: StageCollector) -> RefStages:
+    if ref_stages in ("Prev", "Anc"):
+        return ref_stages
+    if _is_list(ref_stages) and all(type(number) is int for number in ref_stages):
+        return tuple(ref_stages)
+    raise collector.error(
+        f'refStages is {_shown(ref_stages)}; allowed: "Prev", "Anc" or a list of stage numbers'
+    )
+
+
+def _repeat(repeat: object, collector: StageCollector) -> int:
+    if type(repeat) is not int:
+        raise collector.error(f"repeat is {_shown(repeat)}; allowed: an integer of at least 1")
+    return repeat
+
+
+def _visible(visible: object) -> list[bool]:
+    if not _is_list(visible) or not all(type(shown) is bool for shown in visible):
+        raise DescriptorError(
+            f"visible is {_shown(visible)}; allowed: a list with true or false for each stage"
+        )
+    return list(visible)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, list | tuple)
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, _LongNumber) else ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."
