@@ -26,7 +26,7 @@ DEBIAN_PACKAGES = {
     "mosquitto_sub": "mosquitto-clients",
     "node": "nodejs",
     "openssl": "openssl",
-    "pg_ctl": "postgresql-15-postgis-3",
+    "pg_ctl": "postgresql-postgis",
     "redis-cli": "redis-tools",
     "redis-server": "redis-server",
 }

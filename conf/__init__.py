@@ -1,0 +1,1 @@
+"""Settings and templates as files, found the same way in a clone and in an installed wheel."""
