@@ -1,0 +1,139 @@
+"""Puts the page together: template, style, script and the world as JSON."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from string import Template
+from typing import Any, Final
+
+import numpy as np
+import shapely
+
+from schemas.neighborhood import Neighborhood
+from spaps.map_page.palette import stage_colours
+from spaps.map_page.shapes import UNITS_PER_METRE, dimensions, encode
+from spaps.map_page.surroundings import grey_positions
+from spatial_udfs.entity_table import EntityTable, Positions
+from spatial_udfs.resolution import Resolution
+
+SCRIPTS: Final = ("drawing.js", "picking.js", "controls.js")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the page says: texts that other rooms make."""
+
+    title: str
+    notation: str
+    stages: Sequence[str]
+    attribution: str = ""
+
+
+def map_page(
+    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, words: Words
+) -> str:
+    """The whole page as HTML. Nothing in it asks for a network, and its policy forbids that."""
+    style = _resource("page.css")
+    script = "(() => {\n" + "\n".join(_resource(name) for name in SCRIPTS) + "})();"
+    policy = (
+        f"default-src 'none'; script-src {_hash_source(script)}; style-src {_hash_source(style)}"
+    )
+    return Template(_resource("page.html")).substitute(
+        policy=policy,
+        title=html.escape(words.title),
+        style=style,
+        script=script,
+        world=_json_for_html(_world(table, neighborhood, resolution, words)),
+    )
+
+
+def _world(
+    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, words: Words
+) -> dict[str, Any]:
+    stages_of = _stages_by_position(table, neighborhood, resolution)
+    drawn = np.fromiter(sorted(stages_of), np.int32, len(stages_of))
+    grey, note = grey_positions(table, drawn)
+    positions = np.concatenate([grey, drawn])
+    members = len(resolution.peids()) if any(resolution.visible) else 0
+    colours = stage_colours(len(resolution.stages))
+    return {
+        "title": words.title,
+        "notation": words.notation,
+        "attribution": words.attribution,
+        "facts": f"{members:,} of {len(table):,} entities · world version {table.version}",
+        "note": note,
+        "perMetre": UNITS_PER_METRE,
+        "categories": table.category_names,
+        "stages": [
+            {
+                "number": number,
+                "words": words.stages[number - 1],
+                "visible": resolution.visible[number - 1],
+                "count": len(members),
+                "colour": colours[number - 1],
+            }
+            for number, members in enumerate(resolution.stages, start=1)
+        ],
+        "entities": _entities(table, positions, stages_of),
+    }
+
+
+def _stages_by_position(
+    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution
+) -> dict[int, list[int]]:
+    """Stage numbers of everything that is drawn in colour; 0 stands for a reference."""
+    stages_of: dict[int, list[int]] = {}
+    references = np.array(neighborhood.refs, np.int64)
+    for number, peids in enumerate((references, *resolution.stages)):
+        for position in table.positions_of(peids)[0].tolist():
+            stages_of.setdefault(position, []).append(number)
+    return stages_of
+
+
+def _entities(
+    table: EntityTable, positions: Positions, stages_of: dict[int, list[int]]
+) -> list[list[Any]]:
+    geometries = table.geometries[positions]
+    west, south, _, _ = shapely.total_bounds(geometries) if len(positions) else (0.0,) * 4
+    shapes = encode(geometries, (float(west), float(south)))
+    return [
+        [
+            # As text: JavaScript's numbers end at 2^53, peids at 2^63.
+            str(table.peids[position]),
+            table.names[position] or "",
+            _category_codes(table, position),
+            kind,
+            shape,
+            stages_of.get(position, []),
+        ]
+        for position, kind, shape in zip(
+            positions.tolist(), dimensions(geometries), shapes, strict=True
+        )
+    ]
+
+
+def _category_codes(table: EntityTable, position: int) -> list[int]:
+    start, end = table.category_offsets[position : position + 2]
+    return [int(code) for code in table.category_codes[start:end]]
+
+
+def _json_for_html(value: Any) -> str:
+    """JSON that cannot end its script element: names come from data, and may hold any text."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _hash_source(text: str) -> str:
+    """Only this very text may run, so nothing that slipped in through data can."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def _resource(name: str) -> str:
+    return resources.files("spaps.map_page").joinpath(name).read_text("utf-8")

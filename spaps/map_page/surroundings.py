@@ -1,0 +1,54 @@
+"""Which grey entities the page shows: all of a small world, the surroundings in a large one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from spatial_udfs.entity_table import EntityTable, Positions
+
+# A browser on a phone still moves this many smoothly, and the file stays below ten megabytes.
+MOST_GREY: Final = 30_000
+# How much of the result's own width is shown around it.
+MARGIN: Final = 0.4
+LEAST_MARGIN_METRES: Final = 250.0
+
+
+def grey_positions(
+    table: EntityTable, drawn: Positions, most: int = MOST_GREY
+) -> tuple[Positions, str]:
+    """Positions of the background, and the sentence that says what was left out ('' if nothing)."""
+    is_grey = np.ones(len(table), bool)
+    is_grey[drawn] = False
+    grey = np.flatnonzero(is_grey)
+    if len(grey) <= most:
+        return grey.astype(np.int32), ""
+    boxes = shapely.bounds(table.geometries)
+    near = grey[_overlap(boxes[grey], _around(boxes[drawn] if len(drawn) else boxes))]
+    if len(near) <= most:
+        said = f"Of {len(grey):,} other entities the page shows the {len(near):,} around the result"
+        return near.astype(np.int32), f"{said}."
+    # Seen from so far away, what is small is a speck: streets and areas carry the picture.
+    size = np.maximum(boxes[near, 2] - boxes[near, 0], boxes[near, 3] - boxes[near, 1])
+    largest = near[np.sort(np.argsort(-size, kind="stable")[:most])]
+    said = f"Of {len(grey):,} other entities the page shows the {most:,} largest around the result"
+    return largest.astype(np.int32), f"{said}."
+
+
+def _around(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    west, south = np.nanmin(boxes[:, :2], axis=0)
+    east, north = np.nanmax(boxes[:, 2:], axis=0)
+    margin = max(LEAST_MARGIN_METRES, MARGIN * max(east - west, north - south))
+    return np.array([west - margin, south - margin, east + margin, north + margin])
+
+
+def _overlap(boxes: NDArray[np.float64], window: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray(
+        (boxes[:, 0] <= window[2])
+        & (boxes[:, 2] >= window[0])
+        & (boxes[:, 1] <= window[3])
+        & (boxes[:, 3] >= window[1])
+    )
