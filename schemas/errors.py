@@ -56,5 +56,25 @@ class NoReferenceError(SpapsError):
         self.refs = refs
 
 
+class ResolutionLimitError(SpapsError):
+    """A neighborhood that costs more than its caller allows; nothing of it is kept."""
+
+
+class DeadlineError(ResolutionLimitError):
+    """Resolving took longer than allowed."""
+
+
+class TooManyMembersError(ResolutionLimitError):
+    """The stages have more members than allowed."""
+
+
 class GenerationError(SpapsError):
     """A generation in Redis that cannot be built, verified or switched to."""
+
+
+class PushBusyError(GenerationError):
+    """Another push holds the lock; the text says who and since when."""
+
+
+class RedisLinkError(SpapsError):
+    """Redis that cannot be reached, refuses us, or answers with an error; never with secrets."""

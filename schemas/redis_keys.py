@@ -1,0 +1,106 @@
+"""Every name in Redis, each made by one function. Nothing else in the project spells a key.
+
+| key | kind | holds |
+|---|---|---|
+| ``spaps:{control}:current`` | string | number of the generation in force; absent: none yet |
+| ``spaps:{control}:generations`` | hash | number → facts as JSON (schemas/generation.py) |
+| ``spaps:{control}:last_generation`` | counter | highest number ever given |
+| ``spaps:{control}:push_lock`` | string, expires | who pushes now, as JSON |
+| ``spaps:{S}:gN:P`` | set of integers | subIds whose neighborhood holds peid P, in generation N |
+| ``spaps:{S}:gN:peids`` | set of integers | index: the peids of shard S that have such a set |
+| ``spaps:{registry}:id`` | string | names this registry: its subIds mean nothing in another |
+| ``spaps:{registry}:last_sub_id`` | counter | highest subId ever given; none is given twice |
+| ``spaps:{registry}:subscriptions`` | hash | subId → registration as JSON |
+| ``spaps:{registry}:client:C`` | hash | nsid → subId of client C |
+| ``spaps:{H}:vV:resolved`` | string, expires | peids of neighborhood H on world version V, packed |
+| ``spaps:generation`` | channel | a notice as JSON after each switch |
+
+The part in braces is the hash tag: in a cluster, keys with one tag lie in one slot.
+
+* ``{control}`` and ``{registry}``: what changes together in one script lies together.
+* ``{S}`` is the shard of a peid, 0 .. 1020, the same in every generation. A generation so
+  spreads over all nodes, while a shard (index and sets) stays on one: it is written, read,
+  verified and removed as a whole, with commands of many keys.
+* ``{H}`` is the hash of the neighborhood.
+
+The index makes a generation readable without SCAN. It is written before the sets it names,
+so whatever a killed writer leaves behind can be found and removed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Prime, so that no pattern in the digits or bits of peids crowds them into few shards; enough
+# shards that chance leaves the nodes of a cluster within some percent of each other.
+SHARD_COUNT: Final = 1021
+
+GENERATION_CHANNEL: Final = "spaps:generation"
+
+_CONTROL: Final = "spaps:{control}"
+_REGISTRY: Final = "spaps:{registry}"
+
+
+def current_generation_key() -> str:
+    """The pointer: number of the generation that brokers filter by."""
+    return f"{_CONTROL}:current"
+
+
+def generations_key() -> str:
+    """Facts of all generations that exist or left traces, by number."""
+    return f"{_CONTROL}:generations"
+
+
+def last_generation_key() -> str:
+    """Counter that numbers generations."""
+    return f"{_CONTROL}:last_generation"
+
+
+def push_lock_key() -> str:
+    """Held by the one push that may build and switch."""
+    return f"{_CONTROL}:push_lock"
+
+
+def shard_of(peid: int) -> int:
+    """The shard that holds everything about an entity, in every generation."""
+    return peid % SHARD_COUNT
+
+
+def membership_prefix(generation: int, shard: int) -> str:
+    """What the keys of all sets of one shard begin with; the decimal peid follows."""
+    return f"spaps:{{{shard}}}:g{generation}:"
+
+
+def membership_key(generation: int, peid: int) -> str:
+    """The set of subIds whose neighborhood holds the entity."""
+    return f"{membership_prefix(generation, shard_of(peid))}{peid}"
+
+
+def shard_index_key(generation: int, shard: int) -> str:
+    """The peids of a shard that have a set in the generation."""
+    return f"{membership_prefix(generation, shard)}peids"
+
+
+def registry_id_key() -> str:
+    """Random name of the registry, made with its first subscription."""
+    return f"{_REGISTRY}:id"
+
+
+def last_sub_id_key() -> str:
+    """Counter that numbers subscriptions in the whole system."""
+    return f"{_REGISTRY}:last_sub_id"
+
+
+def subscriptions_key() -> str:
+    """Registered subscriptions by subId."""
+    return f"{_REGISTRY}:subscriptions"
+
+
+def client_subscriptions_key(client_id: str) -> str:
+    """The subIds of one client by nsid."""
+    return f"{_REGISTRY}:client:{client_id}"
+
+
+def resolved_key(neighborhood_hash: str, version: int) -> str:
+    """Members of one distinct neighborhood on one world version."""
+    return f"spaps:{{{neighborhood_hash}}}:v{version}:resolved"
