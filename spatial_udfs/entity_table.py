@@ -35,6 +35,11 @@ class EntityTable:
         """The number of entities."""
         return len(self.peids)
 
+    def categories_at(self, position: int) -> tuple[str, ...]:
+        """The categories of one entity; engines work on the codes, people read these."""
+        start, end = self.category_offsets[position : position + 2]
+        return tuple(self.category_names[code] for code in self.category_codes[start:end])
+
     def positions_of(self, peids: Int64s) -> tuple[Positions, Int64s]:
         """Positions of the peids that exist (ascending, unique), and those that do not."""
         wanted = np.unique(peids)
