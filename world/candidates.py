@@ -1,0 +1,180 @@
+"""Rows of a source on their way to becoming entities."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import shapely
+from numpy.typing import NDArray
+
+from schemas.limits import MAX_PEID
+from spatial_udfs.entity_table import Geometries, Int64s
+from world import tables
+from world.categories import read_categories
+from world.problems import Problem, ProblemKind
+
+Objects = NDArray[Any]
+# Bounded, because converting endless digits would cost quadratic time.
+DECIMAL: Final = re.compile(r"-?[0-9]{1,40}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Column by column; ``ordinals`` number the rows within their source.
+
+    ``locator`` turns an ordinal into words, only for the few rows that a problem names.
+    """
+
+    source: str
+    locator: Callable[[int], str]
+    ordinals: Int64s
+    peids: Int64s
+    categories: Objects
+    names: Objects
+    geometries: Geometries
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.peids)
+
+    def where(self, chosen: NDArray[np.bool_]) -> Candidates:
+        """Only the chosen rows."""
+        return replace(
+            self,
+            ordinals=self.ordinals[chosen],
+            peids=self.peids[chosen],
+            categories=self.categories[chosen],
+            names=self.names[chosen],
+            geometries=self.geometries[chosen],
+        )
+
+    def problem(self, position: int, kind: ProblemKind, reason: str, *, kept: bool) -> Problem:
+        """A remark about the row at this position."""
+        return Problem(
+            kind=kind,
+            kept=kept,
+            peid=int(self.peids[position]),
+            source=self.source,
+            locator=self.locator(int(self.ordinals[position])),
+            reason=reason,
+        )
+
+    def as_table(self) -> pa.Table:
+        """The rows as the store takes them."""
+        wkb = shapely.to_wkb(self.geometries, output_dimension=2, byte_order=1, include_srid=False)
+        arrays = [self.peids, self.categories.tolist(), self.names, wkb]
+        return pa.Table.from_arrays(
+            [
+                pa.array(column, field.type)
+                for column, field in zip(arrays, tables.UNVERSIONED_ENTITIES, strict=True)
+            ],
+            schema=tables.UNVERSIONED_ENTITIES,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawRows:
+    """Rows as a file gives them: any value may stand anywhere."""
+
+    source: str
+    locator: Callable[[int], str]
+    first_ordinal: int
+    peids: Sequence[Any]
+    categories: Sequence[Any]
+    names: Sequence[Any]
+    geometries: Geometries
+    default_category: str | None = None
+
+    def candidates(self) -> tuple[Candidates, list[Problem]]:
+        """The rows whose peid and categories can be used, and what is wrong with the others."""
+        problems: list[Problem] = []
+        peids = np.zeros(len(self.peids), np.int64)
+        categories = np.empty(len(self.peids), object)
+        usable = np.zeros(len(self.peids), np.bool_)
+        for position, value in enumerate(self.peids):
+            peid, problem = self._peid(position, value)
+            if problem is not None:
+                problems.append(problem)
+                continue
+            peids[position] = peid
+            categories[position], found = self._categories(position, peid)
+            problems.extend(found)
+            usable[position] = bool(categories[position])
+        rows = Candidates(
+            source=self.source,
+            locator=self.locator,
+            ordinals=np.arange(self.first_ordinal, self.first_ordinal + len(peids)),
+            peids=peids,
+            categories=categories,
+            names=objects([_name(value) for value in self.names]),
+            geometries=self.geometries,
+        )
+        return rows.where(usable), problems
+
+    def _peid(self, position: int, value: Any) -> tuple[int, Problem | None]:
+        if value is None:
+            return 0, self._problem(position, ProblemKind.MISSING_PEID, "has no peid")
+        peid = _integer(value)
+        if peid is None:
+            reason = f"peid {value!r:.60} is not an integer"
+            return 0, self._problem(position, ProblemKind.MALFORMED_PEID, reason)
+        if not 0 <= peid <= MAX_PEID:
+            reason = f"peid {peid} is not within 0 .. {MAX_PEID}"
+            return 0, self._problem(position, ProblemKind.PEID_OUT_OF_RANGE, reason)
+        return peid, None
+
+    def _categories(self, position: int, peid: int) -> tuple[tuple[str, ...], list[Problem]]:
+        categories, faults = read_categories(self.categories[position])
+        if not categories and not faults and self.default_category is not None:
+            return (self.default_category,), []
+        if not categories and not faults:
+            kind, reasons = ProblemKind.MISSING_CATEGORIES, ["has no categories"]
+        else:
+            kind, reasons = ProblemKind.MALFORMED_CATEGORY, faults
+        kept = bool(categories)
+        return categories, [
+            self._problem(position, kind, reason, peid=peid, kept=kept) for reason in reasons
+        ]
+
+    def _problem(
+        self,
+        position: int,
+        kind: ProblemKind,
+        reason: str,
+        *,
+        peid: int | None = None,
+        kept: bool = False,
+    ) -> Problem:
+        locator = self.locator(self.first_ordinal + position)
+        return Problem(kind, kept, peid, self.source, locator, reason)
+
+
+def _integer(value: Any) -> int | None:
+    """The integer that a value is, or is the decimal notation of; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and DECIMAL.fullmatch(value):
+        return int(value)
+    return None
+
+
+def _name(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    return None
+
+
+def objects(values: Sequence[Any]) -> Objects:
+    """An array with one element for each value, even where all values are lists."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array

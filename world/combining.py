@@ -1,0 +1,52 @@
+"""Readings of all sources become the entities of one version: checked, projected, unique."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyproj import CRS
+
+from world import tables
+from world.candidates import Candidates
+from world.duplicates import without_duplicates
+from world.geometry_checks import readable, storable
+from world.problems import Problem
+from world.progress import Progress
+from world.projection import choose_crs, given_crs, project, utm_zones
+from world.reading import Reading
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Combined:
+    """The entities (UNVERSIONED_ENTITIES) of a version to be, and its problems."""
+
+    entities: pa.Table
+    crs: CRS
+    problems: list[Problem]
+
+
+def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Combined:
+    """All readings in the given CRS, or in the one that fits them."""
+    problems: list[Problem] = []
+    usable: list[tuple[Candidates, CRS]] = []
+    zones: Counter[int] = Counter()
+    for number, reading in enumerate(readings):
+        tell("checking", number, len(readings))
+        rows, found = readable(reading.rows)
+        problems += [*reading.problems, *found]
+        usable.append((rows, reading.crs))
+        zones += utm_zones(rows.geometries, reading.crs)
+    crs = given_crs(srid) if srid is not None else choose_crs([crs for _, crs in usable], zones)
+    projected: list[Candidates] = []
+    for number, (rows, source_crs) in enumerate(usable):
+        tell("projecting", number, len(usable))
+        clean, found = storable(project(rows, source_crs, crs))
+        problems += found
+        projected.append(clean)
+    unique, found = without_duplicates(projected)
+    problems += found
+    written = [rows.as_table() for rows in unique] or [tables.UNVERSIONED_ENTITIES.empty_table()]
+    return Combined(pa.concat_tables(written), crs, problems)

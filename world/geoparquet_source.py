@@ -1,0 +1,170 @@
+"""GeoParquet as rows: attributes in columns, geometry as WKB with its CRS in the metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import shapely
+from pyproj import CRS
+from pyproj.exceptions import CRSError
+
+from schemas import entity
+from schemas.errors import SourceError
+from world.candidates import Candidates, RawRows
+from world.problems import Problem, ProblemKind
+from world.projection import WGS84
+from world.sources import parquet_files
+
+BATCH_ROWS: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class GeoParquetLayout:
+    """Which columns of a source hold what. ``categories`` is None when one is given instead."""
+
+    source: str
+    crs: CRS
+    geometry: str
+    peid: str
+    categories: str | None
+    name: str | None
+    category: str | None
+
+    def columns(self) -> list[str]:
+        """The columns to read."""
+        optional = (self.categories, self.name)
+        return [self.peid, self.geometry, *(column for column in optional if column is not None)]
+
+
+def read_layout(path: Path, *, id_field: str | None, category: str | None) -> GeoParquetLayout:
+    """The layout of a source; a SourceError when it is no GeoParquet that can be imported."""
+    layouts = {_layout_of_file(path, file, id_field, category) for file in parquet_files(path)}
+    if len(layouts) > 1:
+        raise SourceError(f"{path}: its files differ in their columns or their CRS")
+    return layouts.pop()
+
+
+def row_count(path: Path) -> int:
+    """The number of rows, out of the footers."""
+    return sum(pq.read_metadata(file).num_rows for file in parquet_files(path))
+
+
+def read_batches(
+    path: Path, layout: GeoParquetLayout
+) -> Iterator[tuple[Candidates, list[Problem]]]:
+    """The rows of a source, some thousands at a time."""
+    first = 0
+    try:
+        for file in parquet_files(path):
+            with pq.ParquetFile(file) as parquet:
+                for batch in parquet.iter_batches(BATCH_ROWS, columns=layout.columns()):
+                    yield batch_candidates(batch, layout, first)
+                    first += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def batch_candidates(
+    batch: pa.RecordBatch, layout: GeoParquetLayout, first_ordinal: int
+) -> tuple[Candidates, list[Problem]]:
+    """One batch as rows, and what is wrong with those that cannot be used."""
+    wkb = batch.column(layout.geometry).to_numpy(zero_copy_only=False)
+    geometries = shapely.from_wkb(wkb, on_invalid="ignore")
+    nothing = [None] * batch.num_rows
+    rows, problems = RawRows(
+        source=layout.source,
+        locator=_locator,
+        first_ordinal=first_ordinal,
+        peids=batch.column(layout.peid).to_pylist(),
+        categories=batch.column(layout.categories).to_pylist() if layout.categories else nothing,
+        names=batch.column(layout.name).to_pylist() if layout.name else nothing,
+        geometries=geometries,
+        default_category=layout.category,
+    ).candidates()
+    unreadable = shapely.is_missing(geometries) & (wkb != None)  # noqa: E711  element by element
+    bad = unreadable[rows.ordinals - first_ordinal]
+    problems += [
+        rows.problem(
+            position, ProblemKind.BROKEN_GEOMETRY, "geometry cannot be read as WKB", kept=False
+        )
+        for position in bad.nonzero()[0].tolist()
+    ]
+    return rows.where(~bad), problems
+
+
+def _locator(ordinal: int) -> str:
+    return f"row {ordinal + 1}"
+
+
+def _layout_of_file(
+    source: Path, file: Path, id_field: str | None, category: str | None
+) -> GeoParquetLayout:
+    try:
+        schema = pq.read_schema(file)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{file}: not Parquet: {' '.join(str(error).split())}") from error
+    column, facts = _primary_column(file, schema)
+    peid = id_field or entity.PEID
+    if peid not in schema.names:
+        raise SourceError(
+            f"{file}: no column {peid!r}; name the one that holds the peid with --id-field"
+        )
+    categories = entity.CATEGORIES if entity.CATEGORIES in schema.names else None
+    if categories is None and category is None:
+        raise SourceError(
+            f"{file}: no column {entity.CATEGORIES!r}; give one category to all rows with "
+            "--category"
+        )
+    if categories is not None and not _is_list_of_strings(schema.field(categories).type):
+        raise SourceError(f"{file}: column {categories!r} must be a list of strings")
+    return GeoParquetLayout(
+        source=str(source),
+        crs=_crs(file, facts),
+        geometry=column,
+        peid=peid,
+        categories=categories,
+        name=entity.NAME if entity.NAME in schema.names else None,
+        category=category,
+    )
+
+
+def _primary_column(file: Path, schema: pa.Schema) -> tuple[str, dict[str, Any]]:
+    written = (schema.metadata or {}).get(b"geo")
+    if written is None:
+        raise SourceError(f"{file}: Parquet without 'geo' metadata is not GeoParquet")
+    try:
+        geo = json.loads(written)
+        column = geo["primary_column"]
+        facts = geo["columns"][column]
+        encoding = facts["encoding"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SourceError(f"{file}: its 'geo' metadata cannot be read") from error
+    if encoding != "WKB":
+        raise SourceError(f"{file}: geometry encoding {encoding!r:.40} is not supported, only WKB")
+    if column not in schema.names:
+        raise SourceError(f"{file}: its geometry column {column!r:.40} is not there")
+    return column, facts
+
+
+def _crs(file: Path, facts: dict[str, Any]) -> CRS:
+    """GeoParquet: left out means longitude and latitude, null means that nobody knows."""
+    if "crs" not in facts:
+        return WGS84
+    if facts["crs"] is None:
+        raise SourceError(f"{file}: its geometry has no CRS")
+    try:
+        return CRS.from_user_input(facts["crs"])
+    except CRSError as error:
+        raise SourceError(f"{file}: its CRS cannot be understood") from error
+
+
+def _is_list_of_strings(kind: pa.DataType) -> bool:
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view)
+    strings = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in lists) and any(test(kind.value_type) for test in strings)

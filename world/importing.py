@@ -1,0 +1,127 @@
+"""Sources in, one more world version out. The Spark job shares all but reading and writing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from schemas import entity
+from schemas.errors import SourceError
+from world.combining import combine
+from world.import_lock import import_lock
+from world.import_options import ImportOptions
+from world.problems import Problem, ProblemSummary, problem_table, problems_of, summarize
+from world.progress import Progress, silent
+from world.projection import epsg_code
+from world.reading import read_source
+from world.sources import SourceKind, describe
+from world.store import WorldStore
+from world.version_facts import SourceFacts, VersionFacts
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did: ``created`` is False when the newest version was this one already.
+
+    ``top_categories``: how many entities stand under each first level, most first.
+    """
+
+    facts: VersionFacts
+    created: bool
+    problems: tuple[ProblemSummary, ...]
+    top_categories: dict[str, int]
+
+
+def import_world(  # noqa: PLR0913  the options of the command, by name
+    sources: Sequence[str | Path],
+    world: str | Path,
+    *,
+    srid: int | None = None,
+    rules: str | Path | None = None,
+    category: str | None = None,
+    id_field: str | None = None,
+    strict: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """One more version of the world out of the sources, or the newest if that is the same."""
+    tell = progress or silent
+    options = ImportOptions.checked(srid=srid, rules=rules, category=category, id_field=id_field)
+    store = WorldStore(str(world))
+    paths = [Path(source) for source in sources]
+    facts = describe(paths, tell)
+    with exclusive(store):
+        known = None if force else same_version(store, facts, options)
+        if known is not None:
+            return report_of(store, known, created=False, strict=strict)
+        readings = [
+            reading
+            for path, source in zip(paths, facts, strict=True)
+            for reading in read_source(path, SourceKind(source.kind), options, tell)
+        ]
+        combined = combine(readings, options.srid, tell)
+        refuse_if_strict(combined.problems, strict=strict)
+        tell("writing", 0, None)
+        written = store.write_version(
+            combined.entities,
+            srid=epsg_code(combined.crs),
+            sources=facts,
+            rules_sha256=options.fingerprint(facts),
+            problems=problem_table(combined.problems),
+        )
+    return ImportReport(
+        facts=written,
+        created=True,
+        problems=summarize(combined.problems),
+        top_categories=top_categories(combined.entities),
+    )
+
+
+@contextlib.contextmanager
+def exclusive(store: WorldStore) -> Iterator[None]:
+    """Keep other imports out for as long as this one runs."""
+    folder = store.local_folder()
+    with import_lock(folder) if folder is not None else contextlib.nullcontext():
+        yield
+
+
+def same_version(
+    store: WorldStore, facts: tuple[SourceFacts, ...], options: ImportOptions
+) -> VersionFacts | None:
+    """The newest version, if it came from the same sources by the same options."""
+    versions = store.versions()
+    if versions and versions[-1].same_input(facts, options.fingerprint(facts)):
+        return versions[-1]
+    return None
+
+
+def refuse_if_strict(problems: Sequence[Problem], *, strict: bool) -> None:
+    """Fail on any problem at all, before anything is written."""
+    if strict and problems:
+        found = "; ".join(str(summary) for summary in summarize(problems))
+        raise SourceError(f"strict import, nothing written: {found}")
+
+
+def report_of(
+    store: WorldStore, facts: VersionFacts, *, created: bool, strict: bool
+) -> ImportReport:
+    """The report about a version that stands in the store."""
+    problems = problems_of(store.problems(facts.version))
+    refuse_if_strict(problems, strict=strict)
+    entities = store.entities(facts.version)
+    return ImportReport(facts, created, summarize(problems), top_categories(entities))
+
+
+def top_categories(entities: pa.Table) -> dict[str, int]:
+    """How many entities stand under each first level of the hierarchy, most first."""
+    counts = Counter(
+        top
+        for categories in entities.column(entity.CATEGORIES).to_pylist()
+        for top in {category.split("/", 1)[0] for category in categories}
+    )
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,1 @@
+"""OpenStreetMap extracts: by rules, roads become segments and other things become entities."""

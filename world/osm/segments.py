@@ -1,0 +1,109 @@
+"""Roads become segments: split so that neighbors meet at their ends and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+# Longitude and latitude of nodes, by id.
+Locations = dict[int, tuple[float, float]]
+# A closed piece needs an inner node to be halved at, and then each half has two nodes.
+SMALLEST_LOOP: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RoadWay:
+    """A way that is a road, with the nodes that the extract has, in stretches without gaps."""
+
+    way: int
+    stretches: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of one way; ``road`` is the position of the way among the roads."""
+
+    road: int
+    nodes: tuple[int, ...]
+
+
+def split_roads(roads: Sequence[RoadWay], locations: Locations) -> list[Segment]:
+    """All roads in segments that are open, simple lines.
+
+    A road is split at every node where it meets another road or itself. What is still closed
+    or crosses itself without a node (a spiral ramp) is halved until it is not.
+    """
+    junctions = _junctions(roads)
+    pieces = [
+        Segment(number, piece)
+        for number, road in enumerate(roads)
+        for stretch in road.stretches
+        for piece in _pieces(stretch, junctions)
+    ]
+    return _simple(pieces, locations)
+
+
+def line_of(nodes: Sequence[int], locations: Locations) -> Any:
+    """The line through these nodes, in longitude and latitude."""
+    return shapely.LineString([locations[node] for node in nodes])
+
+
+def _junctions(roads: Sequence[RoadWay]) -> frozenset[int]:
+    """The nodes that are passed more than once, by one road or by several.
+
+    The node at which a ring closes is passed once, although it stands in the list twice.
+    """
+    passed: list[int] = []
+    for road in roads:
+        for stretch in road.stretches:
+            passed.extend(stretch[:-1] if stretch[0] == stretch[-1] else stretch)
+    nodes, counts = np.unique(np.array(passed, np.int64), return_counts=True)
+    return frozenset(nodes[counts > 1].tolist())
+
+
+def _pieces(stretch: tuple[int, ...], junctions: frozenset[int]) -> Iterator[tuple[int, ...]]:
+    nodes = _from_a_junction(stretch, junctions) if stretch[0] == stretch[-1] else stretch
+    start = 0
+    for position in range(1, len(nodes)):
+        if nodes[position] in junctions or position == len(nodes) - 1:
+            yield nodes[start : position + 1]
+            start = position
+
+
+def _from_a_junction(ring: tuple[int, ...], junctions: frozenset[int]) -> tuple[int, ...]:
+    """The ring turned so that it begins at a junction: where it was drawn from means nothing."""
+    inner = ring[:-1]
+    candidates = [node for node in inner if node in junctions] or inner
+    start = inner.index(min(candidates))
+    return (*inner[start:], *inner[:start], inner[start])
+
+
+def _simple(pieces: list[Segment], locations: Locations) -> list[Segment]:
+    done: list[Segment] = []
+    while pieces:
+        to_halve = _must_be_halved(pieces, locations)
+        done += [piece for piece, halve in zip(pieces, to_halve, strict=True) if not halve]
+        pieces = [
+            Segment(piece.road, half)
+            for piece, halve in zip(pieces, to_halve, strict=True)
+            if halve
+            for half in _halves(piece.nodes)
+        ]
+    return done
+
+
+def _must_be_halved(pieces: Sequence[Segment], locations: Locations) -> NDArray[np.bool_]:
+    lines = np.array([line_of(piece.nodes, locations) for piece in pieces])
+    long_enough = np.array([len(piece.nodes) >= SMALLEST_LOOP for piece in pieces])
+    result: NDArray[np.bool_] = long_enough & (shapely.is_closed(lines) | ~shapely.is_simple(lines))
+    return result
+
+
+def _halves(nodes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    middle = len(nodes) // 2
+    return nodes[: middle + 1], nodes[middle:]
