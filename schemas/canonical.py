@@ -39,7 +39,24 @@ def neighborhood_hash(neighborhood: Neighborhood) -> str:
 
 def canonical_condition(condition: Condition) -> str:
     """The condition in prefix form, its operands sorted and each once."""
-    return _prefix(negations_at_leaves(condition))
+    return _prefix(_sorted_once(negations_at_leaves(condition)))
+
+
+def _sorted_once(condition: Condition) -> Condition:
+    """Operands sorted by their text and each once; an AND or OR of one is that one.
+
+    What remains of an operand can be of its parent's kind, so it is made flat after that.
+    """
+    if not isinstance(condition, And | Or):
+        return condition
+    kind = type(condition)
+    once: dict[str, Condition] = {}
+    for operand in condition.operands:
+        inner = _sorted_once(operand)
+        for part in inner.operands if isinstance(inner, kind) else (inner,):
+            once[_prefix(part)] = part
+    operands = tuple(once[text] for text in sorted(once))
+    return operands[0] if len(operands) == 1 else kind(operands)
 
 
 def _prefix(condition: Condition) -> str:
@@ -47,9 +64,7 @@ def _prefix(condition: Condition) -> str:
         case Not(operand):
             return f"!{_prefix(operand)}"
         case And(operands) | Or(operands):
-            texts = sorted({_prefix(operand) for operand in operands})
-            if len(texts) == 1:
-                return texts[0]
-            return f"{'&' if isinstance(condition, And) else '|'}({' '.join(texts)})"
+            sign = "&" if isinstance(condition, And) else "|"
+            return f"{sign}({' '.join(_prefix(operand) for operand in operands)})"
         case _:
             return leaf_text(condition)

@@ -62,7 +62,6 @@ def read_condition(text: str, position: int) -> tuple[Condition, int]:
 class _Level:
     """What has been read inside one pair of parentheses."""
 
-    opened_at: int
     negations: int = 0
     conjunction: list[Condition] = field(default_factory=list)
     alternatives: list[Condition] = field(default_factory=list)
@@ -102,7 +101,7 @@ class _Reader:
     def __init__(self, text: str, position: int) -> None:
         self._text = text
         self._position = position
-        self._levels = [_Level(position)]
+        self._levels = [_Level()]
         self._open = 0
         self._leaves = 0
 
@@ -122,7 +121,7 @@ class _Reader:
                 self._levels[-1].negations += 1
             elif word == "(":
                 self._position += 1
-                self._levels.append(_Level(start))
+                self._levels.append(_Level())
             else:
                 self._take_leaf(self._relation(word))
                 return

@@ -7,21 +7,27 @@ an error that names the stage and says what is allowed.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from schemas.condition_parser import parse_condition
 from schemas.condition_printer import condition_text
 from schemas.conditions import Condition
-from schemas.descriptor_rules import REFS_ALLOWED, StageCollector, checked_refs
+from schemas.descriptor_rules import (
+    LONGEST_INTEGER,
+    REFS_ALLOWED,
+    StageCollector,
+    checked_refs,
+    shown,
+)
 from schemas.errors import DescriptorError, NotationError
 from schemas.limits import MAX_DESCRIPTOR_BYTES
 from schemas.neighborhood import Neighborhood, RefStages
 
 _KEYS: Final = ("name", "refs", "stages", "visible")
 _STAGE_KEYS: Final = ("refStages", "cats", "cond", "repeat")
-# Longer numbers are out of every range; Python refuses to turn some of them into an int.
-_LONGEST_INTEGER: Final = 20
+_TOO_LARGE: Final = 10**LONGEST_INTEGER
 
 
 class _Object(dict[str, Any]):
@@ -33,18 +39,14 @@ class _Object(dict[str, Any]):
         super().__init__(pairs)
         self.repeated: str | None = None
         if len(self) < len(pairs):
-            keys = [key for key, _ in pairs]
-            self.repeated = next(key for key in keys if keys.count(key) > 1)
+            self.repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
 
 
-class _LongNumber(str):
-    """The digits of an integer that no rule allows, kept for the error text."""
-
-    __slots__ = ()
-
-
-def _integer(digits: str) -> int | _LongNumber:
-    return int(digits) if len(digits) <= _LONGEST_INTEGER else _LongNumber(digits)
+def _integer(digits: str) -> int:
+    """The number; one that is far too long becomes another one that no rule allows."""
+    if len(digits) <= LONGEST_INTEGER:
+        return int(digits)
+    return -_TOO_LARGE if digits.startswith("-") else _TOO_LARGE
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_Object, parse_int=_integer)
@@ -52,15 +54,18 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_Object, parse_int=_integer
 
 def parse_descriptor(source: str | bytes | Mapping[str, Any]) -> Neighborhood:
     """The neighborhood of a JSON text, or of the object that such a text stands for."""
-    if isinstance(source, Mapping):
-        neighborhood = _neighborhood(source)
-        _check_size(len(descriptor_json(neighborhood).encode()))
-        return neighborhood
-    return _neighborhood(_decoded(source))
+    if isinstance(source, str | bytes):
+        return _neighborhood(_decoded(source))
+    neighborhood = _neighborhood(source)
+    check_size(neighborhood)
+    return neighborhood
 
 
 def descriptor_object(neighborhood: Neighborhood, *, symbols: bool = False) -> dict[str, Any]:
-    """The descriptor as the object that JSON encodes; what has its default is left out."""
+    """The descriptor as the object that JSON encodes; what has its default is left out.
+
+    With ``symbols`` the conditions are as short as can be: ``&`` for AND and so on.
+    """
     stages: list[dict[str, Any]] = []
     for stage in neighborhood.stages:
         entry: dict[str, Any] = {}
@@ -82,9 +87,9 @@ def descriptor_object(neighborhood: Neighborhood, *, symbols: bool = False) -> d
 
 
 def descriptor_json(neighborhood: Neighborhood) -> str:
-    """The descriptor as one line of JSON, never longer in bytes than any other way to write it.
+    """The descriptor as one line of JSON.
 
-    Where words such as AND would push it over the limit, symbols stand for them: what was
+    Where words such as AND would push it over the limit, symbols stand for them: so what was
     short enough to be read is short enough to be written.
     """
     text = _encoded(descriptor_object(neighborhood))
@@ -97,12 +102,12 @@ def _encoded(descriptor: dict[str, Any]) -> str:
     return json.dumps(descriptor, ensure_ascii=False, separators=(",", ":"))
 
 
-def check_json_size(neighborhood: Neighborhood) -> None:
+def check_size(neighborhood: Neighborhood) -> None:
     """Refuse a neighborhood whose descriptor could not travel as one MQTT string."""
-    _check_size(len(descriptor_json(neighborhood).encode()))
+    _check_bytes(len(descriptor_json(neighborhood).encode()))
 
 
-def _check_size(size: int) -> None:
+def _check_bytes(size: int) -> None:
     if size > MAX_DESCRIPTOR_BYTES:
         raise DescriptorError(
             f"the descriptor has {size} bytes; allowed: at most {MAX_DESCRIPTOR_BYTES}"
@@ -111,32 +116,33 @@ def _check_size(size: int) -> None:
 
 def _decoded(source: str | bytes) -> object:
     try:
-        data = source.encode() if isinstance(source, str) else bytes(source)
-        _check_size(len(data))
+        data = source.encode() if isinstance(source, str) else source
+        _check_bytes(len(data))
         return _DECODER.decode(data.decode())
     except UnicodeError:
         raise DescriptorError("the descriptor is not valid UTF-8; allowed: JSON in UTF-8") from None
     except json.JSONDecodeError as error:
         raise DescriptorError(
-            f"the descriptor is not JSON: at character {error.pos + 1}: {error.msg}"
+            f"the descriptor is not JSON: at character {error.pos + 1}: {error.msg}; "
+            "allowed: one JSON object"
         ) from None
     except RecursionError:
         raise DescriptorError(
-            "the descriptor is nested too deeply; allowed: lists of objects of lists"
+            "the descriptor is nested too deeply; allowed: an object with a list of stage objects"
         ) from None
 
 
 def _neighborhood(descriptor: object) -> Neighborhood:
     if not isinstance(descriptor, Mapping):
         raise DescriptorError(
-            f"the descriptor is {_shown(descriptor)}; allowed: an object with refs and stages"
+            f"the descriptor is {shown(descriptor)}; allowed: an object with refs and stages"
         )
     _check_keys(descriptor, _KEYS, ("refs", "stages"), None)
     refs = _refs(descriptor["refs"])
     stages = descriptor["stages"]
     if not _is_list(stages) or not stages:
         raise DescriptorError(
-            f"stages is {_shown(stages)}; allowed: a non-empty list of stage objects", 1
+            f"stages is {shown(stages)}; allowed: a non-empty list of stage objects", 1
         )
     collector = StageCollector()
     for stage in stages:
@@ -144,7 +150,7 @@ def _neighborhood(descriptor: object) -> Neighborhood:
     visible = _visible(descriptor["visible"]) if "visible" in descriptor else None
     name = descriptor.get("name")
     if "name" in descriptor and not isinstance(name, str):
-        raise DescriptorError(f"name is {_shown(name)}; allowed: a string")
+        raise DescriptorError(f"name is {shown(name)}; allowed: a string")
     return collector.neighborhood(refs, visible, name)
 
 
@@ -153,7 +159,7 @@ def _check_keys(
 ) -> None:
     for key in entry:
         if key not in known:
-            raise DescriptorError(f"unknown key {_shown(key)}; allowed: {', '.join(known)}", stage)
+            raise DescriptorError(f"unknown key {shown(key)}; allowed: {', '.join(known)}", stage)
     repeated = getattr(entry, "repeated", None)
     if repeated is not None:
         raise DescriptorError(f"{repeated} is written twice; allowed: each key once", stage)
@@ -168,23 +174,23 @@ def _check_keys(
 
 def _refs(refs: object) -> tuple[int, ...]:
     if not _is_list(refs):
-        raise DescriptorError(f"refs is {_shown(refs)}; {REFS_ALLOWED}", 1)
+        raise DescriptorError(f"refs is {shown(refs)}; {REFS_ALLOWED}", 1)
     return checked_refs([_peid(ref) for ref in refs])
 
 
 def _peid(ref: object) -> int:
     if type(ref) is int:
         return ref
-    if type(ref) is str and ref.isascii() and ref.isdigit():
-        digits = ref.lstrip("0") or "0"
-        if len(digits) <= _LONGEST_INTEGER:
-            return int(digits)
-    raise DescriptorError(f"refs has {_shown(ref)}; {REFS_ALLOWED}", 1)
+    if isinstance(ref, str) and ref.isascii() and ref.isdigit():
+        significant = ref.lstrip("0") or "0"
+        if len(significant) <= LONGEST_INTEGER:
+            return int(significant)
+    raise DescriptorError(f"refs has {shown(ref)}; {REFS_ALLOWED}", 1)
 
 
 def _read_stage(stage: object, collector: StageCollector) -> None:
     if not isinstance(stage, Mapping):
-        raise collector.error(f"it is {_shown(stage)}; allowed: an object with cats and cond")
+        raise collector.error(f"it is {shown(stage)}; allowed: an object with cats and cond")
     _check_keys(stage, _STAGE_KEYS, ("cats", "cond"), collector.number)
     collector.add(
         categories=_categories(stage["cats"], collector),
@@ -194,20 +200,19 @@ def _read_stage(stage: object, collector: StageCollector) -> None:
     )
 
 
-def _categories(categories: object, collector: StageCollector) -> list[str]:
-    if _is_list(categories):
-        wrong = [pattern for pattern in categories if not isinstance(pattern, str)]
-        if not wrong:
-            return list(categories)
-        categories = wrong[0]
-    raise collector.error(
-        f"cats is or has {_shown(categories)}; allowed: a non-empty list of category patterns"
-    )
+def _categories(categories: object, collector: StageCollector) -> Sequence[str]:
+    allowed = "allowed: a non-empty list of category patterns such as road/#"
+    if not _is_list(categories):
+        raise collector.error(f"cats is {shown(categories)}; {allowed}")
+    for pattern in categories:
+        if not isinstance(pattern, str):
+            raise collector.error(f"cats has {shown(pattern)}; {allowed}")
+    return categories
 
 
 def _condition(condition: object, collector: StageCollector) -> Condition:
     if not isinstance(condition, str):
-        raise collector.error(f"cond is {_shown(condition)}; allowed: a string such as C AND B")
+        raise collector.error(f"cond is {shown(condition)}; allowed: a string such as C AND B")
     try:
         return parse_condition(condition)
     except NotationError as error:
@@ -217,33 +222,35 @@ def _condition(condition: object, collector: StageCollector) -> Condition:
 
 
 def _ref_stages(ref_stages: object, collector: StageCollector) -> RefStages:
-    if ref_stages in ("Prev", "Anc"):
-        return ref_stages
-    if _is_list(ref_stages) and all(type(number) is int for number in ref_stages):
-        return tuple(ref_stages)
-    raise collector.error(
-        f'refStages is {_shown(ref_stages)}; allowed: "Prev", "Anc" or a list of stage numbers'
-    )
+    allowed = 'allowed: "Prev", "Anc" or a list of stage numbers'
+    if ref_stages == "Prev":
+        return "Prev"
+    if ref_stages == "Anc":
+        return "Anc"
+    if not _is_list(ref_stages):
+        raise collector.error(f"refStages is {shown(ref_stages)}; {allowed}")
+    for number in ref_stages:
+        if type(number) is not int:
+            raise collector.error(f"refStages has {shown(number)}; {allowed}")
+    return tuple(ref_stages)
 
 
 def _repeat(repeat: object, collector: StageCollector) -> int:
     if type(repeat) is not int:
-        raise collector.error(f"repeat is {_shown(repeat)}; allowed: an integer of at least 1")
+        raise collector.error(f"repeat is {shown(repeat)}; allowed: an integer of at least 1")
     return repeat
 
 
-def _visible(visible: object) -> list[bool]:
-    if not _is_list(visible) or not all(type(shown) is bool for shown in visible):
+def _visible(visible: object) -> Sequence[bool]:
+    if not _is_list(visible):
         raise DescriptorError(
-            f"visible is {_shown(visible)}; allowed: a list with true or false for each stage"
+            f"visible is {shown(visible)}; allowed: a list with true or false for each stage"
         )
-    return list(visible)
+    for number, flag in enumerate(visible, start=1):
+        if type(flag) is not bool:
+            raise DescriptorError(f"visible has {shown(flag)}; allowed: true or false", number)
+    return visible
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, list | tuple)
-
-
-def _shown(value: object) -> str:
-    text = value if isinstance(value, _LongNumber) else ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."

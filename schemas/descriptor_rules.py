@@ -1,4 +1,4 @@
-"""The rules that hold for a neighborhood however it was written, JSON or notation.
+"""The rules that hold for a neighborhood however it was written, as JSON or as notation.
 
 Both readers hand over what they read piece by piece; a violation names the written-out
 number of the stage and says what is allowed.
@@ -6,7 +6,7 @@ number of the stage and says what is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from schemas.categories import checked_pattern
@@ -15,7 +15,28 @@ from schemas.errors import DescriptorError
 from schemas.limits import MAX_CATEGORY_PATTERNS, MAX_PEID, MAX_REFS, MAX_STAGES
 from schemas.neighborhood import Neighborhood, RefStages, Stage
 
+# Numbers with more digits are out of every range, and Python refuses to convert very long ones.
+LONGEST_INTEGER: Final = 20
 REFS_ALLOWED: Final = f"allowed: a non-empty list of integers 0 .. {MAX_PEID}"
+_JSON_WORDS: Final = {"None": "null", "True": "true", "False": "false"}
+
+
+def shown(value: object) -> str:
+    """A value for an error text: one line, ASCII, short, whatever it is."""
+    match value:
+        case None | bool() | float():
+            text = _JSON_WORDS.get(str(value), str(value))
+        case int():
+            text = str(value) if value.bit_length() <= 64 else "an integer that is too large"
+        case str():
+            text = ascii(value if len(value) <= 40 else value[:37] + "...")
+        case Mapping():
+            text = "an object"
+        case list() | tuple():
+            text = f"a list of {len(value)}"
+        case _:
+            text = f"a {type(value).__name__}"
+    return text
 
 
 def checked_text(text: str, what: str, stage: int | None = None) -> str:
@@ -30,10 +51,10 @@ def checked_text(text: str, what: str, stage: int | None = None) -> str:
 
 
 def checked_refs(refs: Sequence[int]) -> tuple[int, ...]:
-    """The references, each once, in the order written."""
+    """The references, each once, in the order written; they belong to stage 1."""
     for ref in refs:
         if not 0 <= ref <= MAX_PEID:
-            raise DescriptorError(f"refs has {ref}; {REFS_ALLOWED}", 1)
+            raise DescriptorError(f"refs has {shown(ref)}; {REFS_ALLOWED}", 1)
     once = tuple(dict.fromkeys(refs))
     if not once:
         raise DescriptorError(f"refs is empty; {REFS_ALLOWED}", 1)
@@ -60,42 +81,67 @@ class StageCollector:
         stage = Stage(
             categories=self._checked_categories(categories),
             condition=condition,
-            ref_stages=self.checked_ref_stages(ref_stages),
-            repeat=self.checked_repeat(repeat),
+            ref_stages=self._checked_ref_stages(ref_stages),
+            repeat=self._checked_repeat(repeat),
         )
         self._stages.append(stage)
         self.number += stage.repeat
 
-    def checked_ref_stages(self, ref_stages: RefStages | None) -> RefStages | None:
+    def error(self, message: str) -> DescriptorError:
+        """An error of the stage that comes next."""
+        return DescriptorError(message, self.number)
+
+    def neighborhood(
+        self, refs: tuple[int, ...], visible: Sequence[bool] | None, name: str | None
+    ) -> Neighborhood:
+        """All together, when every stage has been added."""
+        count = self.number - 1
+        flags = (True,) * count if visible is None else tuple(visible)
+        if len(flags) != count:
+            raise DescriptorError(
+                f"visible has {len(flags)} values; allowed: one for each of the "
+                f"{count} written-out stages",
+                min(len(flags), count) + 1,
+            )
+        if not any(flags):
+            raise DescriptorError(
+                f"visible shows none of the stages 1 .. {count}; allowed: at least one true"
+            )
+        if name is not None:
+            checked_text(name, "name")
+        return Neighborhood(refs=refs, stages=tuple(self._stages), visible=flags, name=name)
+
+    def _checked_ref_stages(self, ref_stages: RefStages | None) -> RefStages | None:
         """An explicit list ascending and each number once; Prev and Anc as they are."""
         number = self.number
-        if number == 1:
-            if ref_stages is not None:
-                raise self.error("refStages is not allowed in stage 1, whose references are refs")
-            return None
         allowed = f'allowed: "Prev", "Anc" or a non-empty list out of 1 .. {number - 1}'
-        if ref_stages is None:
-            raise self.error(f"refStages is missing; {allowed}")
-        if ref_stages in ("Prev", "Anc"):
-            return ref_stages
+        match ref_stages:
+            case None if number == 1:
+                return None
+            case None:
+                raise self.error(f"refStages is missing; {allowed}")
+            case _ if number == 1:
+                raise self.error("refStages is not allowed in stage 1, whose references are refs")
+            case "Prev" | "Anc":
+                return ref_stages
+            case ():
+                raise self.error(f"refStages is empty; {allowed}")
         for wanted in ref_stages:
-            if not isinstance(wanted, int) or not 1 <= wanted < number:
-                raise self.error(f"refStages has {wanted}; {allowed}")
-        if not ref_stages:
-            raise self.error(f"refStages is empty; {allowed}")
-        return tuple(sorted({int(wanted) for wanted in ref_stages}))
+            if not 1 <= wanted < number:
+                raise self.error(f"refStages has {shown(wanted)}; {allowed}")
+        return tuple(sorted(set(ref_stages)))
 
-    def checked_repeat(self, repeat: int | None) -> int:
+    def _checked_repeat(self, repeat: int | None) -> int:
         """How often the stage is written, within the limit of written-out stages."""
-        number = self.number
-        if number == 1 and repeat is not None:
+        if repeat is not None and self.number == 1:
             raise self.error("repeat is not allowed in stage 1; allowed: in stage 2 and later")
         count = 1 if repeat is None else repeat
         if count < 1:
-            raise self.error(f"repeat is {count}; allowed: an integer of at least 1")
-        if number + count - 1 > MAX_STAGES:
+            raise self.error(f"repeat is {shown(count)}; allowed: an integer of at least 1")
+        if self.number + count - 1 > MAX_STAGES:
             raise self.error(
-                f"the stages written out are more than {MAX_STAGES}; allowed: at most {MAX_STAGES}"
+                f"with repeat {shown(count)} there are too many written-out stages; "
+                f"allowed: at most {MAX_STAGES}"
             )
         return count
 
@@ -105,36 +151,10 @@ class StageCollector:
             raise self.error(f"cats is empty; {allowed}")
         if len(categories) > MAX_CATEGORY_PATTERNS:
             raise self.error(f"cats has {len(categories)} patterns; {allowed}")
-        number = self.number
+        stage = self.number
         return tuple(
             dict.fromkeys(
-                checked_pattern(checked_text(pattern, "a category pattern", number), number)
+                checked_pattern(checked_text(pattern, "a category pattern", stage), stage)
                 for pattern in categories
             )
         )
-
-    def error(self, message: str) -> DescriptorError:
-        """An error of the stage that is being read."""
-        return DescriptorError(message, self.number)
-
-    def neighborhood(
-        self, refs: tuple[int, ...], visible: Sequence[bool] | None, name: str | None
-    ) -> Neighborhood:
-        """All together, when every stage has been added."""
-        count = self.number - 1
-        if count == 0:
-            raise DescriptorError("there is no stage; allowed: one or more stages", 1)
-        shown = (True,) * count if visible is None else tuple(visible)
-        if len(shown) != count:
-            raise DescriptorError(
-                f"visible has {len(shown)} values; allowed: one for each of the "
-                f"{count} written-out stages",
-                min(len(shown) + 1, count + 1),
-            )
-        if not any(shown):
-            raise DescriptorError(
-                f"visible shows none of the stages 1 .. {count}; allowed: at least one true", count
-            )
-        if name is not None:
-            checked_text(name, "name")
-        return Neighborhood(refs=refs, stages=tuple(self._stages), visible=shown, name=name)

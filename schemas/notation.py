@@ -13,8 +13,8 @@ from typing import Final
 
 from schemas.condition_parser import read_condition
 from schemas.condition_printer import condition_text
-from schemas.descriptor_json import check_json_size
-from schemas.descriptor_rules import StageCollector, checked_refs
+from schemas.descriptor_json import check_size
+from schemas.descriptor_rules import LONGEST_INTEGER, StageCollector, checked_refs
 from schemas.errors import DescriptorError, NotationError
 from schemas.limits import MAX_NOTATION_CHARACTERS
 from schemas.neighborhood import Neighborhood, RefStages, Stage
@@ -27,8 +27,6 @@ _BARE_PATTERN: Final = re.compile(r'[^,{}"]+')
 # Printed without quotes: nothing that the reader would stop at, strip, or a person overlook.
 _PLAIN: Final = re.compile(r"""[^\s,{}()"';•]+""")
 _DECODER: Final = json.JSONDecoder()
-# Longer numbers are out of every range; Python refuses to turn some of them into an int.
-_LONGEST_INTEGER: Final = 20
 
 
 def notation(neighborhood: Neighborhood, *, with_name: bool = False) -> str:
@@ -50,7 +48,7 @@ def _stage_text(stage: Stage, refs: str) -> str:
             references = stage.ref_stages
         case _:
             references = _braced(str(number) for number in stage.ref_stages)
-    categories = _braced(_pattern_text(pattern) for pattern in stage.categories)
+    categories = _braced(pattern_text(pattern) for pattern in stage.categories)
     times = str(stage.repeat) if stage.repeat > 1 else ""
     return f"{times}({references},{categories},{condition_text(stage.condition)})"
 
@@ -59,7 +57,8 @@ def _braced(items: Iterable[str]) -> str:
     return "{" + ",".join(items) + "}"
 
 
-def _pattern_text(pattern: str) -> str:
+def pattern_text(pattern: str) -> str:
+    """The pattern as it stands in a notation: in double quotes where it could be misread."""
     plain = _PLAIN.fullmatch(pattern) and pattern.isprintable()
     return pattern if plain else _quoted(pattern)
 
@@ -75,7 +74,7 @@ def parse_notation(text: str) -> Neighborhood:
             f"the notation has {len(text)} characters; allowed: at most {MAX_NOTATION_CHARACTERS}"
         )
     neighborhood = _Reader(text).read()
-    check_json_size(neighborhood)
+    check_size(neighborhood)
     return neighborhood
 
 
@@ -154,8 +153,8 @@ class _Reader:
         if digits is None:
             raise self._error("a number")
         significant = digits.group().lstrip("0") or "0"
-        if len(significant) > _LONGEST_INTEGER:
-            raise self._error(f"a number of at most {_LONGEST_INTEGER} digits")
+        if len(significant) > LONGEST_INTEGER:
+            raise self._error(f"a number of at most {LONGEST_INTEGER} digits")
         self._position = digits.end()
         return int(significant)
 
