@@ -1,0 +1,88 @@
+"""Conditions on many pairs at once, also while distances are known only roughly.
+
+A verdict keeps two Booleans for each pair: whether the condition can hold and whether it can
+fail. Where only one of them is true, no exact distance is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.conditions import Condition, Leaf, WithinDistance, fold, leaves, reach
+from schemas.far_pairs import SHAPE_PAIRS, far_bits
+from spatial_udfs.pair_kinds import Bools, Kinds, PairKinds
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the condition may turn out to be, for each pair."""
+
+    can_hold: Bools
+    can_fail: Bools
+
+    def negated(self) -> Verdict:
+        """NOT."""
+        return Verdict(self.can_fail, self.can_hold)
+
+    def both(self, other: Verdict) -> Verdict:
+        """AND."""
+        return Verdict(self.can_hold & other.can_hold, self.can_fail | other.can_fail)
+
+    def either(self, other: Verdict) -> Verdict:
+        """OR."""
+        return Verdict(self.can_hold | other.can_hold, self.can_fail & other.can_fail)
+
+
+DistanceVerdict = Callable[[float], Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionNeeds:
+    """What has to be known about a pair before the condition can be decided."""
+
+    has_distance: bool
+    # The matrix, that is a row of related pairs.
+    has_topology: bool
+    # No disjoint pair can satisfy it: related pairs are all candidates there are.
+    related_only: bool
+    reach: float
+    # Truth on far pairs by pair of shapes, as in far_pairs.SHAPE_PAIRS.
+    far: Bools
+
+    @classmethod
+    def of(cls, condition: Condition) -> ConditionNeeds:
+        """Read it off the condition."""
+        kinds_of_leaves = {isinstance(leaf, WithinDistance) for leaf in leaves(condition)}
+        disjoint = np.arange(len(SHAPE_PAIRS), dtype=np.uint16)
+        undecided = Verdict(np.ones(len(disjoint), np.bool_), np.ones(len(disjoint), np.bool_))
+        verdict = verdict_of(condition, PairKinds(), disjoint, lambda _: undecided)
+        bits = far_bits(condition)
+        return cls(
+            has_distance=True in kinds_of_leaves,
+            has_topology=False in kinds_of_leaves,
+            related_only=not verdict.can_hold.any(),
+            reach=reach(condition),
+            far=np.array([bool(bits >> place & 1) for place in range(len(SHAPE_PAIRS))]),
+        )
+
+
+def verdict_of(
+    condition: Condition, names: PairKinds, kinds: Kinds, distance: DistanceVerdict
+) -> Verdict:
+    """The condition on pairs of these kinds, whose distances ``distance`` judges."""
+
+    def leaf_verdict(leaf: Leaf) -> Verdict:
+        if isinstance(leaf, WithinDistance):
+            return distance(leaf.metres)
+        holds = names.truth(leaf)[kinds]
+        return Verdict(holds, ~holds)
+
+    return fold(condition, leaf_verdict, Verdict.negated, Verdict.both, Verdict.either)
+
+
+def truth_by_kind(condition: Condition, names: PairKinds) -> Bools:
+    """A condition without distances, for every kind known now."""
+    return fold(condition, names.truth, np.logical_not, np.logical_and, np.logical_or)

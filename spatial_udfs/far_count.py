@@ -1,0 +1,36 @@
+"""Conditions that hold for far pairs, by counting instead of building a cross product.
+
+Such a condition selects an entity unless *every* reference for which it would hold from afar
+has come as a candidate and failed. So candidates are counted, entity by entity.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spatial_udfs.entity_table import Positions
+from spatial_udfs.pair_kinds import PAIRS_OF_SHAPES, Bools, Kinds
+from spatial_udfs.shapes import SHAPE_COUNT, ShapeCodes
+
+
+class FarCount:
+    """References that an entity would be tied to from afar, less those that came near it."""
+
+    def __init__(self, far: Bools, shapes: ShapeCodes, references: Positions) -> None:
+        """``far`` tells, by pair of shapes, whether the condition holds for far pairs."""
+        self._far = far
+        self._shapes = shapes
+        by_shape = np.bincount(shapes[references], minlength=SHAPE_COUNT)
+        self._references = by_shape @ far.reshape(SHAPE_COUNT, SHAPE_COUNT)
+        self._came = np.zeros(len(shapes), np.int64)
+
+    def add_candidates(self, entities: Positions, kinds: Kinds) -> None:
+        """Count these pairs as not far, whether the condition holds for them or not."""
+        counted = self._far[kinds % PAIRS_OF_SHAPES]
+        self._came += np.bincount(entities[counted], minlength=len(self._came))
+
+    def selected(self, eligible: Bools) -> Positions:
+        """Eligible entities with at least one reference left over."""
+        # A reference never comes as a candidate of itself, but it is excluded by its caller.
+        left = self._references[self._shapes] > self._came
+        return np.flatnonzero(eligible & left).astype(np.int32)

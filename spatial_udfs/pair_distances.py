@@ -1,0 +1,64 @@
+"""Distances of pairs: bounds from boxes, which decide most pairs, and exact ones for the rest."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import shapely
+
+from spatial_udfs.condition_verdicts import DistanceVerdict, Verdict
+from spatial_udfs.entity_table import Geometries, Positions
+
+# Rounding in a computed distance stays far below this share of the largest coordinate and of
+# the distance: wherever bounds decide, comparing the computed distance gives the same.
+_SAFETY: Final = 2.0**-40
+
+
+class PairDistances:
+    """Distances between the entities of one table, always from the reference to the entity."""
+
+    def __init__(self, geometries: Geometries, tree: shapely.STRtree) -> None:
+        """Take the boxes of all geometries."""
+        self._geometries = geometries
+        self._tree = tree
+        self._boxes = np.ascontiguousarray(shapely.bounds(geometries).T)
+        self._margin = _SAFETY * float(np.abs(self._boxes).max(initial=1.0))
+
+    def candidates(self, references: Positions, reach: float) -> tuple[Positions, Positions]:
+        """Pairs (reference, entity), among them all that are not further apart than ``reach``."""
+        room = reach + self._slack(reach)
+        west, south, east, north = self._boxes[:, references]
+        around: Any = shapely.box(west - room, south - room, east + room, north + room)
+        asked, found = self._tree.query(around)
+        return references[asked], found.astype(np.int32)
+
+    def rough(self, references: Positions, entities: Positions) -> DistanceVerdict:
+        """Verdicts from the boxes alone, undecided where a limit lies between the bounds."""
+        west, south, east, north = self._boxes[:, references]
+        e_west, e_south, e_east, e_north = self._boxes[:, entities]
+        gap_x = np.maximum(np.maximum(e_west - east, west - e_east), 0)
+        gap_y = np.maximum(np.maximum(e_south - north, south - e_north), 0)
+        span_x = np.maximum(e_east - west, east - e_west)
+        span_y = np.maximum(e_north - south, north - e_south)
+        at_least, at_most = np.hypot(gap_x, gap_y), np.hypot(span_x, span_y)
+
+        def verdict(limit: float) -> Verdict:
+            slack = self._slack(limit)
+            return Verdict(at_least <= limit + slack, at_most >= limit - slack)
+
+        return verdict
+
+    def exact(self, references: Positions, entities: Positions) -> DistanceVerdict:
+        """Verdicts from the computed distances: at most the limit, the limit included."""
+        distances = shapely.distance(self._geometries[references], self._geometries[entities])
+
+        def verdict(limit: float) -> Verdict:
+            holds = distances <= limit
+            return Verdict(holds, ~holds)
+
+        return verdict
+
+    def _slack(self, limit: float) -> float:
+        """More than rounding can change at a distance of about ``limit``."""
+        return self._margin + limit * _SAFETY

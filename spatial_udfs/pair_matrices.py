@@ -1,0 +1,112 @@
+"""DE-9IM matrices of pairs whose boxes meet, with as few full computations as possible."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+import numpy as np
+import shapely
+
+from spatial_udfs.entity_table import Geometries, Positions
+from spatial_udfs.pair_kinds import Bools, Kinds, PairKinds, shape_pairs
+from spatial_udfs.resolution_limits import ResolutionLimits
+from spatial_udfs.shapes import SHAPES, ShapeCodes
+
+# Below this many coordinates a prepared copy costs more than it saves.
+LARGE_AREA_COORDINATES: Final = 12
+# Prepared areas are dropped, least recently used first, beyond this many coordinates in all.
+MAX_PREPARED_COORDINATES: Final = 200_000
+# shapely.relate holds the interpreter's lock: small steps keep other threads going.
+RELATE_STEP: Final = 1_000
+
+_AREA: Final = len(SHAPES) - 1
+# Matrices of (area, entity in its interior, away from its boundary), by the entity's shape.
+_INNER_MATRICES: Final = np.array(
+    [f"{shape.dimension}{shape.boundary}2FF1FF2" for shape in SHAPES], dtype=object
+)
+
+
+class PairMatrices:
+    """Computes kinds. Not for several threads at once: prepared geometry builds up lazily."""
+
+    def __init__(self, geometries: Geometries, shapes: ShapeCodes, kinds: PairKinds) -> None:
+        """Find out which areas are worth preparing."""
+        self._geometries = geometries
+        self._shapes = shapes
+        self._kinds = kinds
+        self._sizes = shapely.get_num_coordinates(geometries)
+        self._large = (shapes == _AREA) & (self._sizes >= LARGE_AREA_COORDINATES)
+        self._prepared: OrderedDict[int, Any] = OrderedDict()
+        self.prepared_coordinates = 0
+
+    def kinds(self, references: Positions, entities: Positions, limits: ResolutionLimits) -> Kinds:
+        """The kind of each pair (reference, entity)."""
+        large_reference = self._large[references]
+        large_entity = self._large[entities]
+        if not (large_reference.any() or large_entity.any()):
+            return self._related(
+                self._geometries[references], self._geometries[entities],
+                references, entities, limits,
+            )  # fmt: skip
+        # Of two large areas the larger one is prepared: one copy serves more pairs.
+        turn = large_entity & (~large_reference | (self._sizes[entities] > self._sizes[references]))
+        first = np.where(turn, entities, references)
+        second = np.where(turn, references, entities)
+        result = self._area_kinds(first, second, large_reference | large_entity, limits)
+        result[turn] = self._kinds.transposed(result[turn])
+        return result
+
+    def _area_kinds(
+        self, first: Positions, second: Positions, large: Bools, limits: ResolutionLimits
+    ) -> Kinds:
+        """Kinds of (first, second), where ``large`` tells that the first is a large area.
+
+        Most pairs of a large area are things well inside it. Their matrix follows from their
+        shape, and the prepared test for that costs a tenth of a matrix.
+        """
+        geometries, others = self._geometries[first], self._geometries[second]
+        areas, places = np.unique(first[large], return_inverse=True)
+        geometries[large] = np.array([self._prepared_copy(int(a)) for a in areas])[places]
+        result = np.empty(len(first), np.uint16)
+        inside = np.zeros(len(first), np.bool_)
+        inside[large] = shapely.contains_properly(geometries[large], others[large])
+        limits.check_time()
+        shapes = self._shapes[second[inside]]
+        area = np.full(len(shapes), _AREA, np.uint8)
+        result[inside] = self._kinds.of(_INNER_MATRICES[shapes], shape_pairs(area, shapes))
+        rest = ~inside
+        result[rest] = self._related(
+            geometries[rest], others[rest], first[rest], second[rest], limits
+        )
+        return result
+
+    def _related(
+        self,
+        geometries: Geometries,
+        others: Geometries,
+        first: Positions,
+        second: Positions,
+        limits: ResolutionLimits,
+    ) -> Kinds:
+        matrices = np.empty(len(first), dtype=object)
+        for start in range(0, len(first), RELATE_STEP):
+            step = slice(start, start + RELATE_STEP)
+            matrices[step] = shapely.relate(geometries[step], others[step])
+            limits.check_time()
+        return self._kinds.of(matrices, shape_pairs(self._shapes[first], self._shapes[second]))
+
+    def _prepared_copy(self, position: int) -> Any:
+        """A prepared copy of the area: the table's own geometry may be in use elsewhere."""
+        copy = self._prepared.get(position)
+        if copy is not None:
+            self._prepared.move_to_end(position)
+            return copy
+        copy = shapely.from_wkb(shapely.to_wkb(self._geometries[position]))
+        shapely.prepare(copy)
+        self._prepared[position] = copy
+        self.prepared_coordinates += int(self._sizes[position])
+        while self.prepared_coordinates > MAX_PREPARED_COORDINATES and len(self._prepared) > 1:
+            dropped, _ = self._prepared.popitem(last=False)
+            self.prepared_coordinates -= int(self._sizes[dropped])
+        return copy

@@ -1,0 +1,48 @@
+"""Sets of positions as ascending arrays without repetition: small, and quick to combine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spatial_udfs.entity_table import Positions
+
+EMPTY: Final[Positions] = np.empty(0, np.int32)
+EMPTY.flags.writeable = False
+
+
+def is_in(positions: Positions, members: Positions) -> NDArray[np.bool_]:
+    """For each position, whether it is one of the members (which ascend)."""
+    if not len(members):
+        return np.zeros(len(positions), np.bool_)
+    places = np.searchsorted(members, positions)
+    places[places == len(members)] = 0
+    found: NDArray[np.bool_] = members[places] == positions
+    return found
+
+
+def as_set(positions: Positions) -> Positions:
+    """The positions in ascending order, each once."""
+    ordered = np.sort(positions)
+    if len(ordered) < 2:
+        return ordered
+    first = np.empty(len(ordered), np.bool_)
+    first[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
+def union(sets: Sequence[Positions]) -> Positions:
+    """All members of the sets."""
+    filled = [members for members in sets if len(members)]
+    if len(filled) < 2:
+        return filled[0] if filled else EMPTY
+    return as_set(np.concatenate(filled))
+
+
+def difference(members: Positions, removed: Positions) -> Positions:
+    """The members that are not removed."""
+    return members[~is_in(members, removed)] if len(removed) else members
