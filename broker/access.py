@@ -1,0 +1,47 @@
+"""Access control as the core sees it: a question, a verdict, and a memory of verdicts.
+
+Who decides is not known here. A decider may answer at once or later; in between the core
+holds back exactly what depends on the answer, in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from broker.codec.reason_codes import ReasonCode
+
+# SUCCESS allows; any error code refuses and is what the client gets to see.
+Verdict: TypeAlias = ReasonCode
+
+
+class Action(Enum):
+    """What a client wants to do with a topic."""
+
+    PUBLISH = "publish"
+    SUBSCRIBE = "subscribe"  # the topic is a filter, of a shared subscription the inner one
+    RECEIVE = "receive"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks. ``user_name`` is what authentication established, None for anonymous."""
+
+    client_id: str
+    user_name: str | None
+
+
+class AccessControl(Protocol):
+    """Decides about topics."""
+
+    def verdict(self, client: Identity, topic: str, action: Action) -> Verdict | None:
+        """The decision, or None: then a ``Judge`` request asks for it and the core waits."""
+
+
+class AllowAll:
+    """No topic rules at all."""
+
+    def verdict(self, client: Identity, topic: str, action: Action) -> Verdict:  # noqa: ARG002 - the protocol's shape
+        """Everything is allowed."""
+        return ReasonCode.SUCCESS

@@ -1,0 +1,65 @@
+"""Memberships behind one interface: which subscriptions' neighborhoods hold an entity.
+
+Subscriptions are named by *slots*: small integers that the core gives to the neighborhood
+subscriptions it holds, so that four bytes name one whatever its subId is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+from spatial_udfs.entity_table import Int64s
+
+# Ascending, without repetition.
+Slots: TypeAlias = Sequence[int]
+
+
+class Memberships(Protocol):
+    """What the router asks on every PUBLISH with a peid. All calls come from one thread."""
+
+    # Whether SUBSCRIBE with a neighborhood is served at all.
+    serves_neighborhoods: bool
+    # Slots that nothing refers to any more and that the core may give out again.
+    reusable: list[int]
+
+    def look_up(self, peid: int) -> Slots | None:
+        """The slots that hold the entity, or None when that must be asked for first.
+
+        It may name slots that were removed: the core knows which subscriptions live. It must
+        name every slot whose ``add`` has returned and that holds the entity.
+        """
+
+    def add(self, slot: int, peids: Int64s) -> None:
+        """Enter a subscription with its members; look-ups see all of it from now on."""
+
+    def remove(self, slot: int) -> None:
+        """Take a subscription out; the slot goes to ``reusable`` once no look-up can name it."""
+
+    def sweep(self, budget: int) -> bool:
+        """Do up to ``budget`` steps of deferred cleaning; whether more is left."""
+
+
+class NoMemberships:
+    """The baseline: topics alone, no neighborhood is served."""
+
+    serves_neighborhoods = False
+
+    def __init__(self) -> None:
+        self.reusable: list[int] = []
+
+    def look_up(self, peid: int) -> Slots:  # noqa: ARG002 - the protocol's shape
+        """Nothing: no subscription has a neighborhood."""
+        return ()
+
+    def add(self, slot: int, peids: Int64s) -> None:
+        """Never called, because ``serves_neighborhoods`` is false."""
+        raise NotImplementedError
+
+    def remove(self, slot: int) -> None:
+        """Never called either."""
+        raise NotImplementedError
+
+    def sweep(self, budget: int) -> bool:  # noqa: ARG002 - the protocol's shape
+        """Nothing is ever left to clean."""
+        return False

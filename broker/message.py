@@ -1,0 +1,134 @@
+"""One application message on its way: raw parts of its PUBLISH, and what routing needs.
+
+The sender's properties stay the bytes they came as, so they are passed on untouched and in
+order. Only what is the connection's business is taken out (the topic alias), and only the
+message expiry is written over when time has passed.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Final
+
+from broker.codec.framing import varint
+
+NO_EXPIRY: Final = -1
+_PACKED_HEAD: Final = struct.Struct(">BdqiHI")
+_RETAIN_BIT: Final = 0x01
+
+
+class Message:
+    """``topic_field`` is the topic with its length in front, as in a packet.
+
+    ``expiry_offset`` is where the four bytes of the message expiry stand in ``properties``,
+    or ``NO_EXPIRY``; ``expires_at`` is when they run out on the core's clock.
+    """
+
+    __slots__ = (
+        "expires_at", "expiry_offset", "payload", "peid", "properties", "qos", "retain",
+        "topic", "topic_field",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913 - one for each part of a PUBLISH
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        properties: bytes = b"",
+        qos: int = 0,
+        retain: bool = False,
+        peid: int | None = None,
+        expires_at: float | None = None,
+        expiry_offset: int = NO_EXPIRY,
+    ) -> None:
+        self.topic = topic
+        encoded = topic.encode()
+        self.topic_field = len(encoded).to_bytes(2, "big") + encoded
+        self.payload = payload
+        self.properties = properties
+        self.qos = qos
+        self.retain = retain
+        self.peid = peid
+        self.expires_at = expires_at
+        self.expiry_offset = expiry_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes that keeping the message costs, as limits count them."""
+        return len(self.topic_field) + len(self.properties) + len(self.payload)
+
+    def has_expired(self, now: float) -> bool:
+        """Whether its expiry interval has passed."""
+        return self.expires_at is not None and now >= self.expires_at
+
+    def properties_at(self, now: float) -> bytes:
+        """The properties to send now: the expiry counts down while a message waits."""
+        if self.expires_at is None:
+            return self.properties
+        start = self.expiry_offset
+        # Rounded up: a message that is passed on at once keeps the interval it came with.
+        left = max(0, math.ceil(self.expires_at - now))
+        return self.properties[:start] + left.to_bytes(4, "big") + self.properties[start + 4 :]
+
+    def packed(self) -> bytes:
+        """The whole message as bytes, for durable storage."""
+        head = _PACKED_HEAD.pack(
+            self.qos << 1 | (_RETAIN_BIT if self.retain else 0),
+            -1.0 if self.expires_at is None else self.expires_at,
+            -1 if self.peid is None else self.peid,
+            self.expiry_offset,
+            len(self.topic_field),
+            len(self.properties),
+        )
+        return b"".join((head, self.topic_field, self.properties, self.payload))
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Message:
+        """The message that ``packed`` made these bytes of."""
+        flags, expires_at, peid, offset, topic_size, properties_size = _PACKED_HEAD.unpack_from(
+            data
+        )
+        properties_at = _PACKED_HEAD.size + topic_size
+        payload_at = properties_at + properties_size
+        return cls(
+            data[_PACKED_HEAD.size + 2 : properties_at].decode(),
+            data[payload_at:],
+            properties=data[properties_at:payload_at],
+            qos=flags >> 1,
+            retain=bool(flags & _RETAIN_BIT),
+            peid=None if peid < 0 else peid,
+            expires_at=None if expires_at < 0 else expires_at,
+            expiry_offset=offset,
+        )
+
+
+def publish_packet(  # noqa: PLR0913 - one for each field that differs between receivers
+    topic_field: bytes,
+    payload: bytes,
+    properties: bytes,
+    *,
+    extra: bytes = b"",
+    qos: int = 0,
+    retain: bool = False,
+    duplicate: bool = False,
+    packet_id: int = 0,
+) -> bytes:
+    """A PUBLISH packet; ``extra`` are our own properties, which go before the sender's."""
+    first = 0x30 | (0x08 if duplicate else 0) | qos << 1 | (0x01 if retain else 0)
+    properties_length = varint(len(properties) + len(extra))
+    identifier = packet_id.to_bytes(2, "big") if qos else b""
+    remaining = (
+        len(topic_field)
+        + len(identifier)
+        + len(properties_length)
+        + len(properties)
+        + len(extra)
+        + len(payload)
+    )
+    return b"".join(
+        (
+            bytes((first,)), varint(remaining), topic_field, identifier,
+            properties_length, extra, properties, payload,
+        )
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""A subscription as the filter holds it, and the places where it is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from broker.codec.framing import varint
+from schemas.user_properties import NSID
+
+if TYPE_CHECKING:
+    from broker.session import Session
+
+_USER_PROPERTY: Final = b"\x26"
+_SUBSCRIPTION_IDENTIFIER: Final = b"\x0b"
+NO_SLOT: Final = -1
+
+# A plain subscription is known by its filter, one with a neighborhood by its nsid.
+SubscriptionKey: TypeAlias = str | int
+
+
+def user_property(name: str, value: str) -> bytes:
+    """A user property as bytes."""
+    name_bytes, value_bytes = name.encode(), value.encode()
+    return b"".join(
+        (
+            _USER_PROPERTY,
+            len(name_bytes).to_bytes(2, "big"), name_bytes,
+            len(value_bytes).to_bytes(2, "big"), value_bytes,
+        )
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionTerms:
+    """What the client asked for and we granted: all that must survive a restart.
+
+    ``topic_filter`` is as the client wrote it, ``$share/…`` included. ``nsid``, ``sub_id`` and
+    ``descriptor`` are set together, for a neighborhood.
+    """
+
+    topic_filter: str
+    qos: int = 0
+    no_local: bool = False
+    retain_as_published: bool = False
+    retain_handling: int = 0
+    identifier: int | None = None
+    nsid: int | None = None
+    sub_id: int | None = None
+    descriptor: str | None = None
+
+    @property
+    def key(self) -> SubscriptionKey:
+        """What names it among the client's subscriptions."""
+        return self.topic_filter if self.nsid is None else self.nsid
+
+
+class FilterNode:
+    """Everything subscribed under one topic filter; exists while something is."""
+
+    __slots__ = ("groups", "plain", "spatial", "topic_filter")
+
+    def __init__(self, topic_filter: str) -> None:
+        self.topic_filter = topic_filter
+        self.plain: dict[Session, Subscription] = {}
+        # By slot.
+        self.spatial: dict[int, Subscription] = {}
+        # By share name.
+        self.groups: dict[str, ShareGroup] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is subscribed here any more."""
+        return not (self.plain or self.spatial or self.groups)
+
+
+class ShareGroup:
+    """The members of one shared subscription: same share name, same filter."""
+
+    __slots__ = ("plain", "share_name", "spatial", "turn")
+
+    def __init__(self, share_name: str) -> None:
+        self.share_name = share_name
+        self.plain: dict[Session, Subscription] = {}
+        self.spatial: dict[int, Subscription] = {}
+        # Counts the messages given out, so that members take turns.
+        self.turn = 0
+
+
+class Subscription:
+    """One client's subscription in force.
+
+    ``home`` is where it is entered: what a topic's route is compared with. ``extra`` are the
+    properties it adds to each PUBLISH, encoded once.
+    """
+
+    __slots__ = ("active", "extra", "home", "no_local", "qos", "session", "slot", "terms")
+
+    def __init__(self, session: Session, terms: SubscriptionTerms) -> None:
+        self.session = session
+        self.terms = terms
+        self.qos = terms.qos
+        self.no_local = terms.no_local
+        self.slot = NO_SLOT
+        self.home: FilterNode | ShareGroup | None = None
+        self.active = False
+        self.extra = b""
+        if terms.identifier is not None:
+            self.extra += _SUBSCRIPTION_IDENTIFIER + varint(terms.identifier)
+        if terms.nsid is not None:
+            self.extra += user_property(NSID, str(terms.nsid))
