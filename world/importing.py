@@ -18,8 +18,8 @@ from world.import_options import ImportOptions
 from world.problems import Problem, ProblemSummary, problem_table, problems_of, summarize
 from world.progress import Progress, silent
 from world.projection import epsg_code
-from world.reading import read_source
-from world.sources import SourceKind, describe
+from world.reading import read_sources
+from world.sources import describe
 from world.store import WorldStore
 from world.version_facts import SourceFacts, VersionFacts
 
@@ -59,13 +59,10 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
         known = None if force else same_version(store, facts, options)
         if known is not None:
             return report_of(store, known, created=False, strict=strict)
-        readings = [
-            reading
-            for path, source in zip(paths, facts, strict=True)
-            for reading in read_source(path, SourceKind(source.kind), options, tell)
-        ]
+        readings = list(read_sources(paths, options, tell))
         combined = combine(readings, options.srid, tell)
         refuse_if_strict(combined.problems, strict=strict)
+        refuse_if_empty(combined.entities.num_rows, combined.problems)
         tell("writing", 0, None)
         written = store.write_version(
             combined.entities,
@@ -105,6 +102,13 @@ def refuse_if_strict(problems: Sequence[Problem], *, strict: bool) -> None:
     if strict and problems:
         found = "; ".join(str(summary) for summary in summarize(problems))
         raise SourceError(f"strict import, nothing written: {found}")
+
+
+def refuse_if_empty(entity_count: int, problems: Sequence[Problem]) -> None:
+    """A version without entities would empty every neighborhood: surely the wrong file."""
+    if entity_count == 0:
+        found = "; ".join(str(summary) for summary in summarize(problems)) or "no row, no problem"
+        raise SourceError(f"no entity came out of the sources, nothing written: {found}")
 
 
 def report_of(

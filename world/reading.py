@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from world.osm.entities import read_osm
 from world.problems import Problem
 from world.progress import Progress
 from world.projection import WGS84
-from world.sources import SourceKind
+from world.sources import SourceKind, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +28,32 @@ class Reading:
     problems: list[Problem]
 
 
-def read_source(
-    path: Path, kind: SourceKind, options: ImportOptions, tell: Progress
+def read_sources(
+    paths: Sequence[Path], options: ImportOptions, tell: Progress
 ) -> Iterator[Reading]:
-    """All rows of a source, in one or several readings."""
-    phase = f"reading {path.name}"
-    match kind:
-        case SourceKind.OSM:
-            yield Reading(*_with_crs(*read_osm(path, options.rules, tell)))
-        case SourceKind.GEOJSON:
-            tell(phase, 0, None)
-            found = read_geojson(path, id_field=options.id_field, category=options.category)
-            yield Reading(*_with_crs(*found))
-        case SourceKind.GEOPARQUET:
-            layout = geoparquet_source.read_layout(
-                path, id_field=options.id_field, category=options.category
-            )
-            total, done = geoparquet_source.row_count(path), 0
-            for rows, problems in geoparquet_source.read_batches(path, layout):
-                done = min(done + geoparquet_source.BATCH_ROWS, total)
-                tell(phase, done, total)
-                yield Reading(rows, layout.crs, problems)
+    """All rows of all sources in their order; all OSM extracts together, where the first stands."""
+    extracts = [path for path in paths if kind_of(path) is SourceKind.OSM]
+    for path in paths:
+        match kind_of(path):
+            case SourceKind.OSM if path == extracts[0]:
+                rows, problems = read_osm(extracts, options.rules, tell)
+                yield Reading(rows, WGS84, problems)
+            case SourceKind.GEOJSON:
+                tell(f"reading {path.name}", 0, None)
+                rows, problems = read_geojson(
+                    path, id_field=options.id_field, category=options.category
+                )
+                yield Reading(rows, WGS84, problems)
+            case SourceKind.GEOPARQUET:
+                yield from _read_geoparquet(path, options, tell)
 
 
-def _with_crs(rows: Candidates, problems: list[Problem]) -> tuple[Candidates, CRS, list[Problem]]:
-    return rows, WGS84, problems
+def _read_geoparquet(path: Path, options: ImportOptions, tell: Progress) -> Iterator[Reading]:
+    layout = geoparquet_source.read_layout(
+        path, id_field=options.id_field, category=options.category
+    )
+    total, done = geoparquet_source.row_count(path), 0
+    for rows, problems in geoparquet_source.read_batches(path, layout):
+        done = min(done + geoparquet_source.BATCH_ROWS, total)
+        tell(f"reading {path.name}", done, total)
+        yield Reading(rows, layout.crs, problems)

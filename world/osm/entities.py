@@ -1,129 +1,102 @@
-"""The rows of an extract: its features as they are, its roads in segments, each with a peid."""
+"""The rows of OSM extracts: features as they are, roads in segments, each with its peid."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from schemas.errors import SourceError
 from world.candidates import Candidates, objects
 from world.osm import peids
-from world.osm.reading import Extract, read_extract
+from world.osm.merging import merged
+from world.osm.reading import Extract, Feature, read_extract
 from world.osm.rules import GeometryKind, Rules
-from world.osm.segments import line_of, split_roads
+from world.osm.segments import Segment, line_of, split_roads
 from world.problems import Problem, ProblemKind
 from world.progress import Progress
 
 BASES: Final = {
-    (GeometryKind.POINT, "n"): peids.POINT_BASE,
-    (GeometryKind.LINE, "w"): peids.LINE_BASE,
-    (GeometryKind.AREA, "w"): peids.WAY_AREA_BASE,
-    (GeometryKind.AREA, "r"): peids.RELATION_AREA_BASE,
+    (GeometryKind.POINT, "node"): peids.POINT_BASE,
+    (GeometryKind.LINE, "way"): peids.LINE_BASE,
+    (GeometryKind.AREA, "way"): peids.WAY_AREA_BASE,
+    (GeometryKind.AREA, "relation"): peids.RELATION_AREA_BASE,
 }
-ELEMENTS: Final = {"n": "node", "w": "way", "r": "relation"}
 
 
-def read_osm(path: Path, rules: Rules, progress: Progress) -> tuple[Candidates, list[Problem]]:
-    """The entities of an extract, in longitude and latitude, and what could not become one."""
-    extract = read_extract(path, rules, progress)
+def read_osm(
+    paths: Sequence[Path], rules: Rules, tell: Progress
+) -> tuple[Candidates, list[Problem]]:
+    """The entities of all extracts taken as one, in longitude and latitude, and the problems."""
+    source = " + ".join(str(path) for path in paths)
+    try:
+        with merged(paths, tell) as (path, contradictions):
+            extract = read_extract(path, source, rules, tell)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise SourceError(f"{source}: {' '.join(str(error).split())}") from error
     rows = _Rows(extract)
-    rows.add_features()
-    rows.add_segments()
-    return rows.candidates(), [*extract.problems, *rows.problems]
+    for feature in extract.features:
+        rows.add_feature(feature)
+    segments = split_roads(extract.roads, extract.locations)
+    # Older ways come first, so that in a collision the newer one has to give way.
+    for segment in sorted(segments, key=lambda segment: (segment.road.way, segment.nodes)):
+        rows.add_segment(segment)
+    return rows.candidates(), [*contradictions, *extract.problems, *rows.problems]
 
 
 class _Rows:
     def __init__(self, extract: Extract) -> None:
         self.problems: list[Problem] = []
         self._extract = extract
-        self._peids: list[int] = []
-        self._categories: list[tuple[str, ...]] = []
-        self._names: list[str | None] = []
-        self._geometries: list[object] = []
-        self._locators: list[str] = []
+        self._columns: list[tuple[int, tuple[str, ...], str | None, Any, str]] = []
+        self._segments: dict[int, tuple[int, tuple[int, ...]]] = {}
 
-    def add_features(self) -> None:
-        for feature in self._extract.features:
-            locator = f"{ELEMENTS[feature.element]} {feature.osm_id}"
-            if not 0 <= feature.osm_id <= peids.MAX_OSM_ID:
-                self._note(
-                    ProblemKind.PEID_OUT_OF_RANGE, locator, "its OSM id makes no peid", kept=False
-                )
-                continue
-            peid = BASES[feature.kind, feature.element] + feature.osm_id
-            self._add(peid, feature.categories, feature.name, feature.geometry, locator)
+    def add_feature(self, feature: Feature) -> None:
+        locator = f"{feature.element} {feature.osm_id}"
+        if not 0 <= feature.osm_id <= peids.MAX_OSM_ID:
+            # Editors number what was never uploaded downwards from -1, anew at each save.
+            reason = "has an OSM id that is not a lasting one"
+            self._note(ProblemKind.PEID_OUT_OF_RANGE, locator, reason, peid=None, kept=False)
+            return
+        peid = BASES[feature.kind, feature.element] + feature.osm_id
+        self._columns.append((peid, feature.categories, feature.name, feature.geometry, locator))
 
-    def add_segments(self) -> None:
-        taken: dict[int, tuple[int, tuple[int, ...]]] = {}
-        extract = self._extract
-        segments = split_roads(extract.roads, extract.locations)
-        # Older ways come first, so that a newer one is the one to give way in a collision.
-        for segment in sorted(segments, key=lambda s: (extract.roads[s.road].way, s.nodes)):
-            way = extract.roads[segment.road].way
-            locator = f"way {way}, nodes {segment.nodes[0]} to {segment.nodes[-1]}"
-            forward = min(segment.nodes, segment.nodes[::-1])
-            attempt = 0
-            peid = peids.segment_peid(way, segment.nodes)
-            while peid in taken and taken[peid] != (way, forward):
-                attempt += 1
-                peid = peids.segment_peid(way, segment.nodes, attempt)
-            if peid in taken:
-                self._note(
-                    ProblemKind.DUPLICATE_IDENTICAL,
-                    locator,
-                    "the way passes this stretch twice",
-                    peid=peid,
-                )
-                continue
-            if attempt:
-                self._note(
-                    ProblemKind.PEID_COLLISION,
-                    locator,
-                    f"its hash is taken by another segment; it got number {attempt + 1}",
-                    peid=peid,
-                )
-            taken[peid] = (way, forward)
-            self._add(
-                peid,
-                extract.road_categories[segment.road],
-                extract.road_names[segment.road],
-                line_of(segment.nodes, extract.locations),
-                locator,
-            )
+    def add_segment(self, segment: Segment) -> None:
+        road, nodes = segment.road, segment.nodes
+        locator = f"way {road.way}, nodes {nodes[0]} to {nodes[-1]}"
+        identity = (road.way, min(nodes, nodes[::-1]))
+        attempt = 0
+        peid = peids.segment_peid(road.way, nodes)
+        while self._segments.get(peid, identity) != identity:
+            attempt += 1
+            peid = peids.segment_peid(road.way, nodes, attempt)
+        if peid in self._segments:
+            reason = "the way passes this stretch more than once"
+            self._note(ProblemKind.DUPLICATE_IDENTICAL, locator, reason, peid=peid, kept=True)
+            return
+        if attempt:
+            reason = f"its hash is that of another segment; it got its {attempt + 1}. choice"
+            self._note(ProblemKind.PEID_COLLISION, locator, reason, peid=peid, kept=True)
+        self._segments[peid] = identity
+        line = line_of(nodes, self._extract.locations)
+        self._columns.append((peid, road.categories, road.name, line, locator))
 
     def candidates(self) -> Candidates:
+        columns = list(zip(*self._columns, strict=True)) or [()] * 5
+        numbers, categories, names, geometries, locators = columns
         return Candidates(
             source=self._extract.source,
-            locator=self._locators.__getitem__,
-            ordinals=np.arange(len(self._peids)),
-            peids=np.array(self._peids, np.int64),
-            categories=objects(self._categories),
-            names=objects(self._names),
-            geometries=objects(self._geometries),
+            locator=locators.__getitem__,
+            ordinals=np.arange(len(numbers)),
+            peids=np.array(numbers, np.int64),
+            categories=objects(categories),
+            names=objects(names),
+            geometries=objects(geometries),
         )
 
-    def _add(
-        self,
-        peid: int,
-        categories: tuple[str, ...],
-        name: str | None,
-        geometry: object,
-        locator: str,
-    ) -> None:
-        self._peids.append(peid)
-        self._categories.append(categories)
-        self._names.append(name)
-        self._geometries.append(geometry)
-        self._locators.append(locator)
-
     def _note(
-        self,
-        kind: ProblemKind,
-        locator: str,
-        reason: str,
-        *,
-        peid: int | None = None,
-        kept: bool = True,
+        self, kind: ProblemKind, locator: str, reason: str, *, peid: int | None, kept: bool
     ) -> None:
         self.problems.append(Problem(kind, kept, peid, self._extract.source, locator, reason))

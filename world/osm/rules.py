@@ -65,13 +65,18 @@ class Rules:
     sha256: str
     by_key: Mapping[str, tuple[Rule, ...]]
 
-    def categories(self, kind: GeometryKind, tags: Mapping[str, str]) -> tuple[str, ...]:
-        """The categories that an element gets when it is taken as this kind of geometry."""
+    def categories(
+        self, kind: GeometryKind, tags: Mapping[str, str], unless: GeometryKind | None = None
+    ) -> tuple[str, ...]:
+        """The categories that an element gets when it is taken as this kind of geometry.
+
+        Rules that also take the kind ``unless`` are left out.
+        """
         found = {
             category
             for key in tags
             for rule in self.by_key.get(key, ())
-            if kind in rule.geometry
+            if kind in rule.geometry and unless not in rule.geometry
             for category in rule.categories(tags)
         }
         return tuple(sorted(found))

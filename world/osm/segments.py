@@ -22,13 +22,15 @@ class RoadWay:
 
     way: int
     stretches: tuple[tuple[int, ...], ...]
+    categories: tuple[str, ...]
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of one way; ``road`` is the position of the way among the roads."""
+    """A part of one road, by its nodes."""
 
-    road: int
+    road: RoadWay
     nodes: tuple[int, ...]
 
 
@@ -40,8 +42,8 @@ def split_roads(roads: Sequence[RoadWay], locations: Locations) -> list[Segment]
     """
     junctions = _junctions(roads)
     pieces = [
-        Segment(number, piece)
-        for number, road in enumerate(roads)
+        Segment(road, piece)
+        for road in roads
         for stretch in road.stretches
         for piece in _pieces(stretch, junctions)
     ]
