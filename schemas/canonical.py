@@ -14,20 +14,20 @@ from hashlib import sha256
 from schemas.condition_normal_form import negations_at_leaves
 from schemas.condition_printer import leaf_text
 from schemas.conditions import And, Condition, Not, Or
-from schemas.neighborhood import Neighborhood
+from schemas.neighborhood import Neighborhood, explicit_ref_stages
 
 
 def canonical(neighborhood: Neighborhood) -> str:
     """The canonical text; two texts differ whenever the two neighborhoods can."""
-    stages = [
-        [
-            sorted(set(stage.ref_stages)),
-            sorted(set(stage.categories)),
-            canonical_condition(stage.condition),
-            int(visible),
-        ]
-        for stage, visible in zip(neighborhood.written_out(), neighborhood.visible, strict=True)
-    ]
+    stages: list[list[object]] = []
+    for stage in neighborhood.stages:
+        categories = sorted(set(stage.categories))
+        condition = canonical_condition(stage.condition)
+        for _ in range(stage.repeat):
+            number = len(stages) + 1
+            ref_stages = sorted(set(explicit_ref_stages(stage.ref_stages, number)))
+            shown = int(neighborhood.visible[number - 1])
+            stages.append([ref_stages, categories, condition, shown])
     parts = [sorted(set(neighborhood.refs)), stages]
     return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 

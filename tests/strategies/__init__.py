@@ -1,0 +1,1 @@
+"""What hypothesis draws for the tests of more than one room."""

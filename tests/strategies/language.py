@@ -1,0 +1,112 @@
+"""Conditions and neighborhoods as the readers make them, of every legal kind.
+
+``neighborhoods()`` draws objects that are equal to what reading their own text gives, so any
+test can print them, send them and compare.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from schemas.categories import checked_pattern
+from schemas.conditions import And, Condition, Leaf, Not, Or, Relate, Topological, WithinDistance
+from schemas.limits import MAX_DISTANCE_METRES, MAX_PEID
+from schemas.neighborhood import Neighborhood, RefStages, Stage
+from schemas.relations import LONG_NAMES
+
+# Letters that the notation could misread, and some that people really use.
+_AWKWARD = ",{}()\";•'\\ \t\n\u00a0\u200b$:!&|∧ü漢😀"
+_LEVELS = st.one_of(
+    st.sampled_from(["road", "minor", "transport", "parking", "shop", "$SYS", "Prev", "visible"]),
+    st.text(st.sampled_from("abc" + _AWKWARD), max_size=4),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="#+/\0"), max_size=4),
+)
+
+
+def texts() -> st.SearchStrategy[str]:
+    """Text that may stand in a descriptor: everything but U+0000 and half surrogates."""
+    return st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+
+
+def distances() -> st.SearchStrategy[float]:
+    """Metres as people write them, and every other number in the range."""
+    return st.one_of(
+        st.sampled_from([0.0, 0.5, 5.0, 10.0, 20.0, 500.0]),
+        st.integers(0, 2000).map(float),
+        st.floats(0.0, MAX_DISTANCE_METRES),
+    ).map(abs)  # no minus zero
+
+
+def relations() -> st.SearchStrategy[Leaf]:
+    """One relation of the contract's table."""
+    return st.one_of(
+        st.sampled_from(list(LONG_NAMES)).map(Topological),
+        distances().map(WithinDistance),
+        st.text("TF*012", min_size=9, max_size=9).map(Relate),
+    )
+
+
+def conditions(max_leaves: int = 8) -> st.SearchStrategy[Condition]:
+    """Trees in the parser's normal form."""
+    return st.recursive(
+        relations(),
+        lambda inner: st.one_of(
+            inner.map(Not),
+            st.lists(inner, min_size=2, max_size=4).map(lambda parts: joined(And, parts)),
+            st.lists(inner, min_size=2, max_size=4).map(lambda parts: joined(Or, parts)),
+        ),
+        max_leaves=max_leaves,
+    )
+
+
+def joined(kind: type[And | Or], operands: list[Condition]) -> Condition:
+    """AND or OR of the operands, made flat as the parser does it."""
+    flat: list[Condition] = []
+    for operand in operands:
+        flat.extend(operand.operands if isinstance(operand, kind) else [operand])
+    return kind(tuple(flat))
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> str:
+    """A legal category pattern without the trailing slash that is ignored."""
+    levels = draw(st.lists(st.one_of(_LEVELS, st.just("+")), min_size=1, max_size=4))
+    if draw(st.booleans()):
+        levels.append("#")
+    text = "/".join(levels).rstrip("/")
+    return checked_pattern(text) if text else "#"
+
+
+@st.composite
+def neighborhoods(draw: st.DrawFn, max_stages: int = 4) -> Neighborhood:
+    """A legal neighborhood with up to ``max_stages`` stages as typed, some of them repeated."""
+    stages = [Stage(categories=draw(_pattern_sets()), condition=draw(conditions()))]
+    number = 2
+    for _ in range(draw(st.integers(0, max_stages - 1))):
+        repeat = draw(st.integers(1, 3))
+        stages.append(
+            Stage(
+                categories=draw(_pattern_sets()),
+                condition=draw(conditions()),
+                ref_stages=draw(_ref_stages(number)),
+                repeat=repeat,
+            )
+        )
+        number += repeat
+    flags = st.lists(st.booleans(), min_size=number - 1, max_size=number - 1)
+    visible = draw(st.one_of(st.just([True] * (number - 1)), flags.filter(any)))
+    return Neighborhood(
+        refs=tuple(draw(st.lists(st.integers(0, MAX_PEID), min_size=1, max_size=5, unique=True))),
+        stages=tuple(stages),
+        visible=tuple(visible),
+        name=draw(st.one_of(st.none(), texts())),
+    )
+
+
+def _pattern_sets() -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(patterns(), min_size=1, max_size=3, unique=True).map(tuple)
+
+
+def _ref_stages(number: int) -> st.SearchStrategy[RefStages]:
+    explicit = st.sets(st.integers(1, number - 1), min_size=1).map(lambda s: tuple(sorted(s)))
+    return st.one_of(st.sampled_from(["Prev", "Anc"]), explicit)
