@@ -55,6 +55,15 @@ def in_words(neighborhood: Neighborhood) -> str:
     return "; then ".join(steps)
 
 
+def stage_words(neighborhood: Neighborhood) -> list[str]:
+    """What each written-out stage selects, without its number: for legends and tables."""
+    words: list[str] = []
+    for stage in neighborhood.stages:
+        first = len(words) + 1
+        words += [_selection(stage, first, neighborhood.refs)] * stage.repeat
+    return words
+
+
 def _to(numbers: Sequence[int]) -> str:
     return f"{numbers[0]} to {numbers[-1]}"
 

@@ -27,9 +27,9 @@ Table = TypeVar("Table")
 
 @dataclass(frozen=True, slots=True)
 class WorldSettings:
-    """Where world versions lie."""
+    """Where world versions lie: a folder, or a URI of an object store."""
 
-    dir: Path
+    dir: str
 
 
 @dataclass(frozen=True, slots=True)

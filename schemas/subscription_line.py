@@ -26,9 +26,8 @@ def parse_subscription(line: str) -> Subscription:
     """The subscription, or an error that says what is wrong with the line."""
     entry = _decoded(line)
     if not isinstance(entry, dict) or sorted(entry) != sorted(SUBSCRIPTION_KEYS):
-        raise DescriptorError(
-            f"the line is no subscription; allowed: an object with {' and '.join(SUBSCRIPTION_KEYS)}"
-        )
+        keys = " and ".join(SUBSCRIPTION_KEYS)
+        raise DescriptorError(f"the line is no subscription; allowed: an object with {keys}")
     sub_id = entry[SUB_ID]
     if type(sub_id) is not int or not 0 <= sub_id <= MAX_SUB_ID:
         raise DescriptorError(f"{SUB_ID} is {sub_id!r}; allowed: an integer 0 .. 2^63-1")

@@ -10,17 +10,16 @@ const element = (tag, text, className) => {
 };
 const counted = (number) => number.toLocaleString("en");
 
-// Drawing: at once while that is quick; otherwise the last picture is moved along and the true
-// one follows when the hand rests.
-const SLOW_MILLISECONDS = 40, REST_MILLISECONDS = 140;
-const picture = { view: null, cost: 0, rest: 0, waiting: false, copy: document.createElement("canvas") };
+// Drawing: at once while that is little work; otherwise the last picture is moved along and the
+// true one follows when the hand rests. (A clock cannot tell: the canvas paints after we return.)
+const MANY_VERTICES = 150000, REST_MILLISECONDS = 140;
+const picture = { view: null, rest: 0, waiting: false, copy: document.createElement("canvas") };
+const isMuchWork = () => layers.reduce((sum, made) => sum + (made.shown ? made.vertices : 0), 0) > MANY_VERTICES;
 
 function drawTruly() {
-  const started = performance.now();
   drawAll();
-  picture.cost = performance.now() - started;
   picture.view = { ...view };
-  if (picture.cost > SLOW_MILLISECONDS) {
+  if (isMuchWork()) {
     picture.copy.width = canvas.width;
     picture.copy.height = canvas.height;
     picture.copy.getContext("2d").drawImage(canvas, 0, 0);
@@ -44,7 +43,7 @@ function redraw() {
   requestAnimationFrame(() => {
     picture.waiting = false;
     const sameSize = picture.view && picture.view.width === view.width && picture.view.height === view.height;
-    if (picture.cost > SLOW_MILLISECONDS && sameSize) drawQuickly(); else drawTruly();
+    if (sameSize && isMuchWork()) drawQuickly(); else drawTruly();
     drawScale();
   });
 }
@@ -119,7 +118,7 @@ function legendEntry(key, number, label, count, words, className) {
   box.checked = true;
   box.addEventListener("change", () => {
     layers.find((made) => made.key === key).shown = box.checked;
-    redraw();
+    drawTruly();
   });
   line.append(box, swatch, element("span", label), element("b", counted(count)));
   if (words) line.append(element("small", words));

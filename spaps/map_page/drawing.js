@@ -50,12 +50,13 @@ const everything = joinBoxes(entities.map((entity) => entity.box));
 const span = Math.max(everything[2] - everything[0], everything[3] - everything[1], 1);
 
 function layer(key, members, style) {
-  const made = { key, style, shown: true, points: [], lines: new Path2D(), areas: new Path2D(), outlines: new Path2D() };
+  const made = { key, style, shown: true, vertices: 0, points: [], lines: new Path2D(), areas: new Path2D(), outlines: new Path2D() };
   for (const entity of members) {
     const [west, south, east, north] = entity.box;
     // A grey zone over the whole map would tint all of it: such a one is outlined only.
     const vast = key === GREY && Math.max(east - west, north - south) > span / 5;
     for (const part of entity.parts) {
+      made.vertices += part.length / 2;
       if (entity.kind === POINT) { made.points.push(part[0], part[1]); continue; }
       const path = entity.kind === LINE ? made.lines : vast ? made.outlines : made.areas;
       path.moveTo(part[0], part[1]);

@@ -1,0 +1,36 @@
+"""The commands of ``spaps`` put together."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from spaps.check_command import check
+from spaps.import_command import import_sources
+from spaps.resolve_command import resolve
+
+app = typer.Typer(
+    help="Spatial publish/subscribe: neighborhoods of a world model, and what they hold.",
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("import")(import_sources)
+app.command("check")(check)
+app.command("resolve")(resolve)
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Print version or help when no command is given."""
+    if show_version:
+        typer.echo(f"spaps {version('spaps')}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())

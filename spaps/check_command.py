@@ -1,0 +1,22 @@
+"""``spaps check``: says what a neighborhood means, and what is wrong with it."""
+
+from __future__ import annotations
+
+import typer
+
+from schemas.explain import explain
+from schemas.notation import notation
+from schemas.warnings_of import warnings_of
+from spaps.descriptor_argument import DescriptorArgument, read_descriptor
+
+
+def check(descriptor: DescriptorArgument) -> None:
+    """Say what a neighborhood means in words, with errors and warnings."""
+    neighborhood = read_descriptor(descriptor)
+    if neighborhood.name is not None:
+        typer.echo(neighborhood.name)
+    typer.echo(notation(neighborhood))
+    for sentence in explain(neighborhood):
+        typer.echo(f"  {sentence}")
+    for warning in warnings_of(neighborhood):
+        typer.echo(f"warning: {warning}", err=True)

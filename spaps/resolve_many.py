@@ -1,0 +1,45 @@
+"""A file of subscriptions resolved one after the other, without Spark."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.markup import escape
+
+from schemas.errors import NoReferenceError
+from spaps.membership_file import MembershipFile
+from spaps.subscription_file import Unresolved, read_subscriptions
+from spaps.terminal import PhaseProgress, remarks, results
+from spatial_udfs.exact_resolver import ExactResolver
+from world.snapshot import load_snapshot
+
+
+def resolve_many(subscriptions: Path, out: Path, world: str, version: int | None) -> None:
+    """Write the memberships of all that can be resolved, and list the others."""
+    started = time.perf_counter()
+    good, unresolved = read_subscriptions(subscriptions)
+    with PhaseProgress() as progress:
+        progress("loading the world", 0, None)
+        table = load_snapshot(world, version)
+        resolver = ExactResolver(table)
+        resolved = 0
+        with MembershipFile(out) as memberships:
+            for done, subscription in enumerate(good):
+                progress("resolving", done, len(good))
+                try:
+                    resolution = resolver.resolve(subscription.neighborhood)
+                except NoReferenceError as error:
+                    unresolved.append(Unresolved(f"subId {subscription.sub_id}", str(error)))
+                    continue
+                memberships.add(subscription.sub_id, resolution)
+                resolved += 1
+    for entry in unresolved:
+        reason = escape(entry.reason)
+        remarks().print(f"[yellow]unresolved:[/] {entry.where}: {reason}", soft_wrap=True)
+    results().print(
+        f"{resolved:,} of {resolved + len(unresolved):,} subscriptions resolved on world version "
+        f"{table.version}: {memberships.rows:,} rows in {escape(str(out))}, "
+        f"{time.perf_counter() - started:.1f} s",
+        soft_wrap=True,
+    )

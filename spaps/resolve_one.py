@@ -1,0 +1,114 @@
+"""One neighborhood: resolved, printed, drawn."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.markup import escape
+
+from schemas.explain import stage_words
+from schemas.membership import STAGE_NO
+from schemas.neighborhood import Neighborhood
+from schemas.notation import notation
+from schemas.warnings_of import warnings_of
+from spaps.attribution import attribution
+from spaps.descriptor_argument import read_descriptor
+from spaps.map_page.page import Words, map_page
+from spaps.resolution_geojson import geojson
+from spaps.resolution_table import stage_tables
+from spaps.terminal import remarks, results
+from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.resolution import Resolution
+from world.snapshot import load_snapshot
+from world.store import WorldStore
+from world.version_facts import VersionFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to do with the result."""
+
+    map_file: Path | None
+    geojson_file: Path | None
+    as_json: bool
+    limit: int
+
+
+def resolve_one(descriptor: str, world: str, version: int | None, wanted: Wanted) -> None:
+    """Resolve, then print and write whatever is wanted."""
+    neighborhood = read_descriptor(descriptor)
+    facts = WorldStore(world).facts_of(version)
+    with remarks().status("loading the world"):
+        table = load_snapshot(world, facts.version)
+        resolver = ExactResolver(table)
+    started = time.perf_counter()
+    resolution = resolver.resolve(neighborhood)
+    milliseconds = 1000 * (time.perf_counter() - started)
+    _warn(neighborhood, resolution)
+    if wanted.as_json:
+        results().out(result_json(neighborhood, resolution), highlight=False)
+    else:
+        members = (
+            "1 entity" if len(resolution.peids()) == 1 else f"{len(resolution.peids()):,} entities"
+        )
+        results().print(
+            f"[bold]{escape(neighborhood.name or 'neighborhood')}[/]: {members} of {len(table):,} "
+            f"in world version {table.version}, resolved in {milliseconds:.1f} ms"
+        )
+        words = stage_words(neighborhood)
+        results().print(stage_tables(table, resolution, words, wanted.limit))
+    _write(wanted.map_file, lambda: page_of(table, neighborhood, resolution, facts))
+    _write(wanted.geojson_file, lambda: geojson(table, neighborhood, resolution))
+
+
+def result_json(neighborhood: Neighborhood, resolution: Resolution) -> str:
+    """The result for programs, all of it; stages that are not visible have no peids."""
+    stages = [
+        {STAGE_NO: number, "visible": visible, "peids": members.tolist() if visible else []}
+        for number, (members, visible) in enumerate(
+            zip(resolution.stages, resolution.visible, strict=True), start=1
+        )
+    ]
+    result = {
+        "name": neighborhood.name,
+        "version": resolution.version,
+        "stages": stages,
+        "missingRefs": list(resolution.missing_refs),
+        "warnings": list(warnings_of(neighborhood)),
+    }
+    return json.dumps(result, ensure_ascii=False)
+
+
+def page_of(
+    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, facts: VersionFacts
+) -> str:
+    """The map page, with all that it says."""
+    words = Words(
+        title=neighborhood.name or "Neighborhood",
+        notation=notation(neighborhood),
+        stages=stage_words(neighborhood),
+        attribution=attribution(facts),
+    )
+    return map_page(table, neighborhood, resolution, words)
+
+
+def _warn(neighborhood: Neighborhood, resolution: Resolution) -> None:
+    warnings = list(warnings_of(neighborhood))
+    if resolution.missing_refs:
+        missing = ", ".join(str(peid) for peid in resolution.missing_refs)
+        warnings.append(f"not in world version {resolution.version}: {missing}")
+    for warning in warnings:
+        remarks().print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
+
+
+def _write(path: Path | None, content: Callable[[], str]) -> None:
+    if path is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content(), "utf-8")
+    remarks().print(f"written: {escape(str(path))}", soft_wrap=True)
