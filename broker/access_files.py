@@ -1,0 +1,63 @@
+"""Files that decide about access, read again when they change. What cannot be read denies."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from schemas.errors import SettingsError
+
+log = logging.getLogger(__name__)
+
+Content = TypeVar("Content")
+# Modification time, size and inode: together they change with every way of writing a file.
+Fingerprint = tuple[int, int, int] | None
+
+
+class WatchedFile(Generic[Content]):
+    """The content of a file, or ``denial`` whenever it cannot be read or understood."""
+
+    def __init__(self, path: Path, read: Callable[[Path], Content], denial: Content) -> None:
+        self.path = path
+        self._read = read
+        self._denial = denial
+        self._seen: Fingerprint = None
+        self._read_at: Fingerprint = None
+        self.content = denial
+        self.is_broken = False
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the file now, whether it changed or not."""
+        self._seen = self._read_at = self._fingerprint()
+        try:
+            self.content = self._read(self.path)
+        except SettingsError as error:
+            self.content = self._denial
+            self.is_broken = True
+            log.error("access denied to everybody until this is mended: %s", error)  # noqa: TRY400 - its text is the whole story
+        else:
+            self.is_broken = False
+
+    def reload_if_changed(self) -> bool:
+        """Read the file if it changed and has come to rest since the last look.
+
+        An editor may write in several steps: a half-written file would deny, and what waits in
+        queues for readers without a right is thrown away.
+        """
+        now = self._fingerprint()
+        settled = now == self._seen
+        self._seen = now
+        if now == self._read_at or not settled:
+            return False
+        self.reload()
+        return True
+
+    def _fingerprint(self) -> Fingerprint:
+        try:
+            facts = self.path.stat()
+        except OSError:
+            return None
+        return facts.st_mtime_ns, facts.st_size, facts.st_ino

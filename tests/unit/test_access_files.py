@@ -1,0 +1,75 @@
+"""Files of access: changes are taken up once they are complete, what is broken denies."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from broker.access_files import WatchedFile
+from schemas.errors import SettingsError
+
+DENIAL = "nobody"
+
+
+def read(path: Path) -> str:
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise SettingsError(f"{path.name}: {error.strerror}") from error
+    if text == "broken":
+        raise SettingsError(f"{path.name}: broken")
+    return text
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Write with a time of its own: two writes within one tick of the clock look alike."""
+    before = path.stat().st_mtime_ns if path.exists() else 0
+    path.write_text(text)
+    os.utime(path, ns=(before + 10**9, before + 10**9))
+
+
+def test_a_change_is_taken_up_at_the_look_after_the_one_that_saw_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("one")
+    file = WatchedFile(path, read, DENIAL)
+    assert file.content == "one"
+    assert not file.reload_if_changed()
+    rewrite(path, "tw")
+    assert not file.reload_if_changed()
+    rewrite(path, "two")
+    assert not file.reload_if_changed(), "still being written"
+    assert file.content == "one"
+    assert file.reload_if_changed()
+    assert file.content == "two"
+    assert not file.reload_if_changed()
+
+
+def test_a_broken_or_missing_file_denies_and_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "file"
+    with caplog.at_level(logging.ERROR):
+        file = WatchedFile(path, read, DENIAL)
+    assert (file.content, file.is_broken) == (DENIAL, True)
+    assert "No such file" in caplog.text
+
+    rewrite(path, "one")
+    file.reload_if_changed()
+    assert file.reload_if_changed()
+    assert (file.content, file.is_broken) == ("one", False)
+
+    rewrite(path, "broken")
+    file.reload_if_changed()
+    assert file.reload_if_changed()
+    assert (file.content, file.is_broken) == (DENIAL, True)
+
+    rewrite(path, "two")
+    file.reload()
+    assert file.content == "two"
+    path.unlink()
+    file.reload_if_changed()
+    assert file.reload_if_changed()
+    assert file.content == DENIAL
