@@ -25,7 +25,7 @@ from spatial_udfs.related_pairs import PAIRS_PER_STEP, RelatedPairs
 from spatial_udfs.resolution_limits import ResolutionLimits
 from spatial_udfs.shapes import shape_codes
 
-_FIRST_STEP: Final = 64
+FIRST_STEP: Final = 64
 
 _needs_of = lru_cache(maxsize=4096)(ConditionNeeds.of)
 
@@ -131,7 +131,7 @@ class StageMembers:
             for rows in self.related.of(references, limits):
                 yield _Candidates(rows.pair_references(), rows.entities, rows.kinds)
             return
-        start, size = 0, _FIRST_STEP
+        start, size = 0, FIRST_STEP
         while start < len(references):
             step = references[start : start + size]
             first, second = self._distances.candidates(step, needs.reach)

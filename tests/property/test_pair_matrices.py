@@ -1,0 +1,87 @@
+"""Kinds computed in bulk, by short cuts and by transposition, against one matrix at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import HealthCheck, Phase, find, given, settings
+
+from schemas.conditions import Relate, Topological
+from schemas.relations import LONG_NAMES, Shape, disjoint_matrix
+from spatial_udfs import pair_matrices
+from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.pair_kinds import PairKinds
+from spatial_udfs.related_pairs import RelatedPairs
+from spatial_udfs.resolution_limits import UNLIMITED
+from spatial_udfs.shapes import SHAPES, shape_codes
+from tests.oracle.definition import holds
+from tests.strategies.worlds import worlds
+
+RELATIONS = [Topological(short) for short in sorted(LONG_NAMES)]
+CELL_MASKS = [
+    Relate("*" * cell + character + "*" * (8 - cell)) for cell in range(9) for character in "TF012"
+]
+
+
+def wrong_pairs(world: EntityTable) -> list[tuple[Any, Any]]:
+    """Pairs whose matrix, told by all masks of one cell, is not the one shapely gives."""
+    shapes = shape_codes(world)
+    with patch.object(pair_matrices, "LARGE_AREA_COORDINATES", 4):
+        related = RelatedPairs(world, shapely.STRtree(world.geometries), shapes, 10**6)
+    everything = np.arange(len(world), dtype=np.int32)
+    found = {}
+    for rows in related.of(everything, UNLIMITED):
+        pairs = zip(rows.pair_references().tolist(), rows.entities.tolist(), strict=True)
+        found.update(zip(pairs, rows.kinds.tolist(), strict=True))
+    wrong = []
+    for i in everything.tolist():
+        for j in everything.tolist():
+            r, e = world.geometries[i], world.geometries[j]
+            kind = found.get((i, j), int(shapes[i]) * 4 + int(shapes[j]))
+            same = all(
+                bool(related.kinds.truth(leaf)[kind]) == holds(leaf, r, e)
+                for leaf in (*RELATIONS, *CELL_MASKS)
+            )
+            if i != j and not same:
+                wrong.append((r, e))
+    return wrong
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(world=worlds(max_entities=8))
+def test_every_matrix_is_exact(world: EntityTable) -> None:
+    assert wrong_pairs(world) == []
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(world=worlds(max_entities=8))
+def test_shapes_tell_the_matrix_of_disjoint_pairs(world: EntityTable) -> None:
+    shapes = [SHAPES[code] for code in shape_codes(world)]
+    for r, of_r in zip(world.geometries, shapes, strict=True):
+        for e, of_e in zip(world.geometries, shapes, strict=True):
+            if shapely.disjoint(r, e):
+                assert shapely.relate(r, e) == disjoint_matrix(of_r, of_e)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "replacement"),
+    [
+        (PairKinds, "transposed", lambda _, kinds: kinds),
+        (pair_matrices, "_INNER_MATRICES", np.array(["102FF1FF2"] * len(Shape), dtype=object)),
+    ],
+)
+def test_a_wrong_matrix_is_caught(owner: Any, name: str, replacement: Any) -> None:
+    search = settings(
+        max_examples=1_000,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    with patch.object(owner, name, replacement):
+        find(worlds(max_entities=8), wrong_pairs, settings=search)

@@ -1,0 +1,155 @@
+"""The exact resolver gives what the definition gives, on any small world and neighborhood."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+
+from schemas.conditions import Topological
+from schemas.errors import NoReferenceError
+from schemas.neighborhood import Neighborhood, Stage
+from spatial_udfs import exact_resolver, pair_matrices, related_pairs, stage_members
+from spatial_udfs.condition_verdicts import Verdict
+from spatial_udfs.entity_table import EntityTable, Positions
+from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.far_count import FarCount
+from spatial_udfs.pair_distances import PairDistances
+from spatial_udfs.resolution import Resolution
+from tests.oracle.definition import entities_of, resolve_by_definition
+from tests.strategies.neighborhoods import neighborhoods
+from tests.strategies.worlds import worlds
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes that must change nothing but speed; small ones reach every path in small worlds."""
+
+    large_area: int
+    step: int
+    max_pairs: int
+    warm: bool
+
+
+TUNINGS = st.builds(
+    Tuning,
+    large_area=st.sampled_from((4, 6, 12)),
+    step=st.sampled_from((1, 3, 512)),
+    max_pairs=st.sampled_from((0, 7, 1_000_000)),
+    warm=st.booleans(),
+)
+
+
+def tuned(stack: ExitStack, tuning: Tuning, world: EntityTable) -> ExactResolver:
+    """A resolver with these sizes, for as long as the stack is open."""
+    for module, name, value in (
+        (pair_matrices, "LARGE_AREA_COORDINATES", tuning.large_area),
+        (pair_matrices, "MAX_PREPARED_COORDINATES", 10 * tuning.step),
+        (related_pairs, "ROWS_PER_STEP", tuning.step),
+        (related_pairs, "PAIRS_PER_STEP", tuning.step),
+        (stage_members, "PAIRS_PER_STEP", tuning.step),
+        (stage_members, "FIRST_STEP", tuning.step),
+    ):
+        stack.enter_context(patch.object(module, name, value))
+    resolver = ExactResolver(world, max_pairs=tuning.max_pairs)
+    if tuning.warm:
+        resolver.warm_up()
+    return resolver
+
+
+def assert_same(resolution: Resolution, world: EntityTable, neighborhood: Neighborhood) -> None:
+    expected, missing = resolve_by_definition(entities_of(world), neighborhood)
+    found = [set(members.tolist()) for members in resolution.stages]
+    assert found == expected
+    assert set(resolution.missing_refs) == missing
+    assert resolution.visible == neighborhood.visible
+    for members in resolution.stages:
+        assert (np.diff(members) > 0).all()
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(world=worlds(), tuning=TUNINGS, data=st.data())
+def test_resolver_equals_definition(
+    world: EntityTable, tuning: Tuning, data: st.DataObject
+) -> None:
+    """Several neighborhoods on one resolver: what it remembers must not matter."""
+    with ExitStack() as stack:
+        resolver = tuned(stack, tuning, world)
+        for _ in range(2):
+            neighborhood = data.draw(neighborhoods(world))
+            assert_same(resolver.resolve(neighborhood), world, neighborhood)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[EntityTable, Neighborhood]:
+    world = draw(worlds(min_entities=2))
+    return world, draw(neighborhoods(world))
+
+
+def differs(case: tuple[EntityTable, Neighborhood]) -> bool:
+    world, neighborhood = case
+    with ExitStack() as stack:
+        resolver = tuned(stack, Tuning(4, 3, 1_000_000, warm=False), world)
+        try:
+            assert_same(resolver.resolve(neighborhood), world, neighborhood)
+        except AssertionError:
+            return True
+    return False
+
+
+def _limit_left_out(self: PairDistances, references: Positions, entities: Positions) -> Any:
+    distances = shapely.distance(self._geometries[references], self._geometries[entities])
+    return lambda limit: Verdict(distances < limit, distances >= limit)
+
+
+WRONG = {
+    "references are not excluded": (stage_members, "difference", lambda members, _: members),
+    "a repeated condition is taken for a repeated stage": (
+        exact_resolver,
+        "_repeats",
+        lambda stage, earlier: stage.condition == earlier.condition,
+    ),
+    "near failing references are not counted": (
+        FarCount,
+        "add_candidates",
+        lambda *_: None,
+    ),
+    "the limit of a distance is left out": (PairDistances, "exact", _limit_left_out),
+    "far pairs count as if all were points": (
+        stage_members,
+        "shape_codes",
+        lambda table: np.zeros(len(table), np.uint8),
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_resolver_is_caught(wrong: str) -> None:
+    """The negative control: each of these mistakes must show up as a counterexample."""
+    owner, name, replacement = WRONG[wrong]
+    search = settings(
+        max_examples=3_000,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    with patch.object(owner, name, replacement):
+        find(cases(), differs, settings=search)
+
+
+@given(world=worlds())
+@settings(max_examples=20, deadline=None)
+def test_no_reference_is_an_error(world: EntityTable) -> None:
+    absent = next(peid for peid in range(100) if peid not in world.peids)
+    neighborhood = Neighborhood((absent,), (Stage(("#",), Topological("I")),), (True,))
+    with pytest.raises(NoReferenceError, match=str(absent)):
+        ExactResolver(world).resolve(neighborhood)

@@ -1,0 +1,91 @@
+"""Random conditions and neighborhoods, built from the objects that the readers give."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import strategies as st
+
+from schemas.conditions import And, Condition, Not, Or, Relate, Topological, WithinDistance
+from schemas.neighborhood import Neighborhood, RefStages, Stage
+from schemas.relations import LONG_NAMES
+from spatial_udfs.entity_table import EntityTable
+
+# Limits that grid distances meet exactly, in all scales of the worlds.
+GRID_DISTANCES = (0.0, 0.1, 1 / 3, 0.5, 1.0, math.sqrt(2), 2.0, math.sqrt(5), 3.0, 5.0, 1e7)
+PATTERNS = (
+    "#",
+    "road/#",
+    "road/+",
+    "road",
+    "+/major",
+    "road/major/motorway/",
+    "+/+/#",
+    "zone/old town",
+    "zone/#",
+    "transport/parking",
+    "no/such/category",
+)
+# Characters as often as they keep a mask satisfiable; the last column are exterior cells.
+_CELL = st.sampled_from("*****TTFF012")
+
+
+def masks() -> st.SearchStrategy[str]:
+    return st.lists(_CELL, min_size=9, max_size=9).map("".join)
+
+
+def topology() -> st.SearchStrategy[Condition]:
+    named = st.sampled_from(sorted(LONG_NAMES)).map(Topological)
+    return st.one_of(named, named, masks().map(Relate))
+
+
+def distances() -> st.SearchStrategy[Condition]:
+    return st.one_of(st.sampled_from(GRID_DISTANCES), st.floats(0.0, 10.0, allow_nan=False)).map(
+        WithinDistance
+    )
+
+
+def conditions(max_leaves: int = 5) -> st.SearchStrategy[Condition]:
+    leaf = st.one_of(topology(), topology(), distances())
+
+    def joined(parts: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition]:
+        several = st.lists(parts, min_size=2, max_size=3).map(tuple)
+        return st.one_of(parts.map(Not), several.map(And), several.map(Or))
+
+    return st.recursive(leaf, joined, max_leaves=max_leaves)
+
+
+def _ref_stages(number: int) -> st.SearchStrategy[RefStages]:
+    listed = st.lists(st.integers(1, number - 1), min_size=1, max_size=3, unique=True).map(tuple)
+    return st.one_of(st.just("Prev"), st.just("Anc"), listed)
+
+
+@st.composite
+def neighborhoods(draw: st.DrawFn, world: EntityTable, max_typed_stages: int = 4) -> Neighborhood:
+    """At least one reference exists; some may not. Conditions and categories like to repeat."""
+    refs = draw(st.lists(st.sampled_from(world.peids.tolist()), min_size=1, max_size=3))
+    refs += draw(st.lists(st.integers(0, 50), max_size=1))
+    repeated = draw(conditions())
+    common = tuple(draw(st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3)))
+    stages: list[Stage] = []
+    number = 1
+    for _ in range(draw(st.integers(1, max_typed_stages))):
+        repeat = draw(st.integers(1, 3)) if number > 1 else 1
+        stages.append(
+            Stage(
+                categories=draw(
+                    st.one_of(
+                        st.just(common),
+                        st.just(("#",)),
+                        st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(tuple),
+                    )
+                ),
+                condition=draw(st.one_of(st.just(repeated), conditions())),
+                ref_stages=draw(_ref_stages(number)) if number > 1 else None,
+                repeat=repeat,
+            )
+        )
+        number += repeat
+    written = number - 1
+    visible = draw(st.lists(st.booleans(), min_size=written, max_size=written).filter(any))
+    return Neighborhood(tuple(refs), tuple(stages), tuple(visible))
