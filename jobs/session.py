@@ -25,8 +25,9 @@ from schemas.errors import SettingsError
 
 PROJECT_ROOT: Final = Path(__file__).resolve().parent.parent
 CONF_FOLDER: Final = PROJECT_ROOT / "conf"
-# What executors import: the language, the spatial meaning, and the way to Redis.
-SHIPPED_PACKAGES: Final = ("schemas", "spatial_udfs", "redis_link", "jobs")
+# What executors import: the language, the spatial meaning, the checks of an import, and the
+# way to Redis.
+SHIPPED_PACKAGES: Final = ("schemas", "spatial_udfs", "world", "redis_link", "jobs")
 REQUIRED_EXTENSIONS: Final = ("DeltaSparkSessionExtension", "SedonaSqlExtensions")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -83,7 +84,7 @@ class RawRows:
 
     source: str
     locator: Callable[[int], str]
-    first_ordinal: int
+    ordinals: Int64s
     peids: Sequence[Any]
     categories: Sequence[Any]
     names: Sequence[Any]
@@ -108,7 +109,7 @@ class RawRows:
         rows = Candidates(
             source=self.source,
             locator=self.locator,
-            ordinals=np.arange(self.first_ordinal, self.first_ordinal + len(peids)),
+            ordinals=self.ordinals,
             peids=peids,
             categories=categories,
             names=objects([_name(value) for value in self.names]),
@@ -150,7 +151,7 @@ class RawRows:
         peid: int | None = None,
         kept: bool = False,
     ) -> Problem:
-        locator = self.locator(self.first_ordinal + position)
+        locator = self.locator(int(self.ordinals[position]))
         return Problem(kind, kept, peid, self.source, locator, reason)
 
 
@@ -160,6 +161,9 @@ def _integer(value: Any) -> int | None:
         return None
     if isinstance(value, int):
         return value
+    # Unsigned 64-bit columns come as decimals when Spark reads them.
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        return int(value)
     if isinstance(value, str) and DECIMAL.fullmatch(value):
         return int(value)
     return None

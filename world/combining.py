@@ -32,14 +32,12 @@ def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Co
     """All readings in the given CRS, or in the one that fits them."""
     problems: list[Problem] = []
     usable: list[tuple[Candidates, CRS]] = []
-    zones: Counter[int] = Counter()
     for number, reading in enumerate(readings):
         tell("checking", number, len(readings))
         rows, found = readable(reading.rows)
         problems += [*reading.problems, *found]
         usable.append((rows, reading.crs))
-        zones += utm_zones(rows.geometries, reading.crs)
-    crs = given_crs(srid) if srid is not None else choose_crs([crs for _, crs in usable], zones)
+    crs = given_crs(srid) if srid is not None else _fitting_crs(usable)
     projected: list[Candidates] = []
     for number, (rows, source_crs) in enumerate(usable):
         tell("projecting", number, len(usable))
@@ -50,3 +48,10 @@ def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Co
     problems += found
     written = [rows.as_table() for rows in unique] or [tables.UNVERSIONED_ENTITIES.empty_table()]
     return Combined(pa.concat_tables(written), crs, problems)
+
+
+def _fitting_crs(usable: Sequence[tuple[Candidates, CRS]]) -> CRS:
+    def count_zones() -> Counter[int]:
+        return sum((utm_zones(rows.geometries, crs) for rows, crs in usable), Counter())
+
+    return choose_crs([crs for _, crs in usable], count_zones)

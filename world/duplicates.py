@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import shapely
@@ -11,46 +12,68 @@ from world.candidates import Candidates
 from world.problems import Problem, ProblemKind
 
 
-def without_duplicates(
-    sources: Sequence[Candidates],
-) -> tuple[list[Candidates], list[Problem]]:
-    """Each peid once; a later row that says the same is told apart from one that does not."""
-    peids = np.concatenate([rows.peids for rows in sources]) if sources else np.empty(0, np.int64)
-    owner = np.repeat(np.arange(len(sources)), [len(rows) for rows in sources])
-    place = np.concatenate([np.arange(len(rows)) for rows in sources]) if sources else owner
+class Occurrence(NamedTuple):
+    """One row of a peid: where it stands and what it says. ``geometry`` is WKB."""
+
+    source: str
+    locator: str
+    categories: Sequence[str]
+    name: str | None
+    geometry: bytes
+
+
+def without_duplicates(sources: Sequence[Candidates]) -> tuple[list[Candidates], list[Problem]]:
+    """Each peid once, and a problem for each row that had to go."""
+    counts = [len(rows) for rows in sources]
+    peids = np.concatenate([np.empty(0, np.int64), *(rows.peids for rows in sources)])
+    owner = np.repeat(np.arange(len(sources)), counts)
+    begin = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     _, first, inverse = np.unique(peids, return_index=True, return_inverse=True)
-    firsts = first[inverse]
-    repeated = firsts != np.arange(len(peids))
-    problems = []
-    for position in np.flatnonzero(repeated):
-        earlier = sources[owner[firsts[position]]], int(place[firsts[position]])
-        later = sources[owner[position]], int(place[position])
-        problems.append(_duplicate(*earlier, *later))
-    return [rows.where(~repeated[owner == number]) for number, rows in enumerate(sources)], problems
+    repeated = first[inverse] != np.arange(len(peids))
 
+    def occurrence(position: int) -> Occurrence:
+        rows = sources[owner[position]]
+        return _occurrence(rows, position - int(begin[owner[position]]))
 
-def _duplicate(earlier: Candidates, kept: int, later: Candidates, position: int) -> Problem:
-    differences = [
-        name
-        for name, differs in (
-            ("categories", earlier.categories[kept] != later.categories[position]),
-            ("name", earlier.names[kept] != later.names[position]),
-            (
-                "geometry",
-                shapely.to_wkb(earlier.geometries[kept])
-                != shapely.to_wkb(later.geometries[position]),
-            ),
-        )
-        if differs
+    problems = [
+        duplicate(int(peids[later]), occurrence(int(first[inverse[later]])), occurrence(int(later)))
+        for later in np.flatnonzero(repeated)
     ]
-    where = f"{earlier.source}, {earlier.locator(int(earlier.ordinals[kept]))}"
-    if not differences:
-        return later.problem(
-            position, ProblemKind.DUPLICATE_IDENTICAL, f"says the same as {where}", kept=True
+    kept = [
+        rows.where(~repeated[begin[number] : begin[number + 1]])
+        for number, rows in enumerate(sources)
+    ]
+    return kept, problems
+
+
+def duplicate(peid: int, first: Occurrence, later: Occurrence) -> Problem:
+    """The problem of a later row; one that only repeats the first is told apart."""
+    different = [
+        word
+        for word, mine, its in (
+            ("categories", list(later.categories), list(first.categories)),
+            ("name", later.name, first.name),
+            ("geometry", later.geometry, first.geometry),
         )
-    return later.problem(
-        position,
-        ProblemKind.DUPLICATE_CONFLICTING,
-        f"has the peid of {where} but another {' and '.join(differences)}; the first stays",
-        kept=False,
+        if mine != its
+    ]
+    where = f"{first.source}, {first.locator}"
+    if different:
+        kind = ProblemKind.DUPLICATE_CONFLICTING
+        what = " and ".join(different)
+        reason = f"has the peid of {where}, but other {what}; the first stays"
+    else:
+        kind = ProblemKind.DUPLICATE_IDENTICAL
+        reason = f"says the same as {where}"
+    return Problem(kind, not different, peid, later.source, later.locator, reason)
+
+
+def _occurrence(rows: Candidates, position: int) -> Occurrence:
+    geometry: Any = rows.geometries[position]
+    return Occurrence(
+        source=rows.source,
+        locator=rows.locator(int(rows.ordinals[position])),
+        categories=rows.categories[position],
+        name=rows.names[position],
+        geometry=shapely.to_wkb(geometry),
     )

@@ -56,7 +56,7 @@ def read_geojson(
     rows, problems = RawRows(
         source=str(path),
         locator=_locator,
-        first_ordinal=0,
+        ordinals=np.arange(len(features)),
         peids=peids,
         categories=categories,
         names=[_properties(feature).get(entity.NAME) for feature in features],

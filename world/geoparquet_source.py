@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import shapely
@@ -16,6 +17,7 @@ from pyproj.exceptions import CRSError
 
 from schemas import entity
 from schemas.errors import SourceError
+from spatial_udfs.entity_table import Int64s
 from world.candidates import Candidates, RawRows
 from world.problems import Problem, ProblemKind
 from world.projection import WGS84
@@ -64,14 +66,15 @@ def read_batches(
         for file in parquet_files(path):
             with pq.ParquetFile(file) as parquet:
                 for batch in parquet.iter_batches(BATCH_ROWS, columns=layout.columns()):
-                    yield batch_candidates(batch, layout, first)
+                    ordinals = np.arange(first, first + batch.num_rows)
+                    yield batch_candidates(batch, layout, ordinals)
                     first += batch.num_rows
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{path}: {' '.join(str(error).split())}") from error
 
 
 def batch_candidates(
-    batch: pa.RecordBatch, layout: GeoParquetLayout, first_ordinal: int
+    batch: pa.RecordBatch, layout: GeoParquetLayout, ordinals: Int64s
 ) -> tuple[Candidates, list[Problem]]:
     """One batch as rows, and what is wrong with those that cannot be used."""
     wkb = batch.column(layout.geometry).to_numpy(zero_copy_only=False)
@@ -79,16 +82,16 @@ def batch_candidates(
     nothing = [None] * batch.num_rows
     rows, problems = RawRows(
         source=layout.source,
-        locator=_locator,
-        first_ordinal=first_ordinal,
+        locator=row_locator,
+        ordinals=ordinals,
         peids=batch.column(layout.peid).to_pylist(),
         categories=batch.column(layout.categories).to_pylist() if layout.categories else nothing,
         names=batch.column(layout.name).to_pylist() if layout.name else nothing,
         geometries=geometries,
         default_category=layout.category,
     ).candidates()
-    unreadable = shapely.is_missing(geometries) & (wkb != None)  # noqa: E711  element by element
-    bad = unreadable[rows.ordinals - first_ordinal]
+    written = batch.column(layout.geometry).is_valid().to_numpy(zero_copy_only=False)
+    bad = np.isin(rows.ordinals, ordinals[written & shapely.is_missing(geometries)])
     problems += [
         rows.problem(
             position, ProblemKind.BROKEN_GEOMETRY, "geometry cannot be read as WKB", kept=False
@@ -98,7 +101,8 @@ def batch_candidates(
     return rows.where(~bad), problems
 
 
-def _locator(ordinal: int) -> str:
+def row_locator(ordinal: int) -> str:
+    """How problems name a row: people count from 1."""
     return f"row {ordinal + 1}"
 
 

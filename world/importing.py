@@ -15,7 +15,7 @@ from schemas.errors import SourceError
 from world.combining import combine
 from world.import_lock import import_lock
 from world.import_options import ImportOptions
-from world.problems import Problem, ProblemSummary, problem_table, problems_of, summarize
+from world.problems import ProblemSummary, problem_table, problems_of, summarize
 from world.progress import Progress, silent
 from world.projection import epsg_code
 from world.reading import read_sources
@@ -61,8 +61,9 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
             return report_of(store, known, created=False, strict=strict)
         readings = list(read_sources(paths, options, tell))
         combined = combine(readings, options.srid, tell)
-        refuse_if_strict(combined.problems, strict=strict)
-        refuse_if_empty(combined.entities.num_rows, combined.problems)
+        problems = summarize(combined.problems)
+        refuse_if_strict(problems, strict=strict)
+        refuse_if_empty(combined.entities.num_rows, problems)
         tell("writing", 0, None)
         written = store.write_version(
             combined.entities,
@@ -74,7 +75,7 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
     return ImportReport(
         facts=written,
         created=True,
-        problems=summarize(combined.problems),
+        problems=problems,
         top_categories=top_categories(combined.entities),
     )
 
@@ -97,17 +98,17 @@ def same_version(
     return None
 
 
-def refuse_if_strict(problems: Sequence[Problem], *, strict: bool) -> None:
+def refuse_if_strict(problems: Sequence[ProblemSummary], *, strict: bool) -> None:
     """Fail on any problem at all, before anything is written."""
     if strict and problems:
-        found = "; ".join(str(summary) for summary in summarize(problems))
+        found = "; ".join(map(str, problems))
         raise SourceError(f"strict import, nothing written: {found}")
 
 
-def refuse_if_empty(entity_count: int, problems: Sequence[Problem]) -> None:
+def refuse_if_empty(entity_count: int, problems: Sequence[ProblemSummary]) -> None:
     """A version without entities would empty every neighborhood: surely the wrong file."""
     if entity_count == 0:
-        found = "; ".join(str(summary) for summary in summarize(problems)) or "no row, no problem"
+        found = "; ".join(map(str, problems)) or "they have no rows"
         raise SourceError(f"no entity came out of the sources, nothing written: {found}")
 
 
@@ -115,10 +116,10 @@ def report_of(
     store: WorldStore, facts: VersionFacts, *, created: bool, strict: bool
 ) -> ImportReport:
     """The report about a version that stands in the store."""
-    problems = problems_of(store.problems(facts.version))
+    problems = summarize(problems_of(store.problems(facts.version)))
     refuse_if_strict(problems, strict=strict)
     entities = store.entities(facts.version)
-    return ImportReport(facts, created, summarize(problems), top_categories(entities))
+    return ImportReport(facts, created, problems, top_categories(entities))
 
 
 def top_categories(entities: pa.Table) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -21,6 +21,7 @@ from world.candidates import Candidates
 # Longitude and latitude on WGS84, as GeoJSON and OSM have it.
 WGS84: Final = CRS.from_user_input("OGC:CRS84")
 WEB_MERCATOR: Final = 3857
+ANY_METRIC: Final = 32631
 
 
 def given_crs(srid: int) -> CRS:
@@ -49,14 +50,16 @@ def is_metric(crs: CRS) -> bool:
     )
 
 
-def choose_crs(sources: Sequence[CRS], zones: Counter[int]) -> CRS:
-    """The sources' own CRS when they share one that is metric, else the UTM zone of the data."""
-    codes = {crs.to_epsg() for crs in sources}
-    if len(codes) == 1 and is_metric(sources[0]):
+def choose_crs(sources: Sequence[CRS], count_zones: Callable[[], Counter[int]]) -> CRS:
+    """The sources' own CRS when they share one that is metric, else the UTM zone of the data.
+
+    Zones are counted only when they decide: counting may mean to read everything.
+    """
+    if len({crs.to_epsg() for crs in sources}) == 1 and is_metric(sources[0]):
         return sources[0]
+    zones = count_zones()
     if not zones:
-        # Nothing usable was read; any CRS fits an empty world.
-        return CRS.from_epsg(32631)
+        return CRS.from_epsg(ANY_METRIC)  # for no entity at all
     # The smaller code wins a tie, so that the choice does not depend on the order of rows.
     return CRS.from_epsg(max(zones, key=lambda code: (zones[code], -code)))
 

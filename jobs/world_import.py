@@ -1,0 +1,179 @@
+"""An import of GeoParquet in which Spark reads, checks and writes.
+
+The same steps as ``world.importing.import_world``, and the same version comes out: equal
+checksum, equal problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from pyproj import CRS
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark's own pages use
+from pyspark.storagelevel import StorageLevel
+
+from jobs import world_frames
+from jobs.world_checksum import content_checksum
+from schemas import entity
+from schemas.errors import SourceError
+from world.geoparquet_source import GeoParquetLayout, read_layout
+from world.import_options import ImportOptions
+from world.importing import (
+    ImportReport,
+    exclusive,
+    refuse_if_empty,
+    refuse_if_strict,
+    report_of,
+    same_version,
+)
+from world.problems import Problem, ProblemKind, ProblemSummary
+from world.progress import Progress
+from world.projection import choose_crs, epsg_code, given_crs
+from world.sources import describe
+from world.store import WorldStore
+from world.version_facts import SourceFacts, VersionFacts
+
+# Large enough that a file is worth opening, small enough that several can be read at once.
+ROWS_PER_FILE: Final = 2_000_000
+
+
+def import_geoparquet(
+    spark: SparkSession,
+    sources: Sequence[Path],
+    world: str,
+    options: ImportOptions,
+    *,
+    strict: bool,
+    force: bool,
+    progress: Progress,
+) -> ImportReport:
+    """One more version of the world out of GeoParquet sources, or the newest if that is it."""
+    store = WorldStore(world)
+    facts = describe(sources, progress)
+    with exclusive(store):
+        known = None if force else same_version(store, facts, options)
+        if known is not None:
+            return report_of(store, known, created=False, strict=strict)
+        layouts = [
+            read_layout(path, id_field=options.id_field, category=options.category)
+            for path in sources
+        ]
+        try:
+            crs = _target_crs(spark, layouts, options.srid, progress)
+            checked = world_frames.checked_rows(spark, layouts, crs)
+            # Reading and projecting is the work: counts, checksum and writing share it.
+            checked.persist(StorageLevel.DISK_ONLY)
+            try:
+                draft = _Draft(checked, [layout.source for layout in layouts], crs)
+                return draft.write(store, facts, options, strict=strict, progress=progress)
+            finally:
+                checked.unpersist()
+        except PySparkException as error:
+            reason = str(error).strip().splitlines()[0]
+            raise SourceError(f"import into {world} failed in Spark: {reason}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """Everything of a version before it is written."""
+
+    checked: DataFrame
+    sources: list[str]
+    crs: CRS
+
+    def write(
+        self,
+        store: WorldStore,
+        facts: tuple[SourceFacts, ...],
+        options: ImportOptions,
+        *,
+        strict: bool,
+        progress: Progress,
+    ) -> ImportReport:
+        """Write entities and problems, and the row that makes the version exist last."""
+        progress("checking and projecting", 0, None)
+        ranked = world_frames.ranked_rows(self.checked)
+        entities = world_frames.entities_of(ranked)
+        problems = world_frames.problems_of(self.checked, ranked, self.sources)
+        summaries = _summaries(problems)
+        refuse_if_strict(summaries, strict=strict)
+        entity_count = entities.count()
+        refuse_if_empty(entity_count, summaries)
+        version = store.next_version()
+        store.create_tables()
+        progress("writing", 0, None)
+        files = max(1, entity_count // ROWS_PER_FILE)
+        _replace(store, entity.ENTITIES_TABLE, version, entities.repartitionByRange(files, "peid"))
+        _replace(store, entity.PROBLEMS_TABLE, version, problems.coalesce(1))
+        written = VersionFacts(
+            version=version,
+            srid=epsg_code(self.crs),
+            created_at=datetime.now(UTC),
+            sources=facts,
+            rules_sha256=options.fingerprint(facts),
+            entity_count=entity_count,
+            problem_counts={summary.kind.value: summary.count for summary in summaries},
+            checksum=content_checksum(entities),
+        )
+        store.publish(written)
+        tops = world_frames.top_categories(entities)
+        return ImportReport(written, created=True, problems=summaries, top_categories=tops)
+
+
+def _target_crs(
+    spark: SparkSession, layouts: list[GeoParquetLayout], srid: int | None, progress: Progress
+) -> CRS:
+    if srid is not None:
+        return given_crs(srid)
+    progress("looking where the data lies", 0, None)
+    return choose_crs(
+        [layout.crs for layout in layouts], lambda: world_frames.zone_counts(spark, layouts)
+    )
+
+
+def _replace(store: WorldStore, table: str, version: int, rows: DataFrame) -> None:
+    """Write a version's rows in place of any that a killed import left under its number."""
+    folder = store.local_folder()
+    uri = store.table_uri(table) if folder is None else f"file://{folder.resolve()}/{table}"
+    versioned = rows.withColumn(entity.VERSION, F.lit(version).cast("long"))
+    # Spark sorts by the partition column before it writes; sorted by it already, it leaves
+    # the order by peid alone.
+    ordered = versioned.sortWithinPartitions(entity.VERSION, entity.PEID)
+    (
+        ordered.select(entity.VERSION, *rows.columns)
+        .write.format("delta")
+        .mode("overwrite")
+        .option("replaceWhere", f"{entity.VERSION} = {version}")
+        .option("compression", "zstd")
+        .save(uri)
+    )
+
+
+def _summaries(problems: DataFrame) -> tuple[ProblemSummary, ...]:
+    """One summary for each kind, in the order of ``ProblemKind``."""
+    columns = [entity.SOURCE, entity.LOCATOR, entity.REASON, entity.PEID, entity.KEPT]
+    rows = (
+        problems.groupBy(entity.PROBLEM_KIND)
+        .agg(
+            F.count("*").alias("count"),
+            F.sum(F.col(entity.KEPT).cast("long")).alias("kept"),
+            F.min(F.struct(*columns)).alias("example"),
+        )
+        .collect()
+    )
+    summaries = [
+        ProblemSummary(
+            kind=ProblemKind(row[entity.PROBLEM_KIND]),
+            count=row["count"],
+            kept=row["kept"],
+            example=Problem(kind=ProblemKind(row[entity.PROBLEM_KIND]), **row["example"].asDict()),
+        )
+        for row in rows
+    ]
+    return tuple(sorted(summaries, key=lambda summary: list(ProblemKind).index(summary.kind)))
