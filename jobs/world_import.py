@@ -111,6 +111,7 @@ class _Draft:
         files = max(1, entity_count // ROWS_PER_FILE)
         _replace(store, entity.ENTITIES_TABLE, version, entities.repartitionByRange(files, "peid"))
         _replace(store, entity.PROBLEMS_TABLE, version, problems.coalesce(1))
+        state = store.state()
         written = VersionFacts(
             version=version,
             srid=epsg_code(self.crs),
@@ -121,7 +122,7 @@ class _Draft:
             problem_counts={summary.kind.value: summary.count for summary in summaries},
             checksum=content_checksum(entities),
         )
-        store.publish(written)
+        store.publish(written, state)
         tops = world_frames.top_categories(entities)
         return ImportReport(written, created=True, problems=summaries, top_categories=tops)
 

@@ -15,6 +15,7 @@ from schemas.errors import SourceError
 from world.combining import combine
 from world.import_lock import import_lock
 from world.import_options import ImportOptions
+from world.leftovers import remove_leftovers
 from world.problems import ProblemSummary, problem_table, problems_of, summarize
 from world.progress import Progress, silent
 from world.projection import epsg_code
@@ -82,9 +83,13 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
 
 @contextlib.contextmanager
 def exclusive(store: WorldStore) -> Iterator[None]:
-    """Keep other imports out for as long as this one runs."""
+    """Keep other imports out for as long as this one runs, and start from clean tables."""
     folder = store.local_folder()
-    with import_lock(folder) if folder is not None else contextlib.nullcontext():
+    if folder is None:
+        yield
+        return
+    with import_lock(folder):
+        remove_leftovers(store)
         yield
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from schemas import entity
@@ -51,7 +51,7 @@ class WorldStore:
 
     def versions(self) -> list[VersionFacts]:
         """All complete versions, oldest first; none where there is no world yet."""
-        with self._world_errors():
+        with self.world_errors():
             if not DeltaTable.is_deltatable(self.table_uri(entity.VERSIONS_TABLE)):
                 return []
             rows = self.open_table(entity.VERSIONS_TABLE).to_pyarrow_table().to_pylist()
@@ -77,7 +77,7 @@ class WorldStore:
 
     def entities(self, version: int) -> pa.Table:
         """The entities of one version, without reading any other."""
-        with self._world_errors():
+        with self.world_errors():
             table = self.open_table(entity.ENTITIES_TABLE)
             return table.to_pyarrow_table(
                 partitions=[(entity.VERSION, "=", str(version))],
@@ -86,7 +86,7 @@ class WorldStore:
 
     def problems(self, version: int) -> pa.Table:
         """The problems that the import of one version met."""
-        with self._world_errors():
+        with self.world_errors():
             table = self.open_table(entity.PROBLEMS_TABLE)
             return table.to_pyarrow_table(
                 partitions=[(entity.VERSION, "=", str(version))],
@@ -107,7 +107,8 @@ class WorldStore:
         version = self.next_version()
         self.create_tables()
         self._replace(entity.ENTITIES_TABLE, version, entities.sort_by(entity.PEID))
-        self.write_problems(version, problems)
+        self._replace(entity.PROBLEMS_TABLE, version, problems)
+        state = self.state()
         kinds = problems.column(entity.PROBLEM_KIND).value_counts().to_pylist()
         facts = VersionFacts(
             version=version,
@@ -119,7 +120,7 @@ class WorldStore:
             problem_counts={kind["values"]: kind["counts"] for kind in kinds},
             checksum=content_checksum(entities),
         )
-        self.publish(facts)
+        self.publish(facts, state)
         return facts
 
     def next_version(self) -> int:
@@ -129,7 +130,7 @@ class WorldStore:
 
     def create_tables(self) -> None:
         """Make the tables that are not there yet, so that every writer meets the same types."""
-        with self._world_errors():
+        with self.world_errors():
             for table, schema in SCHEMAS.items():
                 DeltaTable.create(
                     self.table_uri(table),
@@ -138,15 +139,28 @@ class WorldStore:
                     partition_by=[entity.VERSION] if table in PARTITIONED else None,
                 )
 
-    def write_problems(self, version: int, problems: pa.Table) -> None:
-        """Write the problems of a version that is not published yet."""
-        self._replace(entity.PROBLEMS_TABLE, version, problems)
+    def state(self) -> dict[str, int]:
+        """How often each table has been written to: changes when anybody writes."""
+        with self.world_errors():
+            return {table: self.open_table(table).version() for table in SCHEMAS}
 
-    def publish(self, facts: VersionFacts) -> None:
-        """Make a version exist. Everything else of it must have been written."""
+    def publish(self, facts: VersionFacts, state: dict[str, int]) -> None:
+        """Make a version exist, whose rows are all written.
+
+        ``state`` is that of the moment after: when somebody else has written since then, what
+        stands in the tables is no longer this version. Imports into one folder keep each other
+        out by a lock; an object store has no lock, there this is what stops the second one.
+        """
+        if self.state() != state:
+            raise WorldError(f"world {self.path}: another import has written to it meanwhile")
         row = pa.Table.from_pylist([facts.as_row()], schema=tables.VERSIONS)
-        with self._world_errors():
-            write_deltalake(self.table_uri(entity.VERSIONS_TABLE), row, mode="append")
+        with self.world_errors():
+            write_deltalake(
+                self.open_table(entity.VERSIONS_TABLE),
+                row,
+                mode="append",
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
 
     def open_table(self, table: str) -> DeltaTable:
         """The Delta table as it is now."""
@@ -155,7 +169,7 @@ class WorldStore:
     def _replace(self, table: str, version: int, rows: pa.Table) -> None:
         """Write a version's rows in place of any that a killed import left under its number."""
         numbers = pa.array([version] * rows.num_rows, pa.int64())
-        with self._world_errors():
+        with self.world_errors():
             write_deltalake(
                 self.table_uri(table),
                 rows.add_column(0, entity.VERSION, numbers),
@@ -167,7 +181,7 @@ class WorldStore:
             )
 
     @contextlib.contextmanager
-    def _world_errors(self) -> Iterator[None]:
+    def world_errors(self) -> Iterator[None]:
         """Whatever Delta, Arrow or the file system say becomes one line about this world."""
         try:
             yield
