@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from schemas.condition_normal_form import negations_at_leaves
@@ -31,37 +31,44 @@ _REFS_SHOWN: Final = 5
 def explain(neighborhood: Neighborhood) -> list[str]:
     """One sentence for each stage as typed, then what holds for all of them."""
     sentences: list[str] = []
+    refs = _texts(neighborhood.refs, None)
     number = 1
     for stage in neighborhood.stages:
         copies = range(number, number + stage.repeat)
         number += stage.repeat
         heading = f"Stage {copies[0]}" if stage.repeat == 1 else f"Stages {_to(copies)}"
         shown = _shown_note(copies, neighborhood.visible)
-        sentences.append(f"{heading}{shown}: {_selection(stage, copies[0], neighborhood.refs)}.")
+        sentences.append(f"{heading}{shown}: {_selection(stage, copies[0], refs)}.")
     sentences.append("A reference of a stage is never a member of that stage.")
     return sentences
 
 
-def in_words(neighborhood: Neighborhood) -> str:
-    """The whole neighborhood in one line."""
+def in_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> str:
+    """The whole neighborhood in one line; ``names`` are those of references, where known."""
     steps: list[str] = []
+    refs = _texts(neighborhood.refs, names)
     number = 1
     for stage in neighborhood.stages:
         copies = range(number, number + stage.repeat)
         number += stage.repeat
         times = f"{stage.repeat} times " if stage.repeat > 1 else ""
         shown = _shown_note(copies, neighborhood.visible)
-        steps.append(f"{times}{_selection(stage, copies[0], neighborhood.refs)}{shown}")
+        steps.append(f"{times}{_selection(stage, copies[0], refs)}{shown}")
     return "; then ".join(steps)
 
 
-def stage_words(neighborhood: Neighborhood) -> list[str]:
+def stage_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> list[str]:
     """What each written-out stage selects, without its number: for legends and tables."""
     words: list[str] = []
+    refs = _texts(neighborhood.refs, names)
     for stage in neighborhood.stages:
         first = len(words) + 1
-        words += [_selection(stage, first, neighborhood.refs)] * stage.repeat
+        words += [_selection(stage, first, refs)] * stage.repeat
     return words
+
+
+def _texts(refs: tuple[int, ...], names: Mapping[int, str] | None) -> tuple[str, ...]:
+    return tuple((names or {}).get(ref, str(ref)) for ref in refs)
 
 
 def _to(numbers: Sequence[int]) -> str:
@@ -75,7 +82,7 @@ def _shown_note(copies: range, visible: Sequence[bool]) -> str:
     return f" (shown: {_listed(shown, 'and')})" if shown else " (not shown)"
 
 
-def _selection(stage: Stage, number: int, refs: tuple[int, ...]) -> str:
+def _selection(stage: Stage, number: int, refs: tuple[str, ...]) -> str:
     condition = negations_at_leaves(stage.condition)
     words = _Wording(_reference(stage, number, refs, one_of_them=_looks_away(condition)))
     return f"{_categories(stage.categories)} that {words.of(condition)}"
@@ -90,13 +97,13 @@ def _looks_away(condition: Condition) -> bool:
             return isinstance(condition, Not) or condition == Topological("D")
 
 
-def _reference(stage: Stage, number: int, refs: tuple[int, ...], one_of_them: bool) -> str:
+def _reference(stage: Stage, number: int, refs: tuple[str, ...], one_of_them: bool) -> str:
     at_least = "at least " if one_of_them else ""
     match stage.ref_stages:
         case None if len(refs) == 1:
-            return f"entity {refs[0]}"
+            return f"entity {refs[0]}" if refs[0].isdigit() else refs[0]
         case None:
-            first = [str(ref) for ref in refs[:_REFS_SHOWN]]
+            first = list(refs[:_REFS_SHOWN])
             more = [f"{len(refs) - _REFS_SHOWN} more"] if len(refs) > _REFS_SHOWN else []
             return f"{at_least}one of the entities {_listed(first + more, 'and')}"
         case "Prev" if stage.repeat > 1:

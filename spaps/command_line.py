@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final
 
@@ -42,10 +42,19 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and give its exit code; errors are one line on stderr."""
-    try:
+    """Run one command and give its exit code."""
+
+    def command() -> object:
         application = import_module("spaps.application")
-        code = application.app(list(arguments), standalone_mode=False, prog_name="spaps")
+        return application.app(list(arguments), standalone_mode=False, prog_name="spaps")
+
+    return run_safely(command)
+
+
+def run_safely(work: Callable[[], object]) -> int:
+    """Do the work and give the exit code; errors are one line on stderr."""
+    try:
+        code = work()
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -69,7 +69,8 @@ def _print_report(report: ImportReport, world: str) -> None:
     out = results()
     out.print(
         f"world [bold]{escape(world)}[/], version [bold]{facts.version}[/]: {done}; "
-        f"{facts.entity_count:,} entities, EPSG:{facts.srid}"
+        f"{facts.entity_count:,} entities, EPSG:{facts.srid}",
+        soft_wrap=True,
     )
     out.print(f"  {escape(tops)}", soft_wrap=True)
     for summary in report.problems:

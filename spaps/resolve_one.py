@@ -18,6 +18,7 @@ from schemas.warnings_of import warnings_of
 from spaps.attribution import attribution
 from spaps.descriptor_argument import read_descriptor
 from spaps.map_page.page import Words, map_page
+from spaps.reference_names import reference_names
 from spaps.resolution_geojson import geojson
 from spaps.resolution_table import stage_tables
 from spaps.terminal import remarks, results
@@ -58,9 +59,10 @@ def resolve_one(descriptor: str, world: str, version: int | None, wanted: Wanted
         )
         results().print(
             f"[bold]{escape(neighborhood.name or 'neighborhood')}[/]: {members} of {len(table):,} "
-            f"in world version {table.version}, resolved in {milliseconds:.1f} ms"
+            f"in world version {table.version}, resolved in {milliseconds:.1f} ms",
+            soft_wrap=True,
         )
-        words = stage_words(neighborhood)
+        words = stage_words(neighborhood, reference_names(table, neighborhood))
         results().print(stage_tables(table, resolution, words, wanted.limit))
     _write(wanted.map_file, lambda: page_of(table, neighborhood, resolution, facts))
     _write(wanted.geojson_file, lambda: geojson(table, neighborhood, resolution))
@@ -91,7 +93,7 @@ def page_of(
     words = Words(
         title=neighborhood.name or "Neighborhood",
         notation=notation(neighborhood),
-        stages=stage_words(neighborhood),
+        stages=stage_words(neighborhood, reference_names(table, neighborhood)),
         attribution=attribution(facts),
     )
     return map_page(table, neighborhood, resolution, words)

@@ -59,11 +59,14 @@ function drawScale() {
 
 function resize() {
   const { width, height } = canvas.getBoundingClientRect();
-  Object.assign(view, { width, height, ratio: window.devicePixelRatio || 1 });
-  canvas.width = Math.round(width * view.ratio);
-  canvas.height = Math.round(height * view.ratio);
-  picture.view = null;
-  redraw();
+  const ratio = window.devicePixelRatio || 1;
+  if (width === view.width && height === view.height && ratio === view.ratio) return;
+  Object.assign(view, { width, height, ratio });
+  // A canvas that is given a size is empty: it is drawn at once, or it would flicker.
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  drawTruly();
+  drawScale();
 }
 
 function fit() {
@@ -134,7 +137,7 @@ function fillPanel() {
   byId("attribution").textContent = world.attribution;
   byId("note").textContent = world.note;
   byId("note").hidden = !world.note;
-  legendEntry(REFERENCE, "", "References", entities.filter((entity) => entity.stages.includes(0)).length, "", "reference");
+  legendEntry(REFERENCE, "", "References", entities.filter((entity) => entity.stages.includes(0)).length, world.references, "reference");
   for (const stage of world.stages) {
     const label = stage.visible ? `Stage ${stage.number}` : `Stage ${stage.number} (not in the result)`;
     const swatch = legendEntry(String(stage.number), String(stage.number), label, stage.count, stage.words, stage.visible ? "" : "hidden");

@@ -50,11 +50,12 @@ const everything = joinBoxes(entities.map((entity) => entity.box));
 const span = Math.max(everything[2] - everything[0], everything[3] - everything[1], 1);
 
 function layer(key, members, style) {
-  const made = { key, style, shown: true, vertices: 0, points: [], lines: new Path2D(), areas: new Path2D(), outlines: new Path2D() };
+  const made = { key, style, shown: true, vertices: 0, points: [], specks: [], lines: new Path2D(), areas: new Path2D(), outlines: new Path2D() };
   for (const entity of members) {
     const [west, south, east, north] = entity.box;
     // A grey zone over the whole map would tint all of it: such a one is outlined only.
     const vast = key === GREY && Math.max(east - west, north - south) > span / 5;
+    if (key !== GREY && entity.kind === AREA) made.specks.push(entity);
     for (const part of entity.parts) {
       made.vertices += part.length / 2;
       if (entity.kind === POINT) { made.points.push(part[0], part[1]); continue; }
@@ -127,8 +128,17 @@ function drawPaths(made) {
   pen.setLineDash([]);
 }
 
-function drawPoints({ points, style, key }) {
-  const grow = Math.min(Math.max(Math.sqrt(view.zoom / 0.6), 0.7), 1.5);
+// Areas that are too small to see at this zoom are marked like points.
+const SPECK_PIXELS = 5;
+function marks({ points, specks }) {
+  const small = specks.filter(({ box }) => Math.max(box[2] - box[0], box[3] - box[1]) * view.zoom < SPECK_PIXELS);
+  return points.concat(small.flatMap(({ box }) => [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2]));
+}
+
+function drawPoints(made) {
+  const { style, key } = made;
+  const points = marks(made);
+  const grow = Math.min(Math.max(Math.sqrt(view.zoom / 0.6), key === GREY ? 0.4 : 0.7), 1.5);
   const radius = style.radius * grow;
   pen.globalAlpha = style.alpha ?? 1;
   pen.fillStyle = style.dot;

@@ -23,6 +23,7 @@ from spatial_udfs.entity_table import EntityTable, Positions
 from spatial_udfs.resolution import Resolution
 
 SCRIPTS: Final = ("drawing.js", "picking.js", "controls.js")
+REFERENCES_SHOWN: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ def _world(
         "attribution": words.attribution,
         "facts": f"{members:,} of {len(table):,} entities · world version {table.version}",
         "note": note,
+        "references": _reference_names(table, neighborhood),
         "perMetre": UNITS_PER_METRE,
         "categories": table.category_names,
         "stages": [
@@ -82,6 +84,15 @@ def _world(
         ],
         "entities": _entities(table, positions, stages_of),
     }
+
+
+def _reference_names(table: EntityTable, neighborhood: Neighborhood) -> str:
+    """The references as people call them, a few of them when they are many."""
+    positions, missing = table.positions_of(np.array(neighborhood.refs, np.int64))
+    named = [table.names[position] or str(table.peids[position]) for position in positions]
+    shown = [*named[:REFERENCES_SHOWN], *(["…"] if len(named) > REFERENCES_SHOWN else [])]
+    lost = [f"{len(missing)} not in this world version"] if len(missing) else []
+    return ", ".join(shown + lost)
 
 
 def _stages_by_position(

@@ -1,0 +1,1 @@
+"""What ``make demo`` shows, one file for each part of it."""

@@ -1,0 +1,23 @@
+"""``make demo``: from a clone to a result that a person can look at."""
+
+from __future__ import annotations
+
+import sys
+
+from schemas.settings import load_settings
+from spaps.command_line import run_safely
+from spaps.demo.sample_neighborhoods import resolve_sample
+from spaps.demo.sample_world import import_sample
+from spaps.terminal import results
+
+
+def main() -> None:
+    """All parts, in the order of the data's way."""
+    settings = load_settings()
+    console = results()
+    facts = import_sample(settings, console)
+    resolve_sample(settings, facts, console)
+
+
+if __name__ == "__main__":
+    sys.exit(run_safely(main))
