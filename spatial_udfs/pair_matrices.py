@@ -12,6 +12,7 @@ from spatial_udfs.entity_table import Geometries, Positions
 from spatial_udfs.pair_kinds import Bools, Kinds, PairKinds, shape_pairs
 from spatial_udfs.resolution_limits import ResolutionLimits
 from spatial_udfs.shapes import SHAPES, ShapeCodes
+from spatial_udfs.shared_line_ends import SharedLineEnds
 
 # Below this many coordinates a prepared copy costs more than it saves.
 LARGE_AREA_COORDINATES: Final = 12
@@ -35,6 +36,7 @@ class PairMatrices:
         self._geometries = geometries
         self._shapes = shapes
         self._kinds = kinds
+        self._line_ends = SharedLineEnds(geometries)
         self._sizes = shapely.get_num_coordinates(geometries)
         self._large = (shapes == _AREA) & (self._sizes >= LARGE_AREA_COORDINATES)
         self._prepared: OrderedDict[int, Any] = OrderedDict()
@@ -94,6 +96,7 @@ class PairMatrices:
             step = slice(start, start + RELATE_STEP)
             matrices[step] = shapely.relate(geometries[step], others[step])
             limits.check_time()
+        self._line_ends.repair(matrices, geometries, others, first, second)
         return self._kinds.of(matrices, shape_pairs(self._shapes[first], self._shapes[second]))
 
     def _prepared_copy(self, position: int) -> Any:

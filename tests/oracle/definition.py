@@ -108,12 +108,29 @@ def _relation_holds(relation: Leaf, reference: Any, entity: Any) -> bool:
         case WithinDistance(metres):
             return bool(shapely.distance(reference, entity) <= metres)
         case Relate(mask):
-            return _fits(shapely.relate(reference, entity), mask)
+            return _fits(matrix_of(reference, entity), mask)
         case Topological("B"):
             matrix = shapely.relate(reference, entity)
             return _fits(matrix, "***T*****") or _fits(matrix, "****T****")
         case Topological(short):
             return bool(PREDICATES[short](reference, entity))
+
+
+def matrix_of(reference: Any, entity: Any) -> str:
+    """The DE-9IM matrix; what multi-lines' boundaries have outside is taken from its definition.
+
+    GEOS may overlook boundary points there (locationtech/jts issue 1175).
+    """
+    cells = list(shapely.relate(reference, entity))
+    if reference.geom_type == "MultiLineString":
+        cells[5] = _dimension_outside(reference.boundary, entity)
+    if entity.geom_type == "MultiLineString":
+        cells[7] = _dimension_outside(entity.boundary, reference)
+    return "".join(cells)
+
+
+def _dimension_outside(points: Any, geometry: Any) -> str:
+    return "F" if all(shapely.intersects(geometry, point) for point in points.geoms) else "0"
 
 
 def _fits(matrix: str, mask: str) -> bool:

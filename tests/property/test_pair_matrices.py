@@ -18,8 +18,8 @@ from spatial_udfs.pair_kinds import PairKinds
 from spatial_udfs.related_pairs import RelatedPairs
 from spatial_udfs.resolution_limits import UNLIMITED
 from spatial_udfs.shapes import SHAPES, shape_codes
-from tests.oracle.definition import holds
-from tests.strategies.worlds import worlds
+from tests.oracle.definition import holds, matrix_of
+from tests.strategies.worlds import table_of, worlds
 
 RELATIONS = [Topological(short) for short in sorted(LONG_NAMES)]
 CELL_MASKS = [
@@ -64,7 +64,7 @@ def test_shapes_tell_the_matrix_of_disjoint_pairs(world: EntityTable) -> None:
     for r, of_r in zip(world.geometries, shapes, strict=True):
         for e, of_e in zip(world.geometries, shapes, strict=True):
             if shapely.disjoint(r, e):
-                assert shapely.relate(r, e) == disjoint_matrix(of_r, of_e)
+                assert matrix_of(r, e) == disjoint_matrix(of_r, of_e)
 
 
 @pytest.mark.parametrize(
@@ -85,3 +85,12 @@ def test_a_wrong_matrix_is_caught(owner: Any, name: str, replacement: Any) -> No
     )
     with patch.object(owner, name, replacement):
         find(worlds(max_entities=8), wrong_pairs, settings=search)
+
+
+def test_ends_shared_by_parts_hide_no_boundary_point_outside() -> None:
+    """The smallest case of locationtech/jts issue 1175, seen from both sides."""
+    route = shapely.from_wkt("MULTILINESTRING ((1 0, 0 0), (-5 0, 0 0))")
+    stop = shapely.from_wkt("POINT (1 0)")
+    world = table_of([(1, ("route",), route), (2, ("stop",), stop)])
+    assert matrix_of(route, stop) == "FF10F0FF2"
+    assert wrong_pairs(world) == []
