@@ -1,0 +1,57 @@
+"""Errors of redis-py and of the socket, as the project's own: one line, no secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from redis import exceptions
+
+from schemas.errors import RedisLinkError
+
+# "Not here" or "not now": the same command may succeed a moment later.
+PASSING_ERRORS: Final = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.ClusterDownError,
+    exceptions.AskError,
+    exceptions.TryAgainError,
+    exceptions.ReadOnlyError,
+    exceptions.MasterDownError,
+    exceptions.SlotNotCoveredError,
+)
+# Subclasses of ConnectionError in redis-py, but no patience will change them.
+LASTING_ERRORS: Final = (
+    exceptions.AuthenticationError,
+    exceptions.AuthorizationError,
+    exceptions.MaxConnectionsError,
+)
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same command may succeed a moment later."""
+    return isinstance(error, PASSING_ERRORS) and not isinstance(error, LASTING_ERRORS)
+
+
+def in_words(error: BaseException) -> str:
+    """What went wrong, for a person who runs Redis."""
+    text = " ".join(str(error).split())
+    if isinstance(error, exceptions.AuthenticationError) or "NOAUTH" in text:
+        return f"it refuses the user or password ({text})"
+    if isinstance(error, exceptions.NoPermissionError):
+        return f"the user may not do this ({text})"
+    if isinstance(error, exceptions.OutOfMemoryError):
+        return f"its memory limit is reached ({text})"
+    if isinstance(error, exceptions.TimeoutError | TimeoutError):
+        return f"no answer in time ({text})"
+    return text or type(error).__name__
+
+
+@contextmanager
+def redis_errors_from(where: object) -> Iterator[None]:
+    """Turn what redis-py raises inside into a RedisLinkError that names the place."""
+    try:
+        yield
+    except (exceptions.RedisError, OSError) as error:
+        raise RedisLinkError(f"Redis at {where}: {in_words(error)}") from error

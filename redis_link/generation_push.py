@@ -1,0 +1,162 @@
+"""Building one generation and switching to it: the same steps for Spark and for one process.
+
+Lock → sweep what killed pushes left → number and record → (write) → (read back) → compare →
+switch. Until the switch nobody sees anything of it; whatever fails before leaves the old
+generation in force.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Final, Self
+
+from redis_link.client import RedisClient
+from redis_link.failures import redis_errors_from
+from redis_link.generation_store import begin_generation, server_time, switch_generation
+from redis_link.push_lock import LOCK_SECONDS, PushLock, still_held
+from redis_link.set_writer import write_pairs
+from redis_link.shard_pipe import ShardPipe
+from redis_link.sweep import remove_generation, sweep_generations
+from redis_link.tally import Int64s, Tally
+from schemas.errors import GenerationError, SpapsError
+from schemas.generation import GenerationFacts, GenerationState
+
+FENCE_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PushTicket:
+    """What a writer needs besides the URL; travels to executors."""
+
+    generation: int
+    lock_value: str
+
+
+@dataclass(frozen=True, slots=True)
+class PushSource:
+    """What a generation is made of. ``covers_up_to``: see GenerationFacts."""
+
+    version: int
+    what: str
+    registry: str = ""
+    covers_up_to: int = 0
+
+
+class GenerationPush:
+    """One generation in the making, inside a ``with`` block."""
+
+    def __init__(
+        self, client: RedisClient, source: PushSource, *, lock_seconds: float = LOCK_SECONDS
+    ) -> None:
+        self._client = client
+        self._source = source
+        self._lock = PushLock(client, source.what, lock_seconds=lock_seconds)
+        self._open = contextlib.ExitStack()
+        self._facts: GenerationFacts | None = None
+        self.swept: tuple[int, ...] = ()
+
+    def __enter__(self) -> Self:
+        """Take the lock, clean up after killed pushes, begin a generation."""
+        with self._open:
+            self._open.enter_context(self._lock)
+            # Whoever built it held this lock: what is still "building" has no builder.
+            self.swept = sweep_generations(
+                self._client, grace_seconds=float("inf"), building_is_dead=True
+            ).removed
+            holder = self._lock.holder
+            facts = GenerationFacts(
+                generation=0,
+                version=self._source.version,
+                state=GenerationState.BUILDING,
+                started_by=f"{holder.what}, process {holder.pid} on {holder.host}",
+                started_at=server_time(self._client),
+                token=holder.token,
+                registry=self._source.registry,
+                covers_up_to=self._source.covers_up_to,
+            )
+            self._facts = begin_generation(self._client, self._lock.value, facts)
+            self._open = self._open.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Remove what did not become current, and give the lock back."""
+        with self._open:
+            if self._facts is not None:
+                # When Redis is away just now, the next push does it.
+                with contextlib.suppress(SpapsError):
+                    remove_generation(self._client, self._facts)
+
+    @property
+    def ticket(self) -> PushTicket:
+        """For the writers of this generation."""
+        return PushTicket(self._building().generation, self._lock.value)
+
+    def switch(self, expected: Tally, found: Tally) -> GenerationFacts | None:
+        """Make the generation current when Redis holds what it should; gives the one before."""
+        facts = self._building()
+        self._lock.check()
+        if found != expected:
+            raise GenerationError(
+                f"generation {facts.generation} is not what was written and was dropped: "
+                f"{_difference(expected, found)}"
+            )
+        completed = replace(
+            facts,
+            state=GenerationState.COMPLETE,
+            pairs=found.pairs,
+            peids=found.peids,
+            checksum=found.checksum(),
+            completed_at=server_time(self._client),
+        )
+        replaced = switch_generation(self._client, self._lock.value, facts, completed)
+        self._facts = None
+        return replaced
+
+    def _building(self) -> GenerationFacts:
+        if self._facts is None:
+            raise GenerationError("no generation is being built")
+        return self._facts
+
+
+class FencedWriter:
+    """Writes pairs of a generation as long as its push holds the lock."""
+
+    def __init__(self, client: RedisClient, pipe: ShardPipe, ticket: PushTicket) -> None:
+        self._client = client
+        self._pipe = pipe
+        self._ticket = ticket
+        self._checked_at = float("-inf")
+
+    def write(self, peids: Int64s, sub_ids: Int64s) -> Tally:
+        """Give pairs to the pipe; all pairs of a peid in one call."""
+        self._check()
+        return write_pairs(self._pipe, self._ticket.generation, peids, sub_ids)
+
+    def _check(self) -> None:
+        """An executor can outlive its killed driver, and must not write for nobody."""
+        if time.monotonic() - self._checked_at < FENCE_SECONDS:
+            return
+        with redis_errors_from("the push lock"):
+            held = still_held(self._client, self._ticket.lock_value)
+        if not held:
+            raise GenerationError(
+                f"generation {self._ticket.generation} is given up: its push lost the lock"
+            )
+        self._checked_at = time.monotonic()
+
+
+def _difference(expected: Tally, found: Tally) -> str:
+    if (expected.pairs, expected.peids) != (found.pairs, found.peids):
+        return (
+            f"{found.pairs:,} pairs of {found.peids:,} entities in Redis "
+            f"instead of {expected.pairs:,} of {expected.peids:,}"
+        )
+    return f"checksum {found.checksum()} in Redis instead of {expected.checksum()}"

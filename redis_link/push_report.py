@@ -1,0 +1,48 @@
+"""What a push did, for people and for files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from redis_link.background_sweep import BackgroundSweep
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """A push that has switched. ``seconds`` by step; "total" is all of it."""
+
+    generation: int
+    version: int
+    pairs: int
+    peids: int
+    checksum: str
+    seconds: dict[str, float]
+    bytes_per_pair: float | None
+    replaced: int | None
+    # Left behind by killed pushes and removed now.
+    swept: tuple[int, ...] = ()
+    advice: tuple[str, ...] = ()
+    # Removes the replaced generation after the grace time: wait for it, or leave it.
+    cleanup: BackgroundSweep | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def pairs_per_second(self) -> float:
+        """Pairs by the time of everything: reading, writing, reading back, switching."""
+        return self.pairs / max(self.seconds["total"], 1e-9)
+
+    def summary(self) -> str:
+        """One line."""
+        cost = f", {self.bytes_per_pair:.1f} bytes a pair" if self.bytes_per_pair else ""
+        before = "" if self.replaced is None else f" in place of {self.replaced}"
+        return (
+            f"generation {self.generation} of world version {self.version} is current{before}: "
+            f"{self.pairs:,} pairs of {self.peids:,} entities in {self.seconds['total']:.1f} s "
+            f"({self.pairs_per_second:,.0f} pairs/s{cost})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a table of run facts or a JSON file."""
+        names = [each.name for each in fields(self) if each.name != "cleanup"]
+        content = {name: getattr(self, name) for name in names}
+        return content | {"pairs_per_second": self.pairs_per_second}

@@ -1,0 +1,117 @@
+"""Membership sets out of Redis: a whole generation as arrays, some shards at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice, pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from redis_link.client import RedisClient
+from redis_link.packing import membership_keys, packed, packed_reads
+from redis_link.shard_pipe import ShardPipe
+from redis_link.tally import Int64s, Tally, tally_of
+from schemas.errors import GenerationError
+from schemas.redis_keys import SHARD_COUNT, shard_index_key
+
+# Shards that are held at once, and sets that are asked for in one part.
+SHARDS_AT_ONCE: Final = 32
+SETS_IN_PART: Final = 512
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    """``sub_ids[offsets[i]:offsets[i + 1]]`` are those of ``peids[i]``, in no order.
+
+    A peid whose subIds were all removed since may be there with none.
+    """
+
+    peids: Int64s
+    offsets: Int64s
+    sub_ids: Int64s
+
+    def tally(self) -> Tally:
+        """Counts and checksum; peids without subIds do not count."""
+        sizes = np.diff(self.offsets)
+        repeated = np.repeat(self.peids, sizes)
+        return tally_of(repeated, self.sub_ids, int(np.count_nonzero(sizes)))
+
+
+def read_generation(client: RedisClient, generation: int) -> Iterator[tuple[int, Int64s]]:
+    """Every peid of a generation that has subIds, with these."""
+    for members in read_shards(client, generation, range(SHARD_COUNT)):
+        offsets = members.offsets.tolist()
+        for at, peid in enumerate(members.peids.tolist()):
+            if offsets[at] < offsets[at + 1]:
+                yield peid, members.sub_ids[offsets[at] : offsets[at + 1]]
+
+
+def read_shards(client: RedisClient, generation: int, shards: Iterable[int]) -> Iterator[Members]:
+    """The given shards of a generation; what is held at once does not grow with their number.
+
+    Whether the generation is still there must be asked afterwards: one that is removed
+    meanwhile looks as if it were smaller.
+    """
+    remaining = iter(shards)
+    while chosen := list(islice(remaining, SHARDS_AT_ONCE)):
+        of_shard, peids = _read_index(client, generation, chosen)
+        commands = packed_reads(["SMEMBERS"], membership_keys(generation, of_shard, peids))
+        # Each part has its place: after a failure parts may be answered in another order.
+        parts: dict[int, tuple[Int64s, Int64s]] = {}
+        with ShardPipe(client) as pipe:
+            for shard, first, last in _runs(of_shard):
+                for at in range(first, last, SETS_IN_PART):
+                    after = min(at + SETS_IN_PART, last)
+                    keep = partial(_keep, parts, at)
+                    pipe.submit(shard, commands.part(at, after), after - at, keep)
+        sizes = _concatenated(parts[at][0] for at in sorted(parts))
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        sub_ids = _concatenated(parts[at][1] for at in sorted(parts))
+        yield Members(peids, offsets, sub_ids)
+
+
+def read_indexes(client: RedisClient, generation: int, shards: Iterable[int]) -> dict[int, Int64s]:
+    """The peids of each given shard, ascending."""
+    answers: dict[int, tuple[Int64s, Int64s]] = {}
+    with ShardPipe(client) as pipe:
+        for shard in shards:
+            payload = packed("SMEMBERS", shard_index_key(generation, shard))
+            pipe.submit(shard, payload, 1, partial(_keep, answers, shard))
+    return {shard: np.sort(peids) for shard, (_, peids) in answers.items()}
+
+
+def _read_index(
+    client: RedisClient, generation: int, shards: Iterable[int]
+) -> tuple[Int64s, Int64s]:
+    """The peids of the shards as one array, with the shard of each."""
+    indexes = read_indexes(client, generation, shards)
+    lengths = [len(peids) for peids in indexes.values()]
+    return np.repeat(list(indexes), lengths), _concatenated(indexes.values())
+
+
+def _runs(shards: Int64s) -> Iterator[tuple[int, int, int]]:
+    """Each shard with the range in which it stands."""
+    bounds = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
+    for first, last in pairwise(bounds):
+        if first < last:
+            yield int(shards[first]), first, last
+
+
+def _keep(parts: dict[int, tuple[Int64s, Int64s]], place: int, replies: list[list[bytes]]) -> None:
+    """Keep the sizes and members of some sets as numbers."""
+    sizes = np.fromiter(map(len, replies), np.int64, len(replies))
+    try:
+        texts = pa.array(list(chain.from_iterable(replies)), pa.binary()).cast(pa.string())
+        members: Int64s = pc.cast(texts, pa.int64()).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise GenerationError("a membership set holds something that is no number") from error
+    parts[place] = (sizes, members)
+
+
+def _concatenated(arrays: Iterable[Any]) -> Int64s:
+    return np.concatenate([np.empty(0, np.int64), *arrays])

@@ -1,0 +1,174 @@
+"""Many commands in flight to the nodes that hold the shards.
+
+A pipeline of redis-py keeps an object for each command and waits for all answers before it
+goes on. Here commands come as bytes already packed, a part for one shard at a time; while a
+node works on one batch the caller packs the next. Whatever was not answered in full is sent
+again after a failure, to wherever the shard lies by then: so every command that is given must
+be harmless when it runs twice (SADD, SREM, UNLINK and everything that only reads is).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+from redis import RedisCluster
+from redis.exceptions import RedisError
+
+from redis_link.client import RedisClient
+from redis_link.failures import in_words, is_passing
+from schemas.errors import RedisLinkError
+from schemas.redis_keys import shard_index_key
+
+# Big enough to make the cost of a round trip vanish, small enough to keep a node answering
+# others in between.
+BATCH_BYTES: Final = 256 * 1024
+BATCH_REPLIES: Final = 2_000
+PATIENCE_SECONDS: Final = 20.0
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 1.0
+
+OnReplies: TypeAlias = Callable[[list[Any]], None]
+
+
+@dataclass(slots=True)
+class _Part:
+    """Commands for one shard, packed, and what to do with their answers."""
+
+    shard: int
+    payload: bytes
+    replies: int
+    on_replies: OnReplies | None
+    failing_since: float | None = None
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One connection to one node: parts that wait, and parts that were sent."""
+
+    pool: Any  # a ConnectionPool, also the one of Sentinel
+    connection: Any
+    waiting: list[_Part] = field(default_factory=list)
+    sent: list[_Part] = field(default_factory=list)
+    waiting_bytes: int = 0
+    waiting_replies: int = 0
+
+    def turn(self) -> None:
+        """Take the answers to what was sent, then send what waits."""
+        self.take_answers()
+        payload = b"".join(part.payload for part in self.waiting)
+        self.sent, self.waiting = self.waiting, []
+        self.waiting_bytes = self.waiting_replies = 0
+        self.connection.send_packed_command([payload], check_health=False)
+
+    def take_answers(self) -> None:
+        while self.sent:
+            part = self.sent[0]
+            replies = [self.connection.read_response() for _ in range(part.replies)]
+            if part.on_replies is not None:
+                part.on_replies(replies)
+            self.sent.pop(0)
+
+
+class ShardPipe:
+    """Sends parts to the nodes of their shards; leaving the block waits for all answers."""
+
+    def __init__(self, client: RedisClient, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self._client = client
+        self._patience = patience_seconds
+        self._lanes: dict[str, _Lane] = {}
+
+    def __enter__(self) -> Self:
+        """Nothing to do: connections are taken when they are needed."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for all answers; after an error drop the connections with what is in them."""
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            for lane in self._lanes.values():
+                if lane.sent or kind is not None:
+                    lane.connection.disconnect()
+                lane.pool.release(lane.connection)
+            self._lanes.clear()
+
+    def submit(
+        self, shard: int, payload: bytes, replies: int, on_replies: OnReplies | None = None
+    ) -> None:
+        """Give packed commands for one shard; ``on_replies`` gets all their answers, once."""
+        self._submit(_Part(shard, payload, replies, on_replies))
+
+    def flush(self) -> None:
+        """Send all that waits and take all answers."""
+        while any(lane.waiting or lane.sent for lane in self._lanes.values()):
+            for node, lane in list(self._lanes.items()):
+                if lane.waiting:
+                    self._attempt(node, lane, lane.turn)
+            for node, lane in list(self._lanes.items()):
+                self._attempt(node, lane, lane.take_answers)
+
+    def _submit(self, part: _Part) -> None:
+        node, lane = self._lane_of(part)
+        lane.waiting.append(part)
+        lane.waiting_bytes += len(part.payload)
+        lane.waiting_replies += part.replies
+        if lane.waiting_bytes >= BATCH_BYTES or lane.waiting_replies >= BATCH_REPLIES:
+            self._attempt(node, lane, lane.turn)
+
+    def _lane_of(self, part: _Part) -> tuple[str, _Lane]:
+        while True:
+            try:
+                return self._find_lane(part.shard)
+            except RedisError as error:
+                self._wait_or_give_up([part], error)
+
+    def _find_lane(self, shard: int) -> tuple[str, _Lane]:
+        """The lane to the node that holds the shard; outside a cluster there is one for all."""
+        server, node = self._client, ""
+        if isinstance(server, RedisCluster):
+            holder = server.get_node_from_key(shard_index_key(0, shard))
+            server, node = server.get_redis_connection(holder), str(holder.name)
+        if node not in self._lanes:
+            pool: Any = server.connection_pool
+            self._lanes[node] = _Lane(pool, pool.get_connection())
+        return node, self._lanes[node]
+
+    def _attempt(self, node: str, lane: _Lane, step: Callable[[], None]) -> None:
+        """Run a step of a lane; when it fails in passing, send its parts anew."""
+        try:
+            step()
+        except RedisError as error:
+            lane.connection.disconnect()
+            lane.pool.release(lane.connection)
+            self._lanes.pop(node, None)
+            parts = lane.sent + lane.waiting
+            lane.sent, lane.waiting = [], []
+            self._wait_or_give_up(parts, error)
+            for part in parts:
+                self._submit(part)
+
+    def _wait_or_give_up(self, parts: list[_Part], error: RedisError) -> None:
+        """Pause, longer each time; raise when some part has failed for too long."""
+        now = time.monotonic()
+        for part in parts:
+            part.failing_since = part.failing_since or now
+        failing_for = now - min(part.failing_since or now for part in parts)
+        if not is_passing(error) or failing_for > self._patience:
+            raise RedisLinkError(f"Redis: {in_words(error)}") from error
+        time.sleep(min(max(failing_for / 2, FIRST_PAUSE), LONGEST_PAUSE))
+        if isinstance(self._client, RedisCluster):
+            # Slots may have moved, or a replica have become a master. When nobody answers yet,
+            # the next attempt says so.
+            with contextlib.suppress(RedisError):
+                self._client.nodes_manager.initialize()

@@ -1,0 +1,104 @@
+"""Removing generations that nobody may read any more: in small steps, with UNLINK.
+
+What is removed: those that no push completed, and those that another one replaced, when the
+grace time is over that readers have to change over. Facts of a removed one stay for some minutes:
+a writer that was cut off from its killed job may have written a little more meanwhile, and
+what the index of a shard names is found and removed by a later sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from redis_link.client import RedisClient
+from redis_link.generation_store import all_generations, change_facts, current_number, server_time
+from redis_link.packing import packed
+from redis_link.set_reader import read_indexes
+from redis_link.shard_pipe import ShardPipe
+from schemas.generation import GenerationFacts, GenerationState
+from schemas.redis_keys import SHARD_COUNT, membership_prefix, shard_index_key
+
+GRACE_SECONDS: Final = 30.0
+REMEMBER_SECONDS: Final = 600.0
+KEYS_IN_COMMAND: Final = 200
+SHARDS_AT_ONCE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """What a sweep did, and when the next one has something to do."""
+
+    removed: tuple[int, ...]
+    wait_seconds: float | None
+
+
+def sweep_generations(
+    client: RedisClient,
+    *,
+    grace_seconds: float = GRACE_SECONDS,
+    keep: int = 0,
+    building_is_dead: bool = False,
+) -> SweepReport:
+    """Remove what may be removed; ``keep`` replaced ones stay for a rollback.
+
+    Only the holder of the push lock may say that what is being built is dead.
+    """
+    now = server_time(client)
+    current = current_number(client)
+    others = [facts for facts in all_generations(client) if facts.generation != current]
+    replaced = _in_state(others, GenerationState.COMPLETE)
+    replaced.sort(key=lambda facts: facts.retired_at or 0.0)
+    left = {
+        facts.generation: (facts.retired_at or now) + grace_seconds - now
+        for facts in replaced[: max(len(replaced) - keep, 0)]
+    }
+    due = [facts for facts in replaced if left.get(facts.generation, 1.0) <= 0]
+    due += _in_state(others, GenerationState.REMOVING)
+    if building_is_dead:
+        due += _in_state(others, GenerationState.BUILDING)
+    removed = tuple(facts.generation for facts in due if remove_generation(client, facts))
+    for facts in _in_state(others, GenerationState.REMOVED):
+        _unlink(client, facts.generation)
+        if now - (facts.retired_at or 0.0) > REMEMBER_SECONDS:
+            change_facts(client, facts, None)
+    waits = [seconds for seconds in left.values() if seconds > 0]
+    return SweepReport(removed, min(waits, default=None))
+
+
+def remove_generation(client: RedisClient, facts: GenerationFacts) -> bool:
+    """Remove a generation that is not current; False when it became so, or somebody was faster.
+
+    The state changes first: from then on nobody can switch to it, and whoever finds it so goes
+    on where we were killed.
+    """
+    removing = replace(facts, state=GenerationState.REMOVING)
+    if not change_facts(client, facts, removing):
+        return False
+    _unlink(client, facts.generation)
+    removed = replace(removing, state=GenerationState.REMOVED, retired_at=server_time(client))
+    return change_facts(client, removing, removed)
+
+
+def _in_state(
+    generations: Iterable[GenerationFacts], state: GenerationState
+) -> list[GenerationFacts]:
+    return [facts for facts in generations if facts.state is state]
+
+
+def _unlink(client: RedisClient, generation: int) -> None:
+    """Unlink the sets that the indexes name; an index loses only what was unlinked."""
+    for first in range(0, SHARD_COUNT, SHARDS_AT_ONCE):
+        shards = range(first, min(first + SHARDS_AT_ONCE, SHARD_COUNT))
+        indexes = read_indexes(client, generation, shards)
+        with ShardPipe(client) as pipe:
+            for shard, peids in indexes.items():
+                prefix, index = (
+                    membership_prefix(generation, shard),
+                    shard_index_key(generation, shard),
+                )
+                for at in range(0, len(peids), KEYS_IN_COMMAND):
+                    gone = peids[at : at + KEYS_IN_COMMAND].tolist()
+                    unlink = packed("UNLINK", *(f"{prefix}{peid}" for peid in gone))
+                    pipe.submit(shard, unlink + packed("SREM", index, *gone), 2)
