@@ -1,0 +1,137 @@
+"""The broker's end of one resolver process: requests go out, answers come back by number."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from broker.resolver_frames import pack_frame, receive_frame
+from schemas.errors import SpapsError, WorldError
+from spatial_udfs.entity_table import Int64s
+
+# A worker looks at the clock between steps; one that is this late has lost itself in a step.
+LATENESS: Final = 30.0
+
+
+class ResolverGoneError(SpapsError):
+    """The resolver process ended before it answered."""
+
+
+class ResolverProcess:
+    """One running process with one world version. Made by ``start_resolver``."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        version: int,
+    ) -> None:
+        self._process = process
+        self._reader, self._writer = streams
+        self.version = version
+        self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], Int64s]]] = {}
+        self._last_number = 0
+        self._receiving = asyncio.create_task(self._receive(), name="resolver answers")
+
+    def when_ended(self, action: Callable[[], None]) -> None:
+        """Have ``action`` called once it can no longer answer, for whatever reason."""
+        self._receiving.add_done_callback(lambda _: action())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it can still answer."""
+        return not self._receiving.done()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests it has not answered."""
+        return len(self._waiting)
+
+    async def ask(
+        self, descriptor: str, seconds: float, max_members: int | None
+    ) -> tuple[dict[str, Any], Int64s]:
+        """Its answer: header and peids. ResolverGoneError when it ends or loses itself."""
+        if not self.is_running:
+            raise ResolverGoneError("the resolver is starting again, try later")
+        self._last_number += 1
+        number = self._last_number
+        answer: asyncio.Future[tuple[dict[str, Any], Int64s]]
+        answer = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        header = {
+            "number": number, "descriptor": descriptor,
+            "seconds": seconds, "max_members": max_members,
+        }  # fmt: skip
+        self._writer.write(pack_frame(header))
+        try:
+            return await asyncio.wait_for(answer, seconds + LATENESS)
+        except TimeoutError:
+            self.kill()
+            raise ResolverGoneError("the neighborhood took too long to resolve") from None
+        finally:
+            self._waiting.pop(number, None)
+
+    def kill(self) -> None:
+        """End the process now; what it has not answered fails."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def stop(self) -> None:
+        """End the process and wait until it is gone."""
+        self._writer.close()
+        self.kill()
+        await self._process.wait()
+        self._receiving.cancel()
+        await asyncio.gather(self._receiving, return_exceptions=True)
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                header, peids = await receive_frame(self._reader)
+                answer = self._waiting.get(header["number"])
+                if answer is not None and not answer.done():
+                    answer.set_result((header, peids))
+        except (asyncio.IncompleteReadError, OSError):
+            gone = ResolverGoneError("the resolver ended, try again")
+            for answer in self._waiting.values():
+                if not answer.done():
+                    answer.set_exception(gone)
+
+
+async def start_resolver(world: str, version: int | None) -> ResolverProcess:
+    """A process that has loaded the world version (None: the newest); WorldError if it cannot."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        handle = theirs.fileno()
+        arguments = ["--world", world, "--socket", str(handle)]
+        if version is not None:
+            arguments += ["--version", str(version)]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "broker.resolver_worker", *arguments,
+            pass_fds=(handle,), stdin=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    reader, writer = await asyncio.open_connection(sock=ours)
+    try:
+        loaded = await _loaded_version(reader, world)
+    except BaseException:
+        writer.close()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        raise
+    return ResolverProcess(process, (reader, writer), loaded)
+
+
+async def _loaded_version(reader: asyncio.StreamReader, world: str) -> int:
+    try:
+        greeting, _ = await receive_frame(reader)
+    except asyncio.IncompleteReadError:
+        raise WorldError(f"world {world}: the resolver process ended while loading") from None
+    if "failed" in greeting:
+        raise WorldError(greeting["failed"])
+    version: int = greeting["version"]
+    return version
