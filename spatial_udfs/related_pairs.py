@@ -43,6 +43,7 @@ class RelatedPairs:
         self.matrices = PairMatrices(table.geometries, shapes, self.kinds)
         self.remembered = RelatedRows(len(table), max_pairs)
         self._computing = threading.Lock()
+        self._counting = threading.Lock()
         self._waiting = 0
 
     def of(self, references: Positions, limits: ResolutionLimits) -> Iterator[Rows]:
@@ -76,29 +77,29 @@ class RelatedPairs:
                 self.remembered.add(rows)
         return True
 
-    def _computed(self, missing: Positions, limits: ResolutionLimits) -> Iterator[Rows]:
+    def _computed(self, missing: Positions, limits: ResolutionLimits) -> list[Rows]:
         with self._turn_to_compute(limits):
             # Somebody else may have computed some of them meanwhile.
             known = self.remembered.known(missing)
-            if known.any():
-                yield self.remembered.get(missing[known])
-                missing = missing[~known]
-            rows = self._compute(missing, limits)
+            done = [self.remembered.get(missing[known])] if known.any() else []
+            rows = self._compute(missing[~known], limits)
             if not self.remembered.room_for(len(rows)):
                 # Starting over is bounded and simple, and what is in use comes back at once.
                 self.remembered = RelatedRows(len(self._geometries), self._max_pairs)
             if self.remembered.room_for(len(rows)):
                 self.remembered.add(rows)
-        yield rows
+        return [*done, rows]
 
     @contextmanager
     def _turn_to_compute(self, limits: ResolutionLimits) -> Iterator[None]:
-        self._waiting += 1
+        with self._counting:
+            self._waiting += 1
         try:
             if not self._computing.acquire(timeout=limits.seconds_left()):
                 raise DeadlineError("the resolver was busy for all of the time allowed")
         finally:
-            self._waiting -= 1
+            with self._counting:
+                self._waiting -= 1
         try:
             yield
         finally:

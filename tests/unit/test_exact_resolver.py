@@ -1,0 +1,165 @@
+"""What callers of the exact resolver lean on: limits, bounded memory, threads, own errors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from shapely import GeometryCollection, LineString, MultiLineString, Point, Polygon
+
+from schemas.errors import DeadlineError, TooManyMembersError, WorldError
+from schemas.neighborhood import Neighborhood
+from schemas.notation import parse_notation
+from schemas.relations import Shape
+from spatial_udfs import related_pairs
+from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.resolution_limits import ResolutionLimits
+from spatial_udfs.shapes import SHAPES, shape_codes
+from tests.strategies.worlds import table_of
+from world.synthetic_city import synthetic_city
+
+
+@pytest.fixture(scope="module")
+def city() -> EntityTable:
+    return synthetic_city(3_000, seed=1)
+
+
+def peids_of(city: EntityTable, category: str) -> list[int]:
+    code = city.category_names.index(category)
+    owners = np.repeat(np.arange(len(city)), np.diff(city.category_offsets))
+    found: list[int] = city.peids[owners[city.category_codes == code]].tolist()
+    return found
+
+
+def hops_of(city: EntityTable) -> list[Neighborhood]:
+    """A zone, three hops around it, parking there, and all but the near shops."""
+    return [
+        parse_notation(
+            f"({{{zone}}},{{road/#}},C) • 3(Prev,{{road/#}},T)"
+            " • ({2,3,4},{transport/parking},T OR DW20) • (Anc,{shop/#},NOT DW150)"
+        )
+        for zone in peids_of(city, "zone/quarter")
+    ]
+
+
+def stages_of(resolver: ExactResolver, neighborhoods: list[Neighborhood]) -> list[list[list[int]]]:
+    return [
+        [members.tolist() for members in resolver.resolve(neighborhood).stages]
+        for neighborhood in neighborhoods
+    ]
+
+
+def test_a_deadline_that_has_passed_stops_the_work(city: EntityTable) -> None:
+    resolver = ExactResolver(city)
+    with pytest.raises(DeadlineError, match="time allowed"):
+        resolver.resolve(hops_of(city)[0], ResolutionLimits.within(0))
+    assert resolver.memory().related_rows == 0
+    assert resolver.resolve(hops_of(city)[0], ResolutionLimits.within(600)).peids().size
+
+
+def test_waiting_for_another_computation_counts(city: EntityTable) -> None:
+    resolver = ExactResolver(city)
+    busy = resolver._stages.related._computing
+    with busy, pytest.raises(DeadlineError, match="busy"):
+        resolver.resolve(hops_of(city)[0], ResolutionLimits.within(0.01))
+    assert not busy.locked()
+
+
+def test_members_of_hidden_stages_count_too(city: EntityTable) -> None:
+    neighborhood = parse_notation(
+        f"({{{peids_of(city, 'zone/region')[0]}}},{{#}},C) • (Prev,{{zone/region}},W) visible 01"
+    )
+    resolver = ExactResolver(city)
+    members = sum(map(len, resolver.resolve(neighborhood).stages))
+    assert members > 500
+    resolver.resolve(neighborhood, ResolutionLimits(max_members=members))
+    with pytest.raises(TooManyMembersError, match=f"the {members - 1} allowed"):
+        resolver.resolve(neighborhood, ResolutionLimits(max_members=members - 1))
+
+
+def test_memory_of_related_pairs_is_bounded_and_changes_no_answer(city: EntityTable) -> None:
+    wide, narrow = ExactResolver(city), ExactResolver(city, max_pairs=400)
+    assert stages_of(wide, hops_of(city)) == stages_of(narrow, hops_of(city))
+    assert wide.memory().related_pairs > 400 >= narrow.memory().related_pairs
+    assert wide.memory().related_bytes > narrow.memory().related_bytes
+
+
+def test_warm_up_knows_every_pair_and_changes_no_answer(city: EntityTable) -> None:
+    cold, warm = ExactResolver(city), ExactResolver(city)
+    assert warm.warm_up()
+    assert warm.memory().related_rows == len(city)
+    assert stages_of(cold, hops_of(city)) == stages_of(warm, hops_of(city))
+
+
+def test_warm_up_stops_when_told_and_when_out_of_room(city: EntityTable) -> None:
+    resolver = ExactResolver(city)
+    assert not resolver.warm_up(stop=lambda: resolver.memory().related_rows > 0)
+    assert 0 < resolver.memory().related_rows < len(city)
+    narrow = ExactResolver(city, max_pairs=5_000)
+    assert not narrow.warm_up()
+    assert narrow.memory().related_pairs <= 5_000
+
+
+def test_warm_up_lets_requests_through(city: EntityTable) -> None:
+    """A request waits for one step of the warm-up, not for all of it."""
+    resolver = ExactResolver(city)
+    started, answered = threading.Event(), threading.Event()
+
+    def stop() -> bool:
+        started.set()
+        # The warm-up goes on only as long as it would without a request.
+        return answered.is_set()
+
+    with patch.object(related_pairs, "ROWS_PER_STEP", 1), ThreadPoolExecutor(1) as background:
+        finished = background.submit(resolver.warm_up, stop)
+        started.wait()
+        resolver.resolve(hops_of(city)[0])
+        answered.set()
+        assert not finished.result()
+    assert resolver.memory().related_rows < len(city)
+
+
+def test_threads_agree_with_one_thread(city: EntityTable) -> None:
+    neighborhoods = hops_of(city)
+    expected = stages_of(ExactResolver(city), neighborhoods)
+    shared = ExactResolver(city, max_pairs=20_000)
+    with patch.object(related_pairs, "ROWS_PER_STEP", 16), ThreadPoolExecutor(8) as pool:
+        warming = pool.submit(shared.warm_up)
+        runs = [pool.submit(stages_of, shared, neighborhoods) for _ in range(12)]
+        assert all(run.result() == expected for run in runs)
+        warming.result()
+
+
+def test_shapes() -> None:
+    ring = [(0, 0), (1, 0), (1, 1), (0, 0)]
+    geometries = (
+        (Point(0, 0), Shape.POINT),
+        (LineString([(0, 0), (1, 1)]), Shape.LINE),
+        (LineString(ring), Shape.CLOSED_LINE),
+        (Polygon(ring), Shape.AREA),
+        (MultiLineString([[(0, 0), (1, 0)], [(1, 0), (0, 0)]]), Shape.CLOSED_LINE),
+        (MultiLineString([[(0, 0), (1, 0)], [(1, 0), (2, 0)]]), Shape.LINE),
+        (MultiLineString([ring, ring[:2]]), Shape.LINE),
+    )
+    table = table_of((n, ("a",), geometry) for n, (geometry, _) in enumerate(geometries))
+    assert [SHAPES[code] for code in shape_codes(table)] == [shape for _, shape in geometries]
+
+
+@pytest.mark.parametrize("geometry", [None, Point(), GeometryCollection([Point(0, 0)])])
+def test_a_geometry_without_relations_is_an_error_of_the_world(geometry: object) -> None:
+    table = table_of([(7, ("a",), Point(0, 0)), (9, ("a",), geometry)])
+    with pytest.raises(WorldError, match="entity 9"):
+        ExactResolver(table)
+
+
+def test_limits_count_from_now() -> None:
+    limits = ResolutionLimits.within(60)
+    assert 0 < limits.seconds_left() <= 60
+    assert limits.deadline is not None
+    assert limits.deadline > time.monotonic()
+    assert ResolutionLimits().seconds_left() == -1
