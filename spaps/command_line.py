@@ -16,7 +16,7 @@ from schemas.errors import SpapsError
 
 FAILED: Final = 2
 INTERRUPTED: Final = 130
-BROKEN_PIPE: Final = 141
+BROKEN_PIPE: Final = 1
 # Set it to see where an error came from.
 DEBUG_VARIABLE: Final = "SPAPS_DEBUG"
 

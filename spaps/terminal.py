@@ -33,14 +33,16 @@ class PhaseProgress:
     """
 
     def __init__(self) -> None:
+        console = remarks()
         self._bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=remarks(),
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self._phase: str | None = None
         self._task = self._bars.add_task("starting", total=None)

@@ -74,6 +74,16 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def monaco_world(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The sample world, imported once for all tests; nobody may add a version to it."""
+    from world.importing import import_world  # noqa: PLC0415  not for tests without a world
+
+    world = str(tmp_path_factory.mktemp("monaco") / "world")
+    import_world([REPOSITORY / "data" / "monaco.osm.pbf"], world)
+    return world
+
+
+@pytest.fixture(scope="session")
 def spark(program: Callable[[str], Path]) -> Iterator[Any]:
     """One Spark session for the whole run: starting it costs more than most tests."""
     program("java")

@@ -34,6 +34,8 @@ def _encode_paths(
     owners: np.ndarray[tuple[int], np.dtype[np.int64]],
     origin: tuple[float, float],
 ) -> None:
+    if not len(paths):
+        return
     coordinates, path_of = shapely.get_coordinates(paths, return_index=True)
     units = np.rint((coordinates - np.array(origin)) * UNITS_PER_METRE).astype(np.int64)
     steps = np.diff(units, axis=0, prepend=units[:1])
