@@ -17,9 +17,9 @@ from schemas.relations import LONG_NAMES
 # Letters that the notation could misread, and some that people really use.
 _AWKWARD = ",{}()\";•'\\ \t\n\u00a0\u200b$:!&|∧ü漢😀"
 _LEVELS = st.one_of(
-    st.sampled_from(["road", "minor", "transport", "parking", "shop", "$SYS", "Prev", "visible"]),
+    st.sampled_from(["road", "minor", "transport", "", "+", "$SYS", "Prev", "visible", "a b"]),
     st.text(st.sampled_from("abc" + _AWKWARD), max_size=4),
-    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="#+/\0"), max_size=4),
+    st.characters(exclude_categories=["Cs"], exclude_characters="#+/\0"),
 )
 
 
@@ -42,21 +42,33 @@ def relations() -> st.SearchStrategy[Leaf]:
     return st.one_of(
         st.sampled_from(list(LONG_NAMES)).map(Topological),
         distances().map(WithinDistance),
-        st.text("TF*012", min_size=9, max_size=9).map(Relate),
+        st.integers(0, 6**9 - 1).map(lambda number: Relate(_mask(number))),
     )
+
+
+def _mask(number: int) -> str:
+    """The number in base 6; one draw for a mask is much quicker than nine."""
+    return "".join("*TF012"[number // 6**place % 6] for place in range(9))
 
 
 def conditions(max_leaves: int = 8) -> st.SearchStrategy[Condition]:
     """Trees in the parser's normal form."""
-    return st.recursive(
-        relations(),
-        lambda inner: st.one_of(
-            inner.map(Not),
-            st.lists(inner, min_size=2, max_size=4).map(lambda parts: joined(And, parts)),
-            st.lists(inner, min_size=2, max_size=4).map(lambda parts: joined(Or, parts)),
-        ),
-        max_leaves=max_leaves,
-    )
+    parts = st.lists(relations(), min_size=1, max_size=max_leaves)
+    return st.builds(_tree, parts, st.lists(st.integers(0, 6), max_size=3 * max_leaves))
+
+
+def _tree(parts: list[Condition], steps: list[int]) -> Condition:
+    """Join the parts on a stack, as the steps say, until one is left."""
+    stack = list(parts)
+    for step in steps:
+        if step == 0:
+            stack.append(Not(stack.pop()))
+        elif step == 1:
+            stack.insert(0, stack.pop())
+        elif len(stack) > 1:
+            taken = [stack.pop() for _ in range(min(len(stack), step // 2 + 1))]
+            stack.append(joined(And if step % 2 else Or, taken))
+    return stack[0] if len(stack) == 1 else joined(Or, stack)
 
 
 def joined(kind: type[And | Or], operands: list[Condition]) -> Condition:
@@ -70,7 +82,7 @@ def joined(kind: type[And | Or], operands: list[Condition]) -> Condition:
 @st.composite
 def patterns(draw: st.DrawFn) -> str:
     """A legal category pattern without the trailing slash that is ignored."""
-    levels = draw(st.lists(st.one_of(_LEVELS, st.just("+")), min_size=1, max_size=4))
+    levels = draw(st.lists(_LEVELS, min_size=1, max_size=4))
     if draw(st.booleans()):
         levels.append("#")
     text = "/".join(levels).rstrip("/")
@@ -80,14 +92,14 @@ def patterns(draw: st.DrawFn) -> str:
 @st.composite
 def neighborhoods(draw: st.DrawFn, max_stages: int = 4) -> Neighborhood:
     """A legal neighborhood with up to ``max_stages`` stages as typed, some of them repeated."""
-    stages = [Stage(categories=draw(_pattern_sets()), condition=draw(conditions()))]
+    stages = [Stage(categories=draw(_pattern_sets()), condition=draw(conditions(max_leaves=5)))]
     number = 2
     for _ in range(draw(st.integers(0, max_stages - 1))):
         repeat = draw(st.integers(1, 3))
         stages.append(
             Stage(
                 categories=draw(_pattern_sets()),
-                condition=draw(conditions()),
+                condition=draw(conditions(max_leaves=5)),
                 ref_stages=draw(_ref_stages(number)),
                 repeat=repeat,
             )
