@@ -1,0 +1,1 @@
+"""The shell around the core: sockets, timers, plugins, files and processes."""

@@ -1,0 +1,56 @@
+"""Addresses to listen on: HOST:PORT, and which of them the rest of the world can reach."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Final
+
+from schemas.errors import SettingsError
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def is_public(self) -> bool:
+        """Whether others than this machine can reach it; in doubt they can."""
+        if self.host == "localhost":
+            return False
+        try:
+            return not ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return True
+
+
+def parse_address(text: str, name: str, default_port: int) -> Address:
+    """HOST:PORT, HOST or PORT; without a host it is this machine alone, never all interfaces."""
+    stripped = text.strip()
+    if stripped.startswith("["):
+        host, bracket, rest = stripped[1:].partition("]")
+        port = rest.removeprefix(":")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise _wrong(name, text)
+    elif stripped.isdecimal():
+        host, port = "", stripped
+    else:
+        host, _, port = stripped.partition(":")
+    if port and not (port.isdecimal() and port.isascii() and int(port) <= 65_535):
+        raise _wrong(name, text)
+    if any(character.isspace() for character in host) or not stripped:
+        raise _wrong(name, text)
+    return Address(host or LOOPBACK, int(port) if port else default_port)
+
+
+def _wrong(name: str, text: str) -> SettingsError:
+    return SettingsError(f"{name} must be HOST:PORT, not {text!r} (IPv6: [HOST]:PORT)")

@@ -1,0 +1,27 @@
+"""What can be set about the broker; conf/spaps.toml says what each of these means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """The table [broker]. ``listeners`` and ``plugins`` take any keys: they are amqtt's."""
+
+    listen: str
+    http: str | None
+    memberships: str
+    allow_anonymous: bool
+    anonymous_from_anywhere: bool
+    password_file: Path | None
+    acl_file: Path | None
+    gateway: tuple[str, ...]
+    log_format: str
+    log_level: str
+    limits: Mapping[str, Any]
+    listeners: Mapping[str, Any]
+    plugins: Mapping[str, Any]
