@@ -9,6 +9,7 @@ import typer
 
 from spaps.check_command import check
 from spaps.import_command import import_sources
+from spaps.passwd_command import passwd
 from spaps.resolve_command import resolve
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.command("import")(import_sources)
 app.command("check")(check)
 app.command("resolve")(resolve)
+app.command("passwd")(passwd)
 
 
 @app.callback(invoke_without_command=True)
