@@ -12,18 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import shapely
+from numpy.typing import NDArray
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from schemas import entity
 from schemas.errors import SourceError
-from spatial_udfs.entity_table import Int64s
+from spatial_udfs.entity_table import Geometries, Int64s
 from world.candidates import Candidates, RawRows
 from world.problems import Problem, ProblemKind
 from world.projection import WGS84
 from world.sources import parquet_files
 
 BATCH_ROWS: Final = 65_536
+# Stands for a geometry with arcs, which are read by nobody here.
+CURVE: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,7 @@ def batch_candidates(
     batch: pa.RecordBatch, layout: GeoParquetLayout, ordinals: Int64s
 ) -> tuple[Candidates, list[Problem]]:
     """One batch as rows, and what is wrong with those that cannot be used."""
-    wkb = batch.column(layout.geometry).to_numpy(zero_copy_only=False)
-    geometries = shapely.from_wkb(wkb, on_invalid="ignore")
+    geometries, faults = _decoded(batch.column(layout.geometry).to_numpy(zero_copy_only=False))
     nothing = [None] * batch.num_rows
     rows, problems = RawRows(
         source=layout.source,
@@ -90,15 +92,41 @@ def batch_candidates(
         geometries=geometries,
         default_category=layout.category,
     ).candidates()
-    written = batch.column(layout.geometry).is_valid().to_numpy(zero_copy_only=False)
-    bad = np.isin(rows.ordinals, ordinals[written & shapely.is_missing(geometries)])
+    kind_of = {int(ordinals[position]): kind for position, kind in faults.items()}
+    unreadable = np.isin(rows.ordinals, list(kind_of))
     problems += [
         rows.problem(
-            position, ProblemKind.BROKEN_GEOMETRY, "geometry cannot be read as WKB", kept=False
+            position,
+            kind_of[int(rows.ordinals[position])],
+            "geometry cannot be read as the WKB of a point, line or area",
+            kept=False,
         )
-        for position in bad.nonzero()[0].tolist()
+        for position in unreadable.nonzero()[0].tolist()
     ]
-    return rows.where(~bad), problems
+    return rows.where(~unreadable), problems
+
+
+def _decoded(wkb: NDArray[Any]) -> tuple[Geometries, dict[int, ProblemKind]]:
+    """The geometries, None where there is none, and by position what cannot be read."""
+    try:
+        geometries = shapely.from_wkb(wkb, on_invalid="ignore")
+        curved: list[int] = []
+    except NotImplementedError:
+        # One curve stops the whole array; which one it is shows only one by one.
+        geometries = np.array([_decoded_alone(value) for value in wkb], object)
+        curved = [n for n, geometry in enumerate(geometries) if geometry is CURVE]
+        geometries[curved] = None
+    written = np.array([value is not None for value in wkb], np.bool_)
+    lost = np.flatnonzero(written & shapely.is_missing(geometries))
+    faults = dict.fromkeys(lost.tolist(), ProblemKind.BROKEN_GEOMETRY)
+    return geometries, faults | dict.fromkeys(curved, ProblemKind.UNKNOWN_GEOMETRY_TYPE)
+
+
+def _decoded_alone(wkb: bytes | None) -> Any:
+    try:
+        return shapely.from_wkb(wkb, on_invalid="ignore")
+    except NotImplementedError:
+        return CURVE
 
 
 def row_locator(ordinal: int) -> str:

@@ -80,7 +80,7 @@ class WorldStore:
         with self.world_errors():
             table = self.open_table(entity.ENTITIES_TABLE)
             return table.to_pyarrow_table(
-                partitions=[(entity.VERSION, "=", str(version))],
+                filters=[(entity.VERSION, "=", version)],
                 columns=list(tables.UNVERSIONED_ENTITIES.names),
             )
 
@@ -89,7 +89,7 @@ class WorldStore:
         with self.world_errors():
             table = self.open_table(entity.PROBLEMS_TABLE)
             return table.to_pyarrow_table(
-                partitions=[(entity.VERSION, "=", str(version))],
+                filters=[(entity.VERSION, "=", version)],
                 columns=list(tables.UNVERSIONED_PROBLEMS.names),
             )
 

@@ -1,0 +1,246 @@
+"""GeoParquet in: columns, coordinate systems, and files that only look like it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+from pyproj import CRS, Transformer
+
+from schemas.errors import SettingsError, SourceError
+from tests.source_files import Row, feature, write_geojson, write_geoparquet
+from world.importing import import_world
+from world.snapshot import load_snapshot
+
+BERLIN = shapely.Point(390_000, 5_820_000)
+
+
+def row(peid: Any = 1, geometry: Any = BERLIN, categories: Any = ("a",), **more: Any) -> Row:
+    return {"peid": peid, "categories": categories, "geometry": geometry, **more}
+
+
+def test_a_metric_source_keeps_its_crs_and_its_coordinates(tmp_path: Path) -> None:
+    z = shapely.Polygon([(0, 0, 5), (10.125, 0, 5), (10.125, 10, 5), (0, 10, 5)])
+    source = write_geoparquet(tmp_path / "s.parquet", [row(2, z, name="Hall"), row(1, BERLIN)])
+    report = import_world([source], tmp_path / "world")
+    table = load_snapshot(str(tmp_path / "world"))
+    assert report.facts.srid == table.srid == 25833
+    assert table.peids.tolist() == [1, 2]
+    assert table.names.tolist() == [None, "Hall"]
+    assert table.geometries[0].wkb == BERLIN.wkb
+    assert table.geometries[1].wkb == shapely.force_2d(z).wkb
+
+
+@pytest.mark.parametrize("crs", [4326, "absent", 3857, 2263])
+def test_a_source_without_metres_goes_to_the_utm_zone(tmp_path: Path, crs: int | str) -> None:
+    """Degrees, Web Mercator and feet, all of them in New York."""
+    code = 4326 if crs == "absent" else crs
+    to_source = Transformer.from_crs(4326, code, always_xy=True)
+    place = shapely.Point(to_source.transform(-74.0, 40.7))
+    source = write_geoparquet(tmp_path / "s.parquet", [row(1, place)], crs=crs)
+    report = import_world([source], tmp_path / "world")
+    assert report.facts.srid == 32618
+    expected = Transformer.from_crs(4326, 32618, always_xy=True).transform(-74.0, 40.7)
+    found = load_snapshot(str(tmp_path / "world")).geometries[0]
+    assert np.allclose(found.coords[0], expected, atol=0.001)
+
+
+def test_sources_of_different_crs_meet_in_one(tmp_path: Path) -> None:
+    longitude, latitude = Transformer.from_crs(25833, 4326, always_xy=True).transform(
+        BERLIN.x, BERLIN.y
+    )
+    sources = [
+        write_geoparquet(tmp_path / "utm.parquet", [row(1, BERLIN)]),
+        write_geojson(
+            tmp_path / "degrees.geojson",
+            [feature(shapely.Point(longitude, latitude), peid=2, categories=["a"])],
+        ),
+    ]
+    report = import_world(sources, tmp_path / "world")
+    first, second = load_snapshot(str(tmp_path / "world")).geometries
+    assert report.facts.srid == 32633
+    assert first.distance(second) < 0.001
+    assert [source.kind for source in report.facts.sources] == ["geoparquet", "geojson"]
+
+
+def test_a_given_srid_is_used(tmp_path: Path) -> None:
+    source = write_geoparquet(tmp_path / "s.parquet", [row()])
+    assert import_world([source], tmp_path / "world", srid=3035).facts.srid == 3035
+    expected = Transformer.from_crs(25833, 3035, always_xy=True).transform(BERLIN.x, BERLIN.y)
+    found = load_snapshot(str(tmp_path / "world")).geometries[0].coords[0]
+    assert np.allclose(found, expected, atol=0.001)
+
+
+@pytest.mark.parametrize("srid", [4326, 3857, 2263, 4979, 0, -5, 999_999])
+def test_a_given_srid_that_is_not_metric_is_refused(tmp_path: Path, srid: int) -> None:
+    source = write_geoparquet(tmp_path / "s.parquet", [row()])
+    with pytest.raises(SettingsError, match=f"srid {srid}"):
+        import_world([source], tmp_path / "world", srid=srid)
+    assert not (tmp_path / "world").exists()
+
+
+def test_other_columns_and_types_are_found(tmp_path: Path) -> None:
+    source = write_geoparquet(
+        tmp_path / "s.parquet",
+        [
+            {"number": "17", "geom": BERLIN, "note": 1.5},
+            {"number": "x", "geom": BERLIN, "note": 1.5},
+            {"number": None, "geom": BERLIN, "note": 1.5},
+        ],
+        types={"number": pa.large_string(), "geom": pa.large_binary()},
+        geometry_column="geom",
+    )
+    report = import_world([source], tmp_path / "world", id_field="number", category="pole")
+    assert report.facts.problem_counts == {"malformed-peid": 1, "missing-peid": 1}
+    assert load_snapshot(str(tmp_path / "world")).peids.tolist() == [17]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int16(), pa.int32(), pa.uint64(), pa.decimal128(20, 0), pa.string_view()]
+)
+def test_any_integer_column_can_hold_the_peid(tmp_path: Path, kind: pa.DataType) -> None:
+    value = "7" if pa.types.is_string_view(kind) else 7
+    source = write_geoparquet(tmp_path / "s.parquet", [row(value)], types={"peid": kind})
+    import_world([source], tmp_path / "world")
+    assert load_snapshot(str(tmp_path / "world")).peids.tolist() == [7]
+
+
+def test_rows_that_cannot_be_used_are_listed(tmp_path: Path) -> None:
+    point = BERLIN.wkb
+    rows = [
+        row(1, b"\x01\x02"),
+        row(2, None),
+        row(3, shapely.GeometryCollection([BERLIN])),
+        row(4, shapely.Point(np.nan, np.nan)),
+        row(5, shapely.LineString([(0, 0), (np.inf, 1)])),
+        # A circular string, which no DE-9IM is defined for.
+        row(6, bytes.fromhex("0108000000") + (3).to_bytes(4, "little") + point[5:] * 3),
+        row(7, BERLIN, None),
+        row(8, BERLIN, []),
+        row(9, BERLIN, [None]),
+        row(None, BERLIN),
+        row(-1, BERLIN),
+        row(11),
+    ]
+    source = write_geoparquet(tmp_path / "s.parquet", rows)
+    report = import_world([source], tmp_path / "world")
+    assert report.facts.problem_counts == {
+        "broken-geometry": 1,
+        "missing-geometry": 1,
+        "geometry-collection": 1,
+        "empty-geometry": 1,
+        "non-finite-coordinates": 1,
+        "unknown-geometry-type": 1,
+        "missing-categories": 2,
+        "malformed-category": 1,
+        "missing-peid": 1,
+        "peid-out-of-range": 1,
+    }
+    assert report.facts.entity_count == 1
+    locators = {summary.kind.value: summary.example.locator for summary in report.problems}
+    assert locators["broken-geometry"] == "row 1"
+    assert locators["peid-out-of-range"] == "row 11"
+
+
+def test_a_folder_of_files_is_one_source(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    write_geoparquet(folder / "b.parquet", [row(3), row(1)])
+    write_geoparquet(folder / "a.parquet", [row(1, shapely.Point(0, 0)), row(2)])
+    (folder / "_SUCCESS").touch()
+    write_geoparquet(folder / ".hidden.parquet", [row(9)])
+    report = import_world([folder], tmp_path / "world")
+    assert load_snapshot(str(tmp_path / "world")).peids.tolist() == [1, 2, 3]
+    (problem,) = report.problems
+    # Rows are numbered through all files, in the order of their names.
+    assert problem.example.locator == "row 4"
+    assert "row 1, but other geometry" in problem.example.reason
+
+
+def test_many_row_groups_are_numbered_through(tmp_path: Path) -> None:
+    count = 70_000  # more than one batch
+    rows = [row(n) for n in range(count)] + [row(0)]
+    source = write_geoparquet(tmp_path / "s.parquet", rows, row_group_size=9_000)
+    seen: list[tuple[str, int, int | None]] = []
+    report = import_world([source], tmp_path / "world", progress=lambda *news: seen.append(news))
+    assert report.facts.entity_count == count
+    assert report.problems[0].example.locator == f"row {count + 1}"
+    reading = [(done, total) for phase, done, total in seen if phase == "reading s.parquet"]
+    assert reading[0] < reading[-1] == (count + 1, count + 1)
+
+
+def bad_geo(**changes: Any) -> dict[str, Any]:
+    column = {"encoding": "WKB", "crs": CRS.from_epsg(25833).to_json_dict()}
+    return {"primary_column": "geometry", "columns": {"geometry": column}} | changes
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"geo": b""}, "without 'geo' metadata"),
+        ({"geo": b"{"}, "cannot be read"),
+        ({"geo": b"[1]"}, "cannot be read"),
+        ({"geo": bad_geo(primary_column="x")}, "cannot be read"),
+        ({"geo": bad_geo(columns={"geometry": {"encoding": "point"}})}, "only WKB"),
+        ({"geo": bad_geo(primary_column="g", columns={"g": {"encoding": "WKB"}})}, "is not there"),
+        (
+            {"geo": bad_geo(columns={"geometry": {"encoding": "WKB", "crs": {"type": "Moon"}}})},
+            "CRS cannot be understood",
+        ),
+        ({"crs": None}, "has no CRS"),
+        ({"types": {"categories": pa.list_(pa.int64())}}, "must be a list of strings"),
+    ],
+)
+def test_a_parquet_file_that_is_no_geoparquet_is_refused(
+    tmp_path: Path, options: dict[str, Any], reason: str
+) -> None:
+    numbers = "types" in options
+    rows = [row(1, categories=[1] if numbers else ["a"])]
+    source = write_geoparquet(tmp_path / "bad.parquet", rows, **options)
+    with pytest.raises(SourceError, match=reason) as caught:
+        import_world([source], tmp_path / "world")
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_columns_say_which_option_helps(tmp_path: Path) -> None:
+    no_peid = write_geoparquet(tmp_path / "a.parquet", [{"geometry": BERLIN, "categories": ["a"]}])
+    no_categories = write_geoparquet(tmp_path / "b.parquet", [{"geometry": BERLIN, "peid": 1}])
+    with pytest.raises(SourceError, match="--id-field"):
+        import_world([no_peid], tmp_path / "world")
+    with pytest.raises(SourceError, match="no column 'ident'"):
+        import_world([no_peid], tmp_path / "world", id_field="ident")
+    with pytest.raises(SourceError, match="--category"):
+        import_world([no_categories], tmp_path / "world")
+
+
+def test_files_of_one_folder_must_agree(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    write_geoparquet(folder / "a.parquet", [row(1)], crs=25833)
+    write_geoparquet(folder / "b.parquet", [row(2)], crs=25832)
+    with pytest.raises(SourceError, match="differ"):
+        import_world([folder], tmp_path / "world")
+
+
+@pytest.mark.parametrize("keep", [0, 3, 50, -1])
+def test_a_truncated_file_is_refused(tmp_path: Path, keep: int) -> None:
+    whole = write_geoparquet(tmp_path / "s.parquet", [row(n) for n in range(100)]).read_bytes()
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(whole[:keep])
+    with pytest.raises(SourceError, match="not Parquet"):
+        import_world([cut], tmp_path / "world")
+
+
+def test_damage_inside_a_file_is_refused(tmp_path: Path) -> None:
+    source = write_geoparquet(tmp_path / "s.parquet", [row(n) for n in range(5000)])
+    pages = pq.read_metadata(source).row_group(0).column(0)
+    damaged = bytearray(source.read_bytes())
+    start = pages.dictionary_page_offset or pages.data_page_offset
+    damaged[start : start + 40] = b"\xff" * 40
+    source.write_bytes(damaged)
+    with pytest.raises(SourceError, match=r"s\.parquet"):
+        import_world([source], tmp_path / "world")
+    assert not (tmp_path / "world" / "entities").exists()
