@@ -10,6 +10,7 @@ import asyncio
 import logging
 import ssl
 from collections import OrderedDict
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,14 +43,13 @@ class PluginAccess:
 
     def __init__(self, manager: PluginManager[Any]) -> None:
         self._manager = manager
-        self._authenticators = [p for p in manager.plugins if isinstance(p, BaseAuthPlugin)]
-        self.judges_topics = any(isinstance(p, BaseTopicPlugin) for p in manager.plugins)
+        kinds = manager.plugins
+        # amqtt's anonymous plugin vouches for nobody: at most it opens the door.
+        self.authenticates = any(
+            isinstance(p, BaseAuthPlugin) and not isinstance(p, AnonymousAuthPlugin) for p in kinds
+        )
+        self.judges_topics = any(isinstance(p, BaseTopicPlugin) for p in kinds)
         self._sessions: OrderedDict[Identity, Session] = OrderedDict()
-
-    @property
-    def authenticates(self) -> bool:
-        """Whether there is a plugin that decides about logins."""
-        return bool(self._authenticators)
 
     @property
     def lets_anybody_in(self) -> bool:
@@ -57,14 +57,14 @@ class PluginAccess:
         return any(
             isinstance(plugin, AnonymousAuthPlugin)
             and plugin._get_config_option("allow-anonymous", True)  # noqa: FBT003, SLF001 - amqtt's own way to ask
-            for plugin in self._authenticators
+            for plugin in self._manager.plugins
         )
 
     async def authenticate(
         self, client: Identity, password: bytes | None, origin: Origin
     ) -> bool | None:
         """What the plugins decide together: all that have an opinion must agree; None: none has."""
-        if not self._authenticators:
+        if not self.authenticates:
             return None
         session = _session(client, origin)
         # Text for plugins, as amqtt gives it; other bytes cannot be anybody's password there.
@@ -76,7 +76,11 @@ class PluginAccess:
         session.password = None
         if answers is None:
             return False
-        opinions = [bool(answer) for answer in answers if answer is not None]
+        opinions = [
+            bool(answer)
+            for plugin, answer in answers.items()
+            if answer is not None and not isinstance(plugin, AnonymousAuthPlugin)
+        ]
         if opinions and all(opinions):
             self._remember(client, session)
         return all(opinions) if opinions else None
@@ -91,7 +95,7 @@ class PluginAccess:
             session=session, topic=topic, action=PluginAction(action.value)
         )
         answers = await self._asked(question, client)
-        return answers is not None and all(answers)
+        return answers is not None and all(answers.values())
 
     def _remember(self, client: Identity, session: Session) -> None:
         self._sessions[client] = session
@@ -99,11 +103,13 @@ class PluginAccess:
         if len(self._sessions) > REMEMBERED_SESSIONS:
             self._sessions.popitem(last=False)
 
-    async def _asked(self, question: Any, client: Identity) -> list[Any] | None:
+    async def _asked(
+        self, question: Awaitable[dict[Any, Any]], client: Identity
+    ) -> dict[Any, Any] | None:
         """The plugins' answers; None when one of them failed."""
         try:
             async with asyncio.timeout(PLUGIN_SECONDS):
-                return list((await question).values())
+                return await question
         except TimeoutError:
             log.warning("a plugin took too long, refused", extra={"client": client.client_id})
         except Exception:
