@@ -6,7 +6,7 @@ import threading
 from typing import Final
 
 from redis_link.client import RedisClient
-from redis_link.sweep import GRACE_SECONDS, sweep_generations
+from redis_link.sweep import Retention, sweep_generations
 from schemas.errors import SpapsError
 
 # Late enough to be past the grace time in spite of rounding.
@@ -20,12 +20,9 @@ class BackgroundSweep:
     or to a broker.
     """
 
-    def __init__(
-        self, client: RedisClient, *, grace_seconds: float = GRACE_SECONDS, keep: int = 0
-    ) -> None:
+    def __init__(self, client: RedisClient, retention: Retention) -> None:
         self._client = client
-        self._grace_seconds = grace_seconds
-        self._keep = keep
+        self._retention = retention
         self._removed: list[int] = []
         self._error: SpapsError | None = None
         self._ending = threading.Event()
@@ -52,9 +49,7 @@ class BackgroundSweep:
     def _run(self) -> None:
         try:
             while not self._ending.is_set():
-                report = sweep_generations(
-                    self._client, grace_seconds=self._grace_seconds, keep=self._keep
-                )
+                report = sweep_generations(self._client, self._retention)
                 self._removed += report.removed
                 if report.wait_seconds is None:
                     return

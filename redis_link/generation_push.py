@@ -19,10 +19,10 @@ from redis_link.generation_store import begin_generation, server_time, switch_ge
 from redis_link.push_lock import LOCK_SECONDS, PushLock, still_held
 from redis_link.set_writer import write_pairs
 from redis_link.shard_pipe import ShardPipe
-from redis_link.sweep import remove_generation, sweep_generations
+from redis_link.sweep import KEEP_ALL, remove_generation, sweep_generations
 from redis_link.tally import Int64s, Tally
 from schemas.errors import GenerationError, SpapsError
-from schemas.generation import GenerationFacts, GenerationState
+from schemas.generation import FROM_FILE, GenerationFacts, GenerationState, RegistryCoverage
 
 FENCE_SECONDS: Final = 1.0
 
@@ -37,12 +37,11 @@ class PushTicket:
 
 @dataclass(frozen=True, slots=True)
 class PushSource:
-    """What a generation is made of. ``covers_up_to``: see GenerationFacts."""
+    """What a generation is made of, and what pushes it, in words."""
 
     version: int
     what: str
-    registry: str = ""
-    covers_up_to: int = 0
+    coverage: RegistryCoverage = FROM_FILE
 
 
 class GenerationPush:
@@ -57,15 +56,15 @@ class GenerationPush:
         self._open = contextlib.ExitStack()
         self._facts: GenerationFacts | None = None
         self.swept: tuple[int, ...] = ()
+        self.completed: GenerationFacts | None = None
+        self.replaced: GenerationFacts | None = None
 
     def __enter__(self) -> Self:
         """Take the lock, clean up after killed pushes, begin a generation."""
         with self._open:
             self._open.enter_context(self._lock)
             # Whoever built it held this lock: what is still "building" has no builder.
-            self.swept = sweep_generations(
-                self._client, grace_seconds=float("inf"), building_is_dead=True
-            ).removed
+            self.swept = sweep_generations(self._client, KEEP_ALL, building_is_dead=True).removed
             holder = self._lock.holder
             facts = GenerationFacts(
                 generation=0,
@@ -74,8 +73,7 @@ class GenerationPush:
                 started_by=f"{holder.what}, process {holder.pid} on {holder.host}",
                 started_at=server_time(self._client),
                 token=holder.token,
-                registry=self._source.registry,
-                covers_up_to=self._source.covers_up_to,
+                coverage=self._source.coverage,
             )
             self._facts = begin_generation(self._client, self._lock.value, facts)
             self._open = self._open.pop_all()
@@ -99,8 +97,8 @@ class GenerationPush:
         """For the writers of this generation."""
         return PushTicket(self._building().generation, self._lock.value)
 
-    def switch(self, expected: Tally, found: Tally) -> GenerationFacts | None:
-        """Make the generation current when Redis holds what it should; gives the one before."""
+    def switch(self, expected: Tally, found: Tally) -> None:
+        """Make the generation current when Redis holds what it should."""
         facts = self._building()
         self._lock.check()
         if found != expected:
@@ -116,9 +114,9 @@ class GenerationPush:
             checksum=found.checksum(),
             completed_at=server_time(self._client),
         )
-        replaced = switch_generation(self._client, self._lock.value, facts, completed)
+        self.replaced = switch_generation(self._client, self._lock.value, facts, completed)
+        self.completed = completed
         self._facts = None
-        return replaced
 
     def _building(self) -> GenerationFacts:
         if self._facts is None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import numpy as np
 
-from redis_link.background_sweep import BackgroundSweep
 from redis_link.client import RedisClient
 from redis_link.generation_push import FencedWriter, GenerationPush, PushSource
 from redis_link.pair_arrays import by_shard
-from redis_link.push_report import PushReport
-from redis_link.server_advice import server_advice
-from redis_link.set_memory import bytes_per_pair
+from redis_link.push_report import PushReport, StepClock, report_of
 from redis_link.set_reader import read_shards
 from redis_link.shard_pipe import ShardPipe
-from redis_link.sweep import GRACE_SECONDS
+from redis_link.sweep import DEFAULT_RETENTION, Retention
 from redis_link.tally import Int64s, Tally
 from schemas.errors import GenerationError
 from schemas.redis_keys import SHARD_COUNT
@@ -30,12 +26,11 @@ def push_pairs(
     source: PushSource,
     blocks: Iterable[tuple[Int64s, Int64s]],
     *,
-    grace_seconds: float = GRACE_SECONDS,
-    keep: int = 0,
+    retention: Retention = DEFAULT_RETENTION,
     say: Callable[[str], None] = lambda _: None,
 ) -> PushReport:
     """Push (peids, subIds) as a new generation and switch to it; all pairs fit into memory."""
-    started = time.monotonic()
+    clock = StepClock()
     with GenerationPush(client, source) as push:
         generation = push.ticket.generation
         say(f"generation {generation}: writing")
@@ -44,31 +39,14 @@ def push_pairs(
             writer = FencedWriter(client, pipe, push.ticket)
             for peids, sub_ids in whole_peids(blocks):
                 expected += writer.write(peids, sub_ids)
-        written = time.monotonic()
+        clock.lap("write")
         say(f"generation {generation}: {expected.pairs:,} pairs written, reading back")
         parts = read_shards(client, generation, range(SHARD_COUNT))
         found = sum((members.tally() for members in parts), Tally())
-        verified = time.monotonic()
-        replaced = push.switch(expected, found)
-    ended = time.monotonic()
-    return PushReport(
-        generation=generation,
-        version=source.version,
-        pairs=found.pairs,
-        peids=found.peids,
-        checksum=found.checksum(),
-        seconds={
-            "write": written - started,
-            "verify": verified - written,
-            "switch": ended - verified,
-            "total": ended - started,
-        },
-        bytes_per_pair=bytes_per_pair(client, generation, found.peids),
-        replaced=None if replaced is None else replaced.generation,
-        swept=push.swept,
-        advice=server_advice(client),
-        cleanup=BackgroundSweep(client, grace_seconds=grace_seconds, keep=keep),
-    )
+        clock.lap("verify")
+        push.switch(expected, found)
+        clock.lap("switch")
+    return report_of(client, push, clock.seconds, retention)
 
 
 def whole_peids(blocks: Iterable[tuple[Int64s, Int64s]]) -> Iterator[tuple[Int64s, Int64s]]:

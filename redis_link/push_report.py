@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from redis_link.background_sweep import BackgroundSweep
+from redis_link.client import RedisClient
+from redis_link.generation_push import GenerationPush
+from redis_link.server_advice import server_advice
+from redis_link.set_memory import bytes_per_pair
+from redis_link.sweep import Retention
+from schemas.errors import GenerationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +53,43 @@ class PushReport:
         names = [each.name for each in fields(self) if each.name != "cleanup"]
         content = {name: getattr(self, name) for name in names}
         return content | {"pairs_per_second": self.pairs_per_second}
+
+
+def report_of(
+    client: RedisClient,
+    push: GenerationPush,
+    seconds: dict[str, float],
+    retention: Retention,
+) -> PushReport:
+    """The report of a push that has switched; starts the sweep of what it replaced."""
+    facts = push.completed
+    if facts is None:
+        raise GenerationError("a push that has not switched has nothing to report")
+    return PushReport(
+        generation=facts.generation,
+        version=facts.version,
+        pairs=facts.pairs,
+        peids=facts.peids,
+        checksum=facts.checksum,
+        seconds=seconds,
+        bytes_per_pair=bytes_per_pair(client, facts.generation, facts.peids),
+        replaced=None if push.replaced is None else push.replaced.generation,
+        swept=push.swept,
+        advice=server_advice(client),
+        cleanup=BackgroundSweep(client, retention),
+    )
+
+
+class StepClock:
+    """Seconds of each step, and of all together under "total"."""
+
+    def __init__(self) -> None:
+        self._started = self._lap = time.monotonic()
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, step: str) -> None:
+        """A step ends here and the next one begins."""
+        now = time.monotonic()
+        self.seconds[step] = now - self._lap
+        self.seconds["total"] = now - self._started
+        self._lap = now

@@ -27,6 +27,19 @@ SHARDS_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How long readers may stay on a replaced generation, and how many stay for a rollback."""
+
+    grace_seconds: float = GRACE_SECONDS
+    keep: int = 0
+
+
+DEFAULT_RETENTION: Final = Retention()
+# For who may remove only what was never completed.
+KEEP_ALL: Final = Retention(grace_seconds=float("inf"))
+
+
+@dataclass(frozen=True, slots=True)
 class SweepReport:
     """What a sweep did, and when the next one has something to do."""
 
@@ -35,13 +48,9 @@ class SweepReport:
 
 
 def sweep_generations(
-    client: RedisClient,
-    *,
-    grace_seconds: float = GRACE_SECONDS,
-    keep: int = 0,
-    building_is_dead: bool = False,
+    client: RedisClient, retention: Retention, *, building_is_dead: bool = False
 ) -> SweepReport:
-    """Remove what may be removed; ``keep`` replaced ones stay for a rollback.
+    """Remove what may be removed.
 
     Only the holder of the push lock may say that what is being built is dead.
     """
@@ -51,8 +60,8 @@ def sweep_generations(
     replaced = _in_state(others, GenerationState.COMPLETE)
     replaced.sort(key=lambda facts: facts.retired_at or 0.0)
     left = {
-        facts.generation: (facts.retired_at or now) + grace_seconds - now
-        for facts in replaced[: max(len(replaced) - keep, 0)]
+        facts.generation: (facts.retired_at or now) + retention.grace_seconds - now
+        for facts in replaced[: max(len(replaced) - retention.keep, 0)]
     }
     due = [facts for facts in replaced if left.get(facts.generation, 1.0) <= 0]
     due += _in_state(others, GenerationState.REMOVING)

@@ -1,9 +1,9 @@
 """What is counted of (peid, subId) pairs: the same from Delta, on the way and out of Redis.
 
 The checksum does not depend on the order or on how pairs are split among tasks: each pair has
-a 64-bit hash, and the upper and the lower halves of all hashes are added up. The hash is the
-``xxhash64(peid, subId)`` of Spark SQL, so that Spark can compute the Delta side on its own,
-without any code of this package.
+a 64-bit hash, and its upper and its lower 28 bits are added up, in which 34 billion pairs fit
+into a signed sum. The hash is the ``xxhash64(peid, subId)`` of Spark SQL, so that Spark can
+compute the Delta side on its own, without any code of this package.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 
 Int64s: TypeAlias = NDArray[np.int64]
 Hashes: TypeAlias = NDArray[np.uint64]
+
+# How the two parts are cut out of a hash: ``hash >>> HIGH_SHIFT`` and ``hash & LOW_MASK``.
+HIGH_SHIFT: Final = 36
+LOW_MASK: Final = (1 << 28) - 1
 
 # The five constants of XXH64, and the seed that Spark uses.
 _PRIMES: Final = tuple(
@@ -58,8 +62,8 @@ class Tally:
 def tally_of(peids: Int64s, sub_ids: Int64s, distinct_peids: int) -> Tally:
     """The tally of pairs given as two arrays of one length."""
     hashes = pair_hashes(peids, sub_ids)
-    high = int((hashes >> np.uint64(32)).sum(dtype=np.uint64))
-    low = int((hashes & np.uint64(0xFFFFFFFF)).sum(dtype=np.uint64))
+    high = int((hashes >> np.uint64(HIGH_SHIFT)).sum(dtype=np.uint64))
+    low = int((hashes & np.uint64(LOW_MASK)).sum(dtype=np.uint64))
     return Tally(len(peids), distinct_peids, high, low)
 
 

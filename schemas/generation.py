@@ -5,10 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from schemas.errors import GenerationError
 from schemas.redis_keys import SHARD_COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryCoverage:
+    """Which registered subscriptions a generation holds: all up to the given subId.
+
+    Whatever was registered later, a broker adds by itself. No registry: the subIds are those
+    of a file and mean nothing to a broker's registry.
+    """
+
+    registry: str = ""
+    up_to: int = 0
+
+
+FROM_FILE: Final = RegistryCoverage()
 
 
 class GenerationState(StrEnum):
@@ -37,10 +52,7 @@ class GenerationFacts:
     completed_at: float | None = None
     # Since when another one is current, or its keys are gone.
     retired_at: float | None = None
-    # Registry whose subscriptions it holds, and the highest subId that was considered:
-    # whatever was registered later, a broker adds by itself. Empty: subIds of a file.
-    registry: str = ""
-    covers_up_to: int = 0
+    coverage: RegistryCoverage = FROM_FILE
     shards: int = SHARD_COUNT
 
     def to_json(self) -> str:
@@ -55,6 +67,7 @@ class GenerationFacts:
         try:
             content: dict[str, Any] = json.loads(text)
             content["state"] = GenerationState(content["state"])
+            content["coverage"] = RegistryCoverage(**content["coverage"])
             facts = cls(generation=generation, **content)
         except (ValueError, TypeError, KeyError) as error:
             raise GenerationError(

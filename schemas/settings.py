@@ -15,6 +15,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from schemas.broker_settings import BrokerSettings
 from schemas.errors import SettingsError
 
 ENVIRONMENT_PREFIX: Final = "SPAPS"
@@ -33,6 +34,14 @@ class WorldSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RedisSettings:
+    """Which Redis: the one at the URL, or the embedded one with its data in the folder."""
+
+    url: str | None
+    data_dir: Path
+
+
+@dataclass(frozen=True, slots=True)
 class DemoSettings:
     """What the demonstration shows."""
 
@@ -46,7 +55,9 @@ class Settings:
     """Everything that can be set, table by table as in conf/spaps.toml."""
 
     world: WorldSettings
+    redis: RedisSettings
     demo: DemoSettings
+    broker: BrokerSettings
 
 
 def load_settings(
@@ -62,7 +73,7 @@ def load_settings(
     _lay_over(merged, _from_environment(surroundings, merged), "environment: ")
     given = {key: value for key, value in (options or {}).items() if value is not None}
     _lay_over(merged, _nested(given), "option: ")
-    return _build(Settings, merged, "")
+    return build_table(Settings, merged, "")
 
 
 def _read(path: Path) -> str:
@@ -90,6 +101,9 @@ def _lay_over(base: dict[str, Any], above: Mapping[str, Any], where: str, prefix
             raise SettingsError(f"{where}unknown setting {name}; known: {known}")
         if not isinstance(base[key], dict):
             base[key] = value
+        elif not base[key] and isinstance(value, Mapping):
+            # A table that is empty in the defaults takes any keys: somebody else knows them.
+            base[key] = dict(value)
         elif isinstance(value, Mapping):
             _lay_over(base[key], value, where, f"{name}.")
         else:
@@ -148,7 +162,7 @@ def _nested(dotted: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def _build(kind: type[Table], table: Mapping[str, Any], prefix: str) -> Table:
+def build_table(kind: type[Table], table: Mapping[str, Any], prefix: str) -> Table:
     """An object of the class from a table that has exactly its fields."""
     if not is_dataclass(kind):
         raise TypeError(f"{kind} is no table of settings")
@@ -165,7 +179,7 @@ def _build(kind: type[Table], table: Mapping[str, Any], prefix: str) -> Table:
 def _convert(value: Any, hint: Any, name: str) -> Any:
     """The value as the type of its field, or an error that names the key."""
     if is_dataclass(hint) and isinstance(hint, type):
-        return _build(hint, value, f"{name}.")
+        return build_table(hint, value, f"{name}.")
     if get_origin(hint) in (Union, UnionType):
         # TOML has no null: an empty text stands for "not set".
         inner = next(part for part in get_args(hint) if part is not NoneType)
@@ -175,6 +189,14 @@ def _convert(value: Any, hint: Any, name: str) -> Any:
             raise SettingsError(f"{name} must be a list, not {_shown(value)}")
         inner = get_args(hint)[0]
         return tuple(_convert(part, inner, f"{name}[{at}]") for at, part in enumerate(value))
+    if get_origin(hint) is Mapping:
+        if not isinstance(value, Mapping):
+            raise SettingsError(f"{name} is a table of settings, not {_shown(value)}")
+        return dict(value)
+    return _convert_scalar(value, hint, name)
+
+
+def _convert_scalar(value: Any, hint: Any, name: str) -> Any:
     if hint is Path and isinstance(value, str | Path):
         return Path(value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
