@@ -1,4 +1,4 @@
-"""Conditions with every NOT at a relation: what canonical form and explanation start from."""
+"""Conditions with every NOT at a relation: what the canonical form starts from."""
 
 from __future__ import annotations
 

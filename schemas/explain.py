@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from schemas.condition_normal_form import negations_at_leaves
 from schemas.condition_printer import distance_text
 from schemas.conditions import And, Condition, Leaf, Not, Or, Relate, Topological, WithinDistance
 from schemas.neighborhood import Neighborhood, Stage
@@ -83,18 +82,19 @@ def _shown_note(copies: range, visible: Sequence[bool]) -> str:
 
 
 def _selection(stage: Stage, number: int, refs: tuple[str, ...]) -> str:
-    condition = negations_at_leaves(stage.condition)
-    words = _Wording(_reference(stage, number, refs, one_of_them=_looks_away(condition)))
-    return f"{_categories(stage.categories)} that {words.of(condition)}"
+    reference = _reference(stage, number, refs, one_of_them=_denies(stage.condition))
+    return f"{_categories(stage.categories)} that {_Wording(reference).of(stage.condition)}"
 
 
-def _looks_away(condition: Condition) -> bool:
+def _denies(condition: Condition, *, negated: bool = False) -> bool:
     """Whether "a member" could be misread as "any member": where something is denied."""
     match condition:
+        case Not(operand):
+            return _denies(operand, negated=not negated)
         case And(operands) | Or(operands):
-            return any(_looks_away(operand) for operand in operands)
+            return any(_denies(operand, negated=negated) for operand in operands)
         case _:
-            return isinstance(condition, Not) or condition == Topological("D")
+            return negated != (condition == Topological("D"))
 
 
 def _reference(stage: Stage, number: int, refs: tuple[str, ...], one_of_them: bool) -> str:
@@ -151,19 +151,18 @@ class _Wording:
     def __init__(self, reference: str) -> None:
         self._reference = reference
 
-    def of(self, condition: Condition, *, negated: bool = False) -> str:
+    def of(self, condition: Condition, *, negated: bool = False, inside: str = "") -> str:
+        """The words; ``inside`` is the joint around them, which decides about parentheses."""
         match condition:
             case Not(operand):
-                return self.of(operand, negated=not negated)
+                return self.of(operand, negated=not negated, inside=inside)
             case And(operands) | Or(operands):
-                joint = " and " if isinstance(condition, And) != negated else " or "
-                return joint.join(self._operand(operand, negated) for operand in operands)
+                joint = "and" if isinstance(condition, And) != negated else "or"
+                words = [self.of(part, negated=negated, inside=joint) for part in operands]
+                text = f" {joint} ".join(words)
+                return text if inside in ("", joint) else f"({text})"
             case _:
                 return self._phrase(condition, negated)
-
-    def _operand(self, operand: Condition, negated: bool) -> str:
-        words = self.of(operand, negated=negated)
-        return f"({words})" if isinstance(operand, And | Or) else words
 
     def _phrase(self, leaf: Leaf, negated: bool) -> str:
         match leaf:

@@ -109,8 +109,8 @@ def _boundaries_have_sides(matrix: _Matrix, reference: Shape, entity: Shape) -> 
 def _faces_connect(matrix: _Matrix) -> bool:
     """Two areas cut the plane into faces of four kinds, each reached from outside over borders.
 
-    Crossing the border of one area changes sides for that area alone; crossing a border of
-    both changes sides for both. A border in common also needs faces to lie between.
+    Crossing the border of one area changes sides for that area alone; crossing a border that
+    both have in common changes sides for both.
     """
     m = matrix
     faces = {kind for kind in ("ii", "ie", "ei", "ee") if getattr(m, kind) != _NONE}
@@ -126,5 +126,4 @@ def _faces_connect(matrix: _Matrix) -> bool:
     reached = {"ee"}
     for _ in faces:
         reached |= {face for pair in usable if reached & set(pair) for face in pair}
-    common_border_lies_between = {"ii"} <= faces or {"ie", "ei"} <= faces
-    return reached == faces and (m.bb != "1" or common_border_lies_between)
+    return reached == faces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -18,6 +18,8 @@ from schemas.neighborhood import Neighborhood, WrittenStage
 from schemas.notation import parse_notation
 from schemas.relations import LONG_NAMES
 from tests.strategies.language import conditions, neighborhoods, patterns
+
+Choice = TypeVar("Choice")
 
 SEEDS = st.integers(0, 2**32)
 
@@ -45,7 +47,9 @@ class Rewriter:
             stages += entries
         return {
             "name": self._pick("a", "b"),
-            "refs": [self._pick(ref, str(ref)) for ref in self._shuffled(neighborhood.refs)],
+            "refs": [
+                ref if self._chance() else str(ref) for ref in self._shuffled(neighborhood.refs)
+            ],
             "stages": stages,
             "visible": list(neighborhood.visible),
         }
@@ -94,7 +98,7 @@ class Rewriter:
         self._random.shuffle(mixed)
         return mixed
 
-    def _pick(self, *choices: Any) -> Any:
+    def _pick(self, *choices: Choice) -> Choice:
         return self._random.choice(choices)
 
     def _chance(self) -> bool:

@@ -100,7 +100,8 @@ def test_notation_is_one_line_of_printable_characters(neighborhood: Neighborhood
 @given(NOISE)
 def test_any_text_is_a_condition_or_a_notation_error(text: str) -> None:
     outcome = outcome_of(parse_condition, text)
-    if isinstance(outcome, NotationError):
+    if isinstance(outcome, DescriptorError):
+        assert isinstance(outcome, NotationError)
         assert 0 <= outcome.position <= len(text)
         assert outcome.expected
         check_one_line(outcome)

@@ -90,7 +90,7 @@ class _Pool:
     def line(self, areas: list[BaseGeometry]) -> BaseGeometry:
         """Open, closed, crossing itself, running over itself, along the border of an area."""
         side = self._random.choice([2, 3, _SIDE])
-        parts: list[BaseGeometry] = []
+        parts: list[LineString] = []
         if self._random.random() < 0.3:
             parts.extend(shapely.get_parts(self._random.choice(areas[:10]).boundary))
         while not parts or self._random.random() < 0.4:
@@ -127,8 +127,8 @@ class _Pool:
         """Squares around one centre, inside and outside by turns: holes, and islands in holes."""
         radii = sorted(self._random.sample(range(1, 7), self._random.choice([1, 2, 3, 4])))
         outer_first = [box(-r, -r, r, r) for r in reversed(radii)]
-        rings = [
-            shell if hole is None else shell.difference(hole)
+        rings: list[Polygon] = [
+            Polygon(shell.exterior, [hole.exterior] if hole else None)
             for shell, hole in zip(outer_first[::2], [*outer_first[1::2], None], strict=False)
         ]
         return rings[0] if len(rings) == 1 else MultiPolygon(rings)
