@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import shapely
 from numpy.typing import NDArray
-from pyproj import CRS, Transformer
+from pyproj import CRS, Proj, Transformer
 from pyproj.exceptions import CRSError
 
 from schemas.errors import SettingsError
@@ -20,7 +20,9 @@ from world.candidates import Candidates
 
 # Longitude and latitude on WGS84, as GeoJSON and OSM have it.
 WGS84: Final = CRS.from_user_input("OGC:CRS84")
-WEB_MERCATOR: Final = 3857
+# National grids stay within a few per cent, polar and continental ones within a few more; maps
+# of the whole world are off by a factor at their edges.
+MAX_SCALE: Final = 1.25
 ANY_METRIC: Final = 32631
 
 
@@ -39,15 +41,29 @@ def given_crs(srid: int) -> CRS:
 
 
 def is_metric(crs: CRS) -> bool:
-    """Whether planar distances in this CRS are metres, near enough, where it is meant to be used.
+    """Whether planar distances in this CRS are metres on the ground, near enough.
 
-    Web Mercator says metres and means them at the equator alone: at 52° they are 1.6 too long.
+    The unit alone does not tell: Web Mercator says metres, and at 52° its are 1.6 too many.
     """
     return (
         crs.is_projected
         and all(axis.unit_conversion_factor == 1.0 for axis in crs.axis_info[:2])
-        and crs.to_epsg() not in (None, WEB_MERCATOR)
+        and crs.to_epsg() is not None
+        and _is_true_to_scale(crs)
     )
+
+
+def _is_true_to_scale(crs: CRS) -> bool:
+    """Whether no scale at the corners and in the middle of the CRS's area is far from 1."""
+    area = crs.area_of_use
+    if area is None:
+        return True
+    east = area.east if area.east > area.west else area.east + 360
+    longitudes = [area.west, area.west, east, east, (area.west + east) / 2]
+    latitudes = [area.south, area.north, area.south, area.north, (area.south + area.north) / 2]
+    factors = Proj(crs).get_factors(longitudes, latitudes)
+    scales = np.concatenate([factors.meridional_scale, factors.parallel_scale])
+    return bool(np.all((scales > 1 / MAX_SCALE) & (scales < MAX_SCALE)))
 
 
 def choose_crs(sources: Sequence[CRS], count_zones: Callable[[], Counter[int]]) -> CRS:
