@@ -113,7 +113,7 @@ def refuse_if_strict(problems: Sequence[ProblemSummary], *, strict: bool) -> Non
 def refuse_if_empty(entity_count: int, problems: Sequence[ProblemSummary]) -> None:
     """A version without entities would empty every neighborhood: surely the wrong file."""
     if entity_count == 0:
-        found = "; ".join(map(str, problems)) or "they have no rows"
+        found = "; ".join(map(str, problems)) or "there is nothing in them to import"
         raise SourceError(f"no entity came out of the sources, nothing written: {found}")
 
 

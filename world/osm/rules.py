@@ -20,8 +20,10 @@ from world.categories import category_fault
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 RULE_KEYS: Final = frozenset({"match", "unless", "geometry", "category"})
 TOP_KEYS: Final = frozenset({"names", "rule"})
-# Characters that mean something in a category or a pattern, white space, and what is invisible.
-UNSAFE: Final = re.compile(r"[/+#\s\x00-\x1f\x7f-\x9f]+")
+# OSM allows as many in a value; whatever is longer was not made by a person.
+MAX_LEVEL_CHARACTERS: Final = 255
+# Characters that mean something in a category or a pattern, and white space.
+UNSAFE: Final = re.compile(r"[/+#\s]+")
 
 
 class GeometryKind(StrEnum):
@@ -51,9 +53,8 @@ class Rule:
             return
         keys = PLACEHOLDER.findall(self.category)
         for values in itertools.product(*(fitting[key] for key in keys)):
-            category = self.category.format_map(dict(zip(keys, values, strict=True)))
-            if category_fault(category) is None:
-                yield category
+            value_of = dict(zip(keys, values, strict=True))
+            yield PLACEHOLDER.sub(lambda found, by=value_of: by[found[1]], self.category)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ class Rules:
 
 def sanitized(value: str) -> str:
     """A tag value as one level of a category."""
-    return UNSAFE.sub("_", value.strip()).strip("_").lower()
+    visible = "".join(character if character.isprintable() else " " for character in value)
+    return UNSAFE.sub("_", visible[:MAX_LEVEL_CHARACTERS]).strip("_").lower()
 
 
 def load_rules(path: Path | str | None = None) -> Rules:
@@ -135,7 +137,10 @@ def _rule(written: Any, where: str) -> Rule:
     unknown = [key for key in PLACEHOLDER.findall(category) if key not in match]
     if unknown:
         raise SettingsError(f"{where}: category has {{{unknown[0]}}}, which match does not name")
-    fault = category_fault(PLACEHOLDER.sub("x", category))
+    plain = PLACEHOLDER.sub("x", category)
+    if "{" in plain or "}" in plain:
+        raise SettingsError(f"{where}: category {category!r} has a brace without its pair")
+    fault = category_fault(plain)
     if fault is not None:
         raise SettingsError(f"{where}: {fault}")
     return Rule(
