@@ -1,0 +1,120 @@
+"""amqtt's broker with our connections: its configuration, listeners and plugins, our MQTT 5.
+
+amqtt opens the listeners, loads the plugins and knows when to start and stop. What comes over
+a connection never reaches it. The seam is private to amqtt, therefore its version is pinned
+and a test fails when the seam changes (tests/integration/broker/test_amqtt_seam.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import websockets
+from amqtt.broker import Broker
+from amqtt.contexts import BrokerConfig, ListenerType
+from amqtt.errors import BrokerError, PluginError, PluginLoadError
+from websockets.asyncio.server import Server as WebSocketServer
+from websockets.asyncio.server import ServerConnection
+
+from broker.shell.addresses import Address
+from schemas.errors import SettingsError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What takes over a connection once a listener has accepted it."""
+
+    make_tcp_protocol: Callable[[], asyncio.Protocol]
+    serve_websocket: Callable[[ServerConnection], Awaitable[None]]
+    # Nobody may be half connected for longer, nor send a larger message.
+    connect_timeout: float
+    packet_bytes: int
+
+
+class AmqttBroker(Broker):
+    """Listeners and plugins; ``doors`` must be set before ``start``."""
+
+    doors: Doors
+
+    def __init__(self, config: BrokerConfig) -> None:
+        try:
+            super().__init__(config, plugin_namespace="spaps.broker.plugins")
+        except (PluginError, PluginLoadError) as error:
+            raise SettingsError(f"broker.plugins: {_in_words(error)}") from error
+
+    async def open_listeners(self) -> list[tuple[str, Address]]:
+        """Start; gives each listener's name and the address it is bound to."""
+        try:
+            await self.start()
+        except BrokerError as error:
+            await self._close_listeners()
+            raise SettingsError(_in_words(error)) from error
+        bound = []
+        for name, server in self._servers.items():
+            for socket in server.instance.sockets:
+                host, port = socket.getsockname()[:2]
+                bound.append((name, Address(host, port)))
+        return bound
+
+    async def stop_listening(self) -> None:
+        """Let nobody else in; who is connected stays."""
+        for server in self._servers.values():
+            instance = server.instance
+            if isinstance(instance, WebSocketServer):
+                instance.close(close_connections=False)
+            else:
+                instance.close()
+
+    async def _create_server_instance(
+        self,
+        listener_name: str,
+        listener_type: ListenerType,
+        address: str | None,
+        port: int,
+        ssl_context: ssl.SSLContext | None,
+    ) -> asyncio.Server | WebSocketServer:
+        """Overrides amqtt: the listener it asks for, with our own connection behind it."""
+        # amqtt leaves the brackets around an IPv6 address.
+        host = None if address is None else address.strip("[]")
+        secure: dict[str, Any] = {}
+        if ssl_context is not None:
+            secure = {"ssl": ssl_context, "ssl_handshake_timeout": self.doors.connect_timeout}
+        if listener_type == ListenerType.WS:
+            return await websockets.serve(
+                self.doors.serve_websocket,
+                host,
+                port,
+                subprotocols=[websockets.Subprotocol("mqtt")],
+                max_size=self.doors.packet_bytes,
+                open_timeout=self.doors.connect_timeout,
+                # Compression costs 300 KB a client, and MQTT has a keep alive of its own.
+                compression=None,
+                ping_interval=None,
+                server_header=None,
+                **secure,
+            )
+        if listener_type == ListenerType.TCP:
+            loop = asyncio.get_running_loop()
+            make = self.doors.make_tcp_protocol
+            return await loop.create_server(
+                make, host, port, reuse_address=True, backlog=1_024, **secure
+            )
+        raise SettingsError(f"listener {listener_name}: type must be tcp or ws")
+
+    async def _close_listeners(self) -> None:
+        for server in self._servers.values():
+            await server.close_instance()
+
+
+def _in_words(error: BaseException) -> str:
+    """The innermost reason: amqtt wraps what went wrong in sentences of its own."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(error).split()) or type(error).__name__

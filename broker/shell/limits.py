@@ -1,0 +1,69 @@
+"""Limits of the shell, beside those of the core: both stand in [broker.limits] of conf."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, get_type_hints
+
+from broker.limits import BrokerLimits
+from broker.live_resolver import ResolverLimits
+from schemas.errors import SettingsError
+from schemas.settings import build_table
+
+# Files that are no connections: listeners, Redis, the resolver, logs, the world.
+RESERVED_FILES: Final = 64
+
+Limits = TypeVar("Limits", BrokerLimits, "ShellLimits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellLimits:
+    """Sizes are bytes, times are seconds."""
+
+    # Of all listeners together.
+    connections: int = 10_000
+    # What may wait for one client to read before it counts as one that does not.
+    write_buffer_bytes: int = 1_048_576
+    # CONNECTs whose password waits to be checked.
+    waiting_logins: int = 1_000
+    resolve_seconds: float = 10.0
+    # Of all stages of one neighborhood, visible or not.
+    neighborhood_members: int = 1_000_000
+    waiting_neighborhoods: int = 1_000
+
+    @property
+    def resolver(self) -> ResolverLimits:
+        """Those of the live resolver."""
+        return ResolverLimits(
+            seconds=self.resolve_seconds,
+            members=self.neighborhood_members,
+            waiting=self.waiting_neighborhoods,
+        )
+
+
+def read_limits(table: Mapping[str, Any]) -> tuple[BrokerLimits, ShellLimits]:
+    """The limits in [broker.limits]; an error names the key."""
+    for name, value in table.items():
+        if isinstance(value, int | float) and value < 0:
+            raise SettingsError(f"broker.limits.{name} must not be below 0, not {value}")
+    return _part(BrokerLimits, table), _part(ShellLimits, table)
+
+
+def _part(kind: type[Limits], table: Mapping[str, Any]) -> Limits:
+    names = get_type_hints(kind)
+    own = {name: value for name, value in table.items() if name in names}
+    return build_table(kind, own, "broker.limits.")
+
+
+def use_all_files(connections: int) -> int:
+    """Raise the limit on open files as far as allowed; how many connections it has room for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + RESERVED_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY:
+        return connections
+    return min(connections, max(1, soft - RESERVED_FILES))
