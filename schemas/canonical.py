@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from typing import Final, NamedTuple
 
-from schemas.condition_normal_form import negations_at_leaves
 from schemas.condition_printer import leaf_text
-from schemas.conditions import And, Condition, Not, Or
+from schemas.conditions import And, Condition, Not, Or, Topological
 from schemas.neighborhood import Neighborhood, explicit_ref_stages
+
+# Disjoint is defined as not Intersects.
+_OPPOSITES: Final = {"D": "I", "I": "D"}
 
 
 def canonical(neighborhood: Neighborhood) -> str:
@@ -38,33 +41,33 @@ def neighborhood_hash(neighborhood: Neighborhood) -> str:
 
 
 def canonical_condition(condition: Condition) -> str:
-    """The condition in prefix form, its operands sorted and each once."""
-    return _prefix(_sorted_once(negations_at_leaves(condition)))
+    """The condition in prefix form: NOT at the relations, operands sorted and each once."""
+    return _form(condition, negated=False).text
 
 
-def _sorted_once(condition: Condition) -> Condition:
-    """Operands sorted by their text and each once; an AND or OR of one is that one.
+class _Form(NamedTuple):
+    """A canonical text and, for an AND or OR, its sign and its operands by their texts."""
 
-    What remains of an operand can be of its parent's kind, so it is made flat after that.
-    """
-    if not isinstance(condition, And | Or):
-        return condition
-    kind = type(condition)
-    once: dict[str, Condition] = {}
-    for operand in condition.operands:
-        inner = _sorted_once(operand)
-        for part in inner.operands if isinstance(inner, kind) else (inner,):
-            once[_prefix(part)] = part
-    operands = tuple(once[text] for text in sorted(once))
-    return operands[0] if len(operands) == 1 else kind(operands)
+    text: str
+    sign: str
+    operands: dict[str, _Form]
 
 
-def _prefix(condition: Condition) -> str:
+def _form(condition: Condition, *, negated: bool) -> _Form:
     match condition:
         case Not(operand):
-            return f"!{_prefix(operand)}"
+            return _form(operand, negated=not negated)
         case And(operands) | Or(operands):
-            sign = "&" if isinstance(condition, And) else "|"
-            return f"{sign}({' '.join(_prefix(operand) for operand in operands)})"
+            # De Morgan: what is denied as a whole is denied in each part, AND for OR.
+            sign = "&" if isinstance(condition, And) != negated else "|"
+            once: dict[str, _Form] = {}
+            for operand in operands:
+                inner = _form(operand, negated=negated)
+                once.update(inner.operands if inner.sign == sign else {inner.text: inner})
+            if len(once) == 1:
+                return next(iter(once.values()))
+            return _Form(f"{sign}({' '.join(sorted(once))})", sign, once)
+        case Topological(short) if negated and short in _OPPOSITES:
+            return _Form(_OPPOSITES[short], "", {})
         case _:
-            return leaf_text(condition)
+            return _Form(("!" if negated else "") + leaf_text(condition), "", {})

@@ -7,14 +7,14 @@ the exteriors. The truth for all pairs of shapes is one number with a bit for ea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
-from schemas.conditions import Condition, Leaf, Relate, Topological, WithinDistance, fold
-from schemas.relations import Shape, disjoint_matrix, fits, masks_of
+from schemas.conditions import Condition, Leaf, Relate, Topological, fold
+from schemas.matrix_sets import MatrixSet
+from schemas.relations import Shape, disjoint_matrix
 
 SHAPE_PAIRS: Final = tuple((reference, entity) for reference in Shape for entity in Shape)
-ALL_PAIRS: Final = (1 << len(SHAPE_PAIRS)) - 1
+_FAR: Final = MatrixSet([(*pair, disjoint_matrix(*pair)) for pair in SHAPE_PAIRS])
 
 
 def far_value(condition: Condition, reference: Shape, entity: Shape) -> bool:
@@ -35,25 +35,15 @@ def always_false_when_far(condition: Condition) -> bool:
 
 def far_bits(condition: Condition) -> int:
     """The truth on far pairs, one bit for each of SHAPE_PAIRS, the first one lowest."""
-    return fold(condition, leaf_far_bits, _complement, int.__and__, int.__or__)
+    return fold(condition, leaf_far_bits, _FAR.complement, int.__and__, int.__or__)
 
 
-def _complement(bits: int) -> int:
-    return ALL_PAIRS ^ bits
-
-
-@lru_cache(maxsize=4096)
 def leaf_far_bits(leaf: Leaf) -> int:
     """The same for one relation."""
-    bits = 0
-    for place, (reference, entity) in enumerate(SHAPE_PAIRS):
-        matrix = disjoint_matrix(reference, entity)
-        match leaf:
-            case Topological(short):
-                holds = any(fits(matrix, mask) for mask in masks_of(short, reference, entity))
-            case Relate(mask):
-                holds = fits(matrix, mask)
-            case WithinDistance():
-                holds = False
-        bits |= holds << place
-    return bits
+    match leaf:
+        case Topological(short):
+            return _FAR.named(short)
+        case Relate(mask):
+            return _FAR.fitting(mask)
+        case _:  # a far pair is further apart than every distance
+            return 0

@@ -12,7 +12,6 @@ the condition names.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 from schemas.conditions import (
@@ -26,15 +25,17 @@ from schemas.conditions import (
 )
 from schemas.far_pairs import SHAPE_PAIRS, leaf_far_bits
 from schemas.feasible_matrices import feasible_matrices
-from schemas.relations import Shape, disjoint_matrix, fits, masks_of
+from schemas.matrix_sets import MatrixSet
+from schemas.relations import disjoint_matrix
 
-_INTERSECTING: Final = tuple(
-    (reference, entity, matrix)
-    for reference, entity in SHAPE_PAIRS
-    for matrix in feasible_matrices(reference, entity)
-    if matrix != disjoint_matrix(reference, entity)
+_INTERSECTING: Final = MatrixSet(
+    [
+        (reference, entity, matrix)
+        for reference, entity in SHAPE_PAIRS
+        for matrix in feasible_matrices(reference, entity)
+        if matrix != disjoint_matrix(reference, entity)
+    ]
 )
-_ALL_INTERSECTING: Final = (1 << len(_INTERSECTING)) - 1
 
 
 def unsatisfiable(condition: Condition) -> bool:
@@ -43,30 +44,18 @@ def unsatisfiable(condition: Condition) -> bool:
 
 
 def _holds_for_intersecting(condition: Condition) -> bool:
-    situations = fold(
-        condition,
-        _intersecting_bits,
-        _ALL_INTERSECTING.__xor__,
-        int.__and__,
-        int.__or__,
-    )
+    situations = fold(condition, _intersecting, _INTERSECTING.complement, int.__and__, int.__or__)
     return situations != 0
 
 
-@lru_cache(maxsize=1024)
-def _intersecting_bits(leaf: Leaf) -> int:
-    if isinstance(leaf, WithinDistance):
-        return _ALL_INTERSECTING
-    return sum(
-        _holds(leaf, reference, entity, matrix) << place
-        for place, (reference, entity, matrix) in enumerate(_INTERSECTING)
-    )
-
-
-def _holds(leaf: Topological | Relate, reference: Shape, entity: Shape, matrix: str) -> bool:
-    if isinstance(leaf, Relate):
-        return fits(matrix, leaf.mask)
-    return any(fits(matrix, mask) for mask in masks_of(leaf.short, reference, entity))
+def _intersecting(leaf: Leaf) -> int:
+    match leaf:
+        case Topological(short):
+            return _INTERSECTING.named(short)
+        case Relate(mask):
+            return _INTERSECTING.fitting(mask)
+        case WithinDistance():
+            return _INTERSECTING.all
 
 
 def _holds_for_disjoint(condition: Condition) -> bool:
