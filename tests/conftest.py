@@ -13,6 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No test has a time limit of its own: a busy machine is not a defect.
+settings.register_profile("spaps", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("spaps")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"

@@ -114,7 +114,7 @@ def test_disjoint_pairs_of_the_same_shapes_have_one_matrix(
     assert disjoint == {disjoint_matrix(*shapes)}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(conditions(max_leaves=4))
 def test_what_holds_for_a_real_pair_is_never_called_impossible(condition: Condition) -> None:
     sample = geometry_pairs(seed=3, of_each_kind=12)
