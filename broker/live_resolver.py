@@ -38,9 +38,13 @@ class ResolverLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveResolution:
-    """What a neighborhood holds on one world version (ascending, distinct)."""
+    """What a neighborhood holds on one world version (ascending, distinct).
+
+    ``descriptor`` is JSON, also when the client wrote the compact notation.
+    """
 
     version: int
+    descriptor: str
     neighborhood_hash: str
     peids: Int64s
     warnings: tuple[str, ...] = ()
@@ -131,9 +135,15 @@ class LiveResolver:
             self.refused += 1
             raise NeighborhoodRefusedError(ReasonCode(header["reason"]), header["text"])
         self.resolved += 1
-        resolution = LiveResolution(version, header["hash"], peids, tuple(header["warnings"]))
+        resolution = LiveResolution(
+            version,
+            header.get("json", descriptor),
+            header["hash"],
+            peids,
+            tuple(header["warnings"]),
+        )
         if version == self.version:
-            self._known.put(key, resolution, peids.nbytes + ENTRY_BYTES)
+            self._known.put(key, resolution, peids.nbytes + len(descriptor) + ENTRY_BYTES)
         return resolution
 
     async def _ask(self, descriptor: str) -> tuple[int, dict[str, Any], Int64s]:

@@ -19,6 +19,7 @@ from broker.byte_cache import ByteCache
 from broker.codec.reason_codes import ReasonCode
 from broker.resolver_frames import pack_frame, read_frame
 from schemas.canonical import neighborhood_hash
+from schemas.descriptor_json import descriptor_json
 from schemas.errors import DescriptorError, NoReferenceError, ResolutionLimitError, SpapsError
 from schemas.neighborhood import Neighborhood
 from schemas.reading import read_neighborhood
@@ -78,7 +79,10 @@ class Worker:
             with self._remembering:
                 self._known.put(digest, (peids, missing), peids.nbytes)
         warnings = list(warnings_of(neighborhood)) + _missing_in_words(missing)
-        return {"hash": digest, "warnings": warnings}, peids
+        header = {"hash": digest, "warnings": warnings}
+        if not descriptor.lstrip().startswith("{"):
+            header["json"] = descriptor_json(neighborhood)
+        return header, peids
 
     def _compute(
         self, neighborhood: Neighborhood, limits: ResolutionLimits

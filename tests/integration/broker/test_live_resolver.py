@@ -77,6 +77,13 @@ def test_it_gives_what_the_exact_resolver_gives(
     assert len(expected) > 3
     assert np.array_equal(found.peids, expected)
     assert (found.version, found.warnings) == (1, ())
+    assert read_neighborhood(found.descriptor) == read_neighborhood(hops(city))
+    assert json.loads(found.descriptor)["refs"] == [a_road(city)]
+    again = runner.run(resolver.resolve(found.descriptor))
+    assert (again.descriptor, again.neighborhood_hash) == (
+        found.descriptor,
+        found.neighborhood_hash,
+    )
 
 
 def test_a_text_that_is_known_is_answered_at_once(
