@@ -1,0 +1,163 @@
+"""Which properties may stand in which packet, how often, and with which values.
+
+The checks run over the bytes before anything else does: the ``mqtt5`` package reads past the
+end of a property section and panics on text that is not UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+from broker.codec.errors import ProtocolError, malformed, violation
+from broker.codec.framing import read_varint
+from broker.codec.reason_codes import ReasonCode
+from broker.codec.text import field_end, string_end
+
+PAYLOAD_FORMAT_INDICATOR: Final = 0x01
+MESSAGE_EXPIRY_INTERVAL: Final = 0x02
+CONTENT_TYPE: Final = 0x03
+RESPONSE_TOPIC: Final = 0x08
+CORRELATION_DATA: Final = 0x09
+SUBSCRIPTION_IDENTIFIER: Final = 0x0B
+SESSION_EXPIRY_INTERVAL: Final = 0x11
+AUTHENTICATION_METHOD: Final = 0x15
+AUTHENTICATION_DATA: Final = 0x16
+REQUEST_PROBLEM_INFORMATION: Final = 0x17
+WILL_DELAY_INTERVAL: Final = 0x18
+REQUEST_RESPONSE_INFORMATION: Final = 0x19
+REASON_STRING: Final = 0x1F
+RECEIVE_MAXIMUM: Final = 0x21
+TOPIC_ALIAS_MAXIMUM: Final = 0x22
+TOPIC_ALIAS: Final = 0x23
+USER_PROPERTY: Final = 0x26
+MAXIMUM_PACKET_SIZE: Final = 0x27
+
+# Gives the end of the value at a position, or raises.
+ValueReader: TypeAlias = Callable[[bytes, int, int], int]
+PropertyRules: TypeAlias = Mapping[int, ValueReader]
+
+
+class Property(NamedTuple):
+    """Where a property stands: ``data[start]`` is its identifier, ``stop`` is behind its value."""
+
+    identifier: int
+    start: int
+    stop: int
+
+
+def _fixed(size: int) -> ValueReader:
+    def end_of(_data: bytes, position: int, end: int) -> int:
+        if position + size > end:
+            raise malformed("a property is cut off")
+        return position + size
+
+    return end_of
+
+
+_one, _two, _four = _fixed(1), _fixed(2), _fixed(4)
+
+
+def _flag(data: bytes, position: int, end: int) -> int:
+    stop = _one(data, position, end)
+    if data[position] > 1:
+        raise violation("a property that is 0 or 1 has another value")
+    return stop
+
+
+def _not_zero(read: ValueReader) -> ValueReader:
+    def end_of(data: bytes, position: int, end: int) -> int:
+        stop = read(data, position, end)
+        if not any(data[position:stop]):
+            raise violation("a property that must not be 0 is 0")
+        return stop
+
+    return end_of
+
+
+def _topic_alias(data: bytes, position: int, end: int) -> int:
+    stop = _two(data, position, end)
+    if not any(data[position:stop]):
+        raise ProtocolError(ReasonCode.TOPIC_ALIAS_INVALID, "a topic alias is 0")
+    return stop
+
+
+def _varint(data: bytes, position: int, end: int) -> int:
+    return read_varint(data, position, end)[1]
+
+
+def _response_topic(data: bytes, position: int, end: int) -> int:
+    stop = string_end(data, position, end)
+    topic = data[position + 2 : stop]
+    if b"+" in topic or b"#" in topic:
+        raise violation("a response topic holds a wildcard")
+    return stop
+
+
+def _pair(data: bytes, position: int, end: int) -> int:
+    return string_end(data, string_end(data, position, end), end)
+
+
+_USER: Final = {USER_PROPERTY: _pair}
+_MESSAGE: Final = {
+    PAYLOAD_FORMAT_INDICATOR: _flag,
+    MESSAGE_EXPIRY_INTERVAL: _four,
+    CONTENT_TYPE: string_end,
+    RESPONSE_TOPIC: _response_topic,
+    CORRELATION_DATA: field_end,
+    **_USER,
+}
+_AUTHENTICATION: Final = {AUTHENTICATION_METHOD: string_end, AUTHENTICATION_DATA: field_end}
+
+IN_CONNECT: Final[PropertyRules] = MappingProxyType(
+    {
+        SESSION_EXPIRY_INTERVAL: _four,
+        RECEIVE_MAXIMUM: _not_zero(_two),
+        MAXIMUM_PACKET_SIZE: _not_zero(_four),
+        TOPIC_ALIAS_MAXIMUM: _two,
+        REQUEST_RESPONSE_INFORMATION: _flag,
+        REQUEST_PROBLEM_INFORMATION: _flag,
+        **_AUTHENTICATION,
+        **_USER,
+    }
+)
+IN_WILL: Final[PropertyRules] = MappingProxyType({WILL_DELAY_INTERVAL: _four, **_MESSAGE})
+# A client's PUBLISH: the subscription identifier belongs to ours alone.
+IN_PUBLISH: Final[PropertyRules] = MappingProxyType({TOPIC_ALIAS: _topic_alias, **_MESSAGE})
+IN_ACKNOWLEDGEMENT: Final[PropertyRules] = MappingProxyType({REASON_STRING: string_end, **_USER})
+IN_SUBSCRIBE: Final[PropertyRules] = MappingProxyType(
+    {SUBSCRIPTION_IDENTIFIER: _not_zero(_varint), **_USER}
+)
+IN_UNSUBSCRIBE: Final[PropertyRules] = MappingProxyType(_USER)
+IN_DISCONNECT: Final[PropertyRules] = MappingProxyType(
+    {SESSION_EXPIRY_INTERVAL: _four, REASON_STRING: string_end, **_USER}
+)
+IN_AUTH: Final[PropertyRules] = MappingProxyType(
+    {REASON_STRING: string_end, **_AUTHENTICATION, **_USER}
+)
+
+
+def read_properties(
+    data: bytes, position: int, end: int, rules: PropertyRules
+) -> tuple[list[Property], int]:
+    """The property section at ``position``, checked in one pass, and where it ends."""
+    length, position = read_varint(data, position, end)
+    stop = position + length
+    if stop > end:
+        raise malformed("the properties are longer than what is left of their packet")
+    found: list[Property] = []
+    seen: set[int] = set()
+    while position < stop:
+        identifier = data[position]
+        reader = rules.get(identifier)
+        if reader is None:
+            raise malformed(f"property 0x{identifier:02x} does not belong into this packet")
+        if identifier in seen:
+            raise violation(f"property 0x{identifier:02x} stands twice")
+        if identifier != USER_PROPERTY:
+            seen.add(identifier)
+        after = reader(data, position + 1, stop)
+        found.append(Property(identifier, position, after))
+        position = after
+    return found, stop

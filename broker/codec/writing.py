@@ -1,0 +1,114 @@
+"""Packets of the broker other than PUBLISH, by the ``mqtt5`` package.
+
+The two-byte acknowledgements of every day are written by hand: they are most of what leaves
+the broker under QoS 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import mqtt5
+
+from broker.codec.reason_codes import ReasonCode
+
+PINGRESP: Final = b"\xd0\x00"
+# CONNACK of MQTT 3.1 and 3.1.1: "unacceptable protocol version".
+OLD_PROTOCOL_CONNACK: Final = b"\x20\x02\x00\x01"
+
+PUBACK: Final = 0x40
+PUBREC: Final = 0x50
+PUBREL: Final = 0x62
+PUBCOMP: Final = 0x70
+
+# Long enough for any sentence of ours, short enough never to be the reason for a large packet.
+MAX_REASON_CHARACTERS: Final = 1_000
+
+UserProperties = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnackFields:
+    """What CONNACK tells an accepted client beyond the reason code."""
+
+    session_present: bool
+    receive_maximum: int
+    maximum_packet_size: int
+    topic_alias_maximum: int
+    session_expiry: int | None = None
+    assigned_client_id: str | None = None
+    server_keep_alive: int | None = None
+    response_information: str | None = None
+
+
+def connack(fields: ConnackFields) -> bytes:
+    """The CONNACK that accepts."""
+    return mqtt5.ConnAckPacket(
+        session_present=fields.session_present,
+        session_expiry_interval=fields.session_expiry,
+        assigned_client_id=fields.assigned_client_id,
+        server_keep_alive=fields.server_keep_alive,
+        response_info=fields.response_information,
+        receive_max=fields.receive_maximum,
+        max_packet_size=fields.maximum_packet_size,
+        topic_alias_max=fields.topic_alias_maximum,
+    ).write()
+
+
+def connack_refusal(reason: ReasonCode, text: str | None) -> bytes:
+    """The CONNACK that refuses."""
+    return mqtt5.ConnAckPacket(
+        reason_code=mqtt5.ConnAckReasonCode(int(reason)), reason_str=shortened(text)
+    ).write()
+
+
+def acknowledgement(kind: int, packet_id: int, reason: int = 0, text: str | None = None) -> bytes:
+    """PUBACK, PUBREC, PUBREL or PUBCOMP."""
+    if not reason:
+        return bytes((kind, 2, packet_id >> 8, packet_id & 0xFF))
+    if not text:
+        return bytes((kind, 3, packet_id >> 8, packet_id & 0xFF, reason))
+    text = shortened(text)
+    if kind == PUBACK:
+        code = mqtt5.PubAckReasonCode(reason)
+        return mqtt5.PubAckPacket(packet_id, reason_code=code, reason_str=text).write()
+    return mqtt5.PubRecPacket(
+        packet_id, reason_code=mqtt5.PubRecReasonCode(reason), reason_str=text
+    ).write()
+
+
+def suback(
+    packet_id: int, codes: Sequence[int], text: str | None, properties: UserProperties
+) -> bytes:
+    """SUBACK with one code for each filter."""
+    return mqtt5.SubAckPacket(
+        packet_id,
+        [mqtt5.SubAckReasonCode(int(code)) for code in codes],
+        reason_str=shortened(text),
+        user_properties=list(properties),
+    ).write()
+
+
+def unsuback(packet_id: int, codes: Sequence[int], text: str | None) -> bytes:
+    """UNSUBACK with one code for each filter."""
+    return mqtt5.UnsubAckPacket(
+        packet_id,
+        [mqtt5.UnsubAckReasonCode(int(code)) for code in codes],
+        reason_str=shortened(text),
+    ).write()
+
+
+def disconnect(reason: ReasonCode, text: str | None) -> bytes:
+    """DISCONNECT from the broker."""
+    return mqtt5.DisconnectPacket(
+        reason_code=mqtt5.DisconnectReasonCode(int(reason)), reason_str=shortened(text)
+    ).write()
+
+
+def shortened(text: str | None) -> str | None:
+    """A text that fits a reason string whatever it quotes."""
+    if text is None or len(text) <= MAX_REASON_CHARACTERS:
+        return text
+    return text[: MAX_REASON_CHARACTERS - 1] + "…"

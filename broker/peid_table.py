@@ -1,0 +1,189 @@
+"""A compact hash table peid → slots, for memory mode.
+
+Peids fall into residues of a prime, residues into *regions*: two flat arrays (peids and slots)
+with at most some hundred pairs, sorted by peid. A look-up is one division and one bisection,
+done in C. A region that grows too large is cut in two; nothing else ever moves. Why it is
+done so, and what it costs, stands in docs/decisions/0062-compact-memberships.md.
+
+Removing a slot only notes it as dead. A *pass* goes over the regions in small steps and takes
+dead pairs out, so cleaning never stops the broker for long.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.memberships import Slots
+from spatial_udfs.entity_table import Int64s
+
+SlotArray: TypeAlias = NDArray[np.uint32]
+
+# A prime, because peids often share digits or bits. As many regions as this can exist, so a
+# hundred million pairs still lie in regions of some hundred.
+RESIDUES: Final = 131_071
+# Fewer pairs for each region cost memory (an array has its own price), more cost time.
+MOST_PAIRS: Final = 448
+AIMED_PAIRS: Final = 320
+# Dead pairs, or dead slots, that make a pass worth its while.
+DEAD_FRACTION: Final = 8
+LEAST_DEAD: Final = 4_096
+
+
+class PeidTable:
+    """Pairs of peid and slot; dead slots may still be found until a pass has ended."""
+
+    __slots__ = (
+        "_alive", "_cleaned", "_directory", "_dying", "_ends", "_peids", "_sizes", "_slots",
+        "_starts", "dead", "dead_pairs", "look_up", "pairs",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        # Region by residue, and the consecutive residues of each region.
+        self._directory = array("I", bytes(4 * RESIDUES))
+        self._starts = array("I", [0])
+        self._ends = array("I", [RESIDUES])
+        self._peids: list[array[int]] = [array("q")]
+        self._slots: list[array[int]] = [array("I")]
+        # Number of peids by slot.
+        self._sizes: dict[int, int] = {}
+        self.dead: set[int] = set()
+        self.pairs = 0
+        self.dead_pairs = 0
+        # The pass under way: regions below ``_cleaned`` are without the dying slots.
+        self._cleaned = 0
+        self._dying: frozenset[int] = frozenset()
+        self._alive: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.look_up = _look_up_in(self._directory, self._peids, self._slots)
+
+    @classmethod
+    def of_pairs(cls, peids: Int64s, slots: SlotArray) -> PeidTable:
+        """A table of given pairs, made in one go."""
+        table = cls()
+        table.pairs = len(peids)
+        if not table.pairs:
+            return table
+        names, sizes = np.unique(slots, return_counts=True)
+        table._sizes = dict(zip(names.tolist(), sizes.tolist(), strict=True))
+        residues = peids % RESIDUES
+        counts = np.bincount(residues, minlength=RESIDUES)
+        before = np.cumsum(counts) - counts
+        _, first_residues, regions = np.unique(
+            before // AIMED_PAIRS, return_index=True, return_inverse=True
+        )
+        table._directory[:] = array("I", regions.astype(np.uint32).tobytes())
+        table._starts = array("I", first_residues.tolist())
+        table._ends = array("I", [*first_residues[1:].tolist(), RESIDUES])
+        order = np.lexsort((slots, peids, regions[residues]))
+        peids, slots = peids[order], slots[order].astype(np.uint32)
+        cuts = [*before[first_residues].tolist(), table.pairs]
+        parts = list(pairwise(cuts))
+        table._peids[:] = [array("q", peids[start:stop].tobytes()) for start, stop in parts]
+        table._slots[:] = [array("I", slots[start:stop].tobytes()) for start, stop in parts]
+        return table
+
+    def add(self, slot: int, peids: Int64s) -> None:
+        """Enter a slot with its distinct peids."""
+        directory, all_peids, all_slots = self._directory, self._peids, self._slots
+        for peid, residue in zip(peids.tolist(), (peids % RESIDUES).tolist(), strict=True):
+            region = directory[residue]
+            region_peids = all_peids[region]
+            region_slots = all_slots[region]
+            at = bisect_right(region_peids, peid)
+            # Slots of one peid ascend too; only a slot that is given again is not the last.
+            while at and region_slots[at - 1] > slot and region_peids[at - 1] == peid:
+                at -= 1
+            region_peids.insert(at, peid)
+            region_slots.insert(at, slot)
+            if len(region_peids) > MOST_PAIRS:
+                self._cut(region)
+        self._sizes[slot] = self._sizes.get(slot, 0) + len(peids)
+        self.pairs += len(peids)
+
+    def _cut(self, region: int) -> None:
+        """Give the upper half of a region's residues to a new one; a single residue stays."""
+        low, high = self._starts[region], self._ends[region]
+        if high - low == 1:
+            return
+        middle = (low + high) // 2
+        peids: Int64s = np.frombuffer(self._peids[region], np.int64)
+        slots: SlotArray = np.frombuffer(self._slots[region], np.uint32)
+        upper = peids % RESIDUES >= middle
+        new = len(self._peids)
+        self._peids.append(array("q", peids[upper].tobytes()))
+        self._slots.append(array("I", slots[upper].tobytes()))
+        self._peids[region] = array("q", peids[~upper].tobytes())
+        self._slots[region] = array("I", slots[~upper].tobytes())
+        self._ends[region] = middle
+        self._starts.append(middle)
+        self._ends.append(high)
+        self._directory[middle:high] = array("I", [new]) * (high - middle)
+
+    def remove(self, slot: int) -> None:
+        """Note a slot as dead."""
+        self.dead.add(slot)
+        self.dead_pairs += self._sizes.pop(slot, 0)
+
+    @property
+    def wants_pass(self) -> bool:
+        """Whether a pass is under way, or would pay."""
+        return (
+            bool(self._dying)
+            or self.dead_pairs > max(LEAST_DEAD, self.pairs // DEAD_FRACTION)
+            or len(self.dead) > LEAST_DEAD
+        )
+
+    def step(self, budget: int) -> frozenset[int]:
+        """Clean up to ``budget`` regions; once all are done, the slots that are gone."""
+        if not self._dying:
+            # What dies from now on waits for the next pass.
+            self._dying = frozenset(self.dead)
+            self._alive = np.ones(max(self._dying, default=0) + 1, np.bool_)
+            self._alive[list(self._dying)] = False
+        stop = min(self._cleaned + budget, len(self._slots))
+        for region in range(self._cleaned, stop):
+            self._clean(region)
+        self._cleaned = stop
+        if stop < len(self._slots):
+            return frozenset()
+        gone, self._dying, self._cleaned = self._dying, frozenset(), 0
+        self.dead -= gone
+        return gone
+
+    def _clean(self, region: int) -> None:
+        slots: SlotArray = np.frombuffer(self._slots[region], np.uint32)
+        # Slots beyond the mask are younger than the pass.
+        alive = self._alive.take(slots, mode="clip") | (slots >= len(self._alive))
+        gone = len(slots) - int(np.count_nonzero(alive))
+        if gone:
+            peids: Int64s = np.frombuffer(self._peids[region], np.int64)
+            self._peids[region] = array("q", peids[alive].tobytes())
+            self._slots[region] = array("I", slots[alive].tobytes())
+            self.pairs -= gone
+            self.dead_pairs -= gone
+
+
+def _look_up_in(
+    directory: array[int], all_peids: list[array[int]], all_slots: list[array[int]]
+) -> Callable[[int], Slots]:
+    """The look-up as a closure: it runs for every PUBLISH, and attributes cost time."""
+
+    def look_up(peid: int) -> Slots:
+        """The slots of an entity, ascending."""
+        region = directory[peid % RESIDUES]
+        peids = all_peids[region]
+        at = bisect_left(peids, peid)
+        if at == len(peids) or peids[at] != peid:
+            return ()
+        after = at + 1
+        if after == len(peids) or peids[after] != peid:
+            return (all_slots[region][at],)
+        return all_slots[region][at : bisect_right(peids, peid, after)]
+
+    return look_up

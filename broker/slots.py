@@ -1,0 +1,65 @@
+"""Slots: small numbers for the neighborhood subscriptions in force."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.memberships import Memberships
+from broker.subscription import NO_SLOT, Subscription
+from spatial_udfs.entity_table import Int64s
+
+
+class _Vacant:
+    """Stands where a subscription was: at home nowhere, so no route ever finds it."""
+
+    __slots__ = ()
+    home: Final = None
+
+
+VACANT: Final = _Vacant()
+
+
+class SlotTable:
+    """Subscriptions by slot, in step with the memberships.
+
+    ``occupants`` is read on every PUBLISH with a peid; only its ``home`` tells a living
+    subscription from a vacant slot.
+    """
+
+    __slots__ = ("_memberships", "_used", "by_sub_id", "occupants")
+
+    def __init__(self, memberships: Memberships) -> None:
+        self._memberships = memberships
+        self._used = 0
+        self.occupants: list[Subscription | _Vacant] = []
+        self.by_sub_id: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        """The number of slots in use."""
+        return self._used
+
+    def enter(self, subscription: Subscription, peids: Int64s | None) -> None:
+        """Give a subscription its slot and its members; None: they are loaded later."""
+        reusable = self._memberships.reusable
+        if reusable:
+            slot = reusable.pop()
+            self.occupants[slot] = subscription
+        else:
+            slot = len(self.occupants)
+            self.occupants.append(subscription)
+        subscription.slot = slot
+        self._used += 1
+        if subscription.terms.sub_id is not None:
+            self.by_sub_id[subscription.terms.sub_id] = slot
+        if peids is not None:
+            self._memberships.add(slot, peids)
+
+    def leave(self, subscription: Subscription) -> None:
+        """Vacate the slot; it is given again when the memberships say so."""
+        slot = subscription.slot
+        self.occupants[slot] = VACANT
+        subscription.slot = NO_SLOT
+        self._used -= 1
+        if subscription.terms.sub_id is not None:
+            self.by_sub_id.pop(subscription.terms.sub_id, None)
+        self._memberships.remove(slot)
