@@ -7,7 +7,6 @@ an error that names the stage and says what is allowed.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
@@ -24,38 +23,16 @@ from schemas.descriptor_rules import (
 from schemas.errors import DescriptorError, NotationError
 from schemas.limits import MAX_DESCRIPTOR_BYTES
 from schemas.neighborhood import Neighborhood, RefStages
+from schemas.strict_json import check_bytes, decoded, key_written_twice
 
 _KEYS: Final = ("name", "refs", "stages", "visible")
 _STAGE_KEYS: Final = ("refStages", "cats", "cond", "repeat")
-_TOO_LARGE: Final = 10**LONGEST_INTEGER
-
-
-class _Object(dict[str, Any]):
-    """A JSON object that remembers a key that was written twice."""
-
-    __slots__ = ("repeated",)
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        self.repeated: str | None = None
-        if len(self) < len(pairs):
-            self.repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
-
-
-def _integer(digits: str) -> int:
-    """The number; one that is far too long becomes another one that no rule allows."""
-    if len(digits) <= LONGEST_INTEGER:
-        return int(digits)
-    return -_TOO_LARGE if digits.startswith("-") else _TOO_LARGE
-
-
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_Object, parse_int=_integer)
 
 
 def parse_descriptor(source: str | bytes | Mapping[str, Any]) -> Neighborhood:
     """The neighborhood of a JSON text, or of the object that such a text stands for."""
     if isinstance(source, str | bytes):
-        return _neighborhood(_decoded(source))
+        return _neighborhood(decoded(source, MAX_DESCRIPTOR_BYTES))
     neighborhood = _neighborhood(source)
     if not _surely_fits(neighborhood, source):
         check_size(neighborhood)
@@ -105,7 +82,7 @@ def _encoded(descriptor: dict[str, Any]) -> str:
 
 def check_size(neighborhood: Neighborhood) -> None:
     """Refuse a neighborhood whose descriptor could not travel as one MQTT string."""
-    _check_bytes(len(descriptor_json(neighborhood).encode()))
+    check_bytes(len(descriptor_json(neighborhood).encode()), MAX_DESCRIPTOR_BYTES)
 
 
 def _surely_fits(neighborhood: Neighborhood, source: Mapping[str, Any]) -> bool:
@@ -119,31 +96,6 @@ def _surely_fits(neighborhood: Neighborhood, source: Mapping[str, Any]) -> bool:
     )
     rest = 20 * len(neighborhood.refs) + 300 * len(neighborhood.visible)
     return 6 * characters + rest < MAX_DESCRIPTOR_BYTES
-
-
-def _check_bytes(size: int) -> None:
-    if size > MAX_DESCRIPTOR_BYTES:
-        raise DescriptorError(
-            f"the descriptor has {size} bytes; allowed: at most {MAX_DESCRIPTOR_BYTES}"
-        )
-
-
-def _decoded(source: str | bytes) -> object:
-    try:
-        data = source.encode() if isinstance(source, str) else source
-        _check_bytes(len(data))
-        return _DECODER.decode(data.decode())
-    except UnicodeError:
-        raise DescriptorError("the descriptor is not valid UTF-8; allowed: JSON in UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise DescriptorError(
-            f"the descriptor is not JSON: at character {error.pos + 1}: {error.msg}; "
-            "allowed: one JSON object"
-        ) from None
-    except RecursionError:
-        raise DescriptorError(
-            "the descriptor is nested too deeply; allowed: an object with a list of stage objects"
-        ) from None
 
 
 def _neighborhood(descriptor: object) -> Neighborhood:
@@ -174,9 +126,9 @@ def _check_keys(
     for key in entry:
         if key not in known:
             raise DescriptorError(f"unknown key {shown(key)}; allowed: {', '.join(known)}", stage)
-    repeated = getattr(entry, "repeated", None)
-    if repeated is not None:
-        raise DescriptorError(f"{repeated} is written twice; allowed: each key once", stage)
+    twice = key_written_twice(entry)
+    if twice is not None:
+        raise DescriptorError(f"{twice} is written twice; allowed: each key once", stage)
     for key in required:
         if key not in entry:
             raise DescriptorError(
