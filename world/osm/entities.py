@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import osmium
 
 from schemas.errors import SourceError
 from world.candidates import Candidates, objects
@@ -34,7 +35,7 @@ def read_osm(
     try:
         with merged(paths, tell) as (path, contradictions):
             extract = read_extract(path, source, rules, tell)
-    except (RuntimeError, OSError, ValueError) as error:
+    except (RuntimeError, OSError, ValueError, osmium.InvalidLocationError) as error:
         raise SourceError(f"{source}: {' '.join(str(error).split())}") from error
     rows = _Rows(extract)
     for feature in extract.features:
@@ -55,10 +56,7 @@ class _Rows:
 
     def add_feature(self, feature: Feature) -> None:
         locator = f"{feature.element} {feature.osm_id}"
-        if not 0 <= feature.osm_id <= peids.MAX_OSM_ID:
-            # Editors number what was never uploaded downwards from -1, anew at each save.
-            reason = "has an OSM id that is not a lasting one"
-            self._note(ProblemKind.PEID_OUT_OF_RANGE, locator, reason, peid=None, kept=False)
+        if not self._is_lasting(feature.osm_id, locator):
             return
         peid = BASES[feature.kind, feature.element] + feature.osm_id
         self._columns.append((peid, feature.categories, feature.name, feature.geometry, locator))
@@ -66,6 +64,8 @@ class _Rows:
     def add_segment(self, segment: Segment) -> None:
         road, nodes = segment.road, segment.nodes
         locator = f"way {road.way}, nodes {nodes[0]} to {nodes[-1]}"
+        if not self._is_lasting(road.way, locator):
+            return
         identity = (road.way, min(nodes, nodes[::-1]))
         attempt = 0
         peid = peids.segment_peid(road.way, nodes)
@@ -82,6 +82,14 @@ class _Rows:
         self._segments[peid] = identity
         line = line_of(nodes, self._extract.locations)
         self._columns.append((peid, road.categories, road.name, line, locator))
+
+    def _is_lasting(self, osm_id: int, locator: str) -> bool:
+        """Editors number what was never uploaded from -1 downwards, anew at each save."""
+        lasting = 0 <= osm_id <= peids.MAX_OSM_ID
+        if not lasting:
+            reason = "has an OSM id that does not last, so no peid"
+            self._note(ProblemKind.PEID_OUT_OF_RANGE, locator, reason, peid=None, kept=False)
+        return lasting
 
     def candidates(self) -> Candidates:
         columns = list(zip(*self._columns, strict=True)) or [()] * 5

@@ -28,7 +28,7 @@ PROGRESS_STEP: Final = 100_000
 def merged(paths: Sequence[Path], tell: Progress) -> Iterator[tuple[Path, list[Problem]]]:
     """One sorted extract with the elements of all files, and where the files contradict."""
     for path in paths:
-        _refuse_unsorted(path, by_id=len(paths) > 1)
+        _refuse_unsorted(path)
     if len(paths) == 1:
         yield paths[0], []
         return
@@ -83,18 +83,19 @@ def _content(element: Any) -> tuple[Any, ...]:
             return tags, [(member.type, member.ref, member.role) for member in element.members]
 
 
-def _refuse_unsorted(path: Path, *, by_id: bool) -> None:
-    """Ways must come after their nodes, and ids must ascend where files are merged."""
+def _refuse_unsorted(path: Path) -> None:
+    """Nodes, ways, relations, each by id and once: areas and merging need it so."""
     processor = osmium.FileProcessor(str(path))
     header = processor.header
     if header.has_multiple_object_versions:
         raise SourceError(f"{path}: a history file; import an extract of one moment")
     if header.get("sorting") == SORTED:
         return
-    last = (0, 0, 0)
+    last = (-1, False, 0)
     for element in processor:
         # Negative ids come first and by their size, as all OSM tools have it.
         place = (TYPE_ORDER[element.type_str()], element.id > 0, abs(element.id))
-        if (place if by_id else place[:1]) < (last if by_id else last[:1]):
-            raise SourceError(f"{path}: not in order (nodes, ways, relations); use 'osmium sort'")
+        if place <= last:
+            name = f"{ELEMENT_NAMES[element.type_str()]} {element.id}"
+            raise SourceError(f"{path}: {name} is twice or not in order; use 'osmium sort'")
         last = place

@@ -69,7 +69,6 @@ class _Reader:
         self.awaited = awaited
         self._rules = rules
         self._wkb = osmium.geom.WKBFactory()
-        self._road_ids: set[int] = set()
 
     def take(self, element: Any) -> None:
         tags = dict(element.tags)
@@ -115,12 +114,6 @@ class _Reader:
             self.extract.note(ProblemKind.OPEN_AREA, f"way {way.id}", reason)
 
     def _road(self, way: Any, tags: Mapping[str, str], categories: tuple[str, ...]) -> None:
-        if way.id in self._road_ids:
-            # Counted twice, each of its nodes would become a junction.
-            reason = "stands in the extract more than once; the first stays"
-            self.extract.note(ProblemKind.DUPLICATE_CONFLICTING, f"way {way.id}", reason)
-            return
-        self._road_ids.add(way.id)
         stretches = self._stretches(way)
         if stretches:
             road = RoadWay(way.id, stretches, categories, self._rules.name(tags))

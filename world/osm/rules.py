@@ -22,8 +22,8 @@ RULE_KEYS: Final = frozenset({"match", "unless", "geometry", "category"})
 TOP_KEYS: Final = frozenset({"names", "rule"})
 # OSM allows as many in a value; whatever is longer was not made by a person.
 MAX_LEVEL_CHARACTERS: Final = 255
-# Characters that mean something in a category or a pattern, and white space.
-UNSAFE: Final = re.compile(r"[/+#\s]+")
+# Characters that mean something in a category, a pattern or a rule, and white space.
+UNSAFE: Final = re.compile(r"[/+#{}\s]+")
 
 
 class GeometryKind(StrEnum):
@@ -51,10 +51,12 @@ class Rule:
         fitting = {key: _fitting(tags.get(key), patterns) for key, patterns in self.match.items()}
         if not all(fitting.values()):
             return
-        keys = PLACEHOLDER.findall(self.category)
+        keys = tuple(dict.fromkeys(PLACEHOLDER.findall(self.category)))
         for values in itertools.product(*(fitting[key] for key in keys)):
-            value_of = dict(zip(keys, values, strict=True))
-            yield PLACEHOLDER.sub(lambda found, by=value_of: by[found[1]], self.category)
+            category = self.category
+            for key, value in zip(keys, values, strict=True):
+                category = category.replace(f"{{{key}}}", value)
+            yield category
 
 
 @dataclass(frozen=True, slots=True)
