@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.conditions import Condition, Leaf, WithinDistance, fold, leaves, reach
-from schemas.far_pairs import SHAPE_PAIRS, far_bits
+from schemas.conditions import Condition, Leaf, WithinDistance, fold
 from spatial_udfs.pair_kinds import Bools, Kinds, PairKinds
 
 
@@ -37,36 +36,6 @@ class Verdict:
 
 
 DistanceVerdict = Callable[[float], Verdict]
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionNeeds:
-    """What has to be known about a pair before the condition can be decided."""
-
-    has_distance: bool
-    # The matrix, that is a row of related pairs.
-    has_topology: bool
-    # No disjoint pair can satisfy it: related pairs are all candidates there are.
-    related_only: bool
-    reach: float
-    # Truth on far pairs by pair of shapes, as in far_pairs.SHAPE_PAIRS.
-    far: Bools
-
-    @classmethod
-    def of(cls, condition: Condition) -> ConditionNeeds:
-        """Read it off the condition."""
-        kinds_of_leaves = {isinstance(leaf, WithinDistance) for leaf in leaves(condition)}
-        disjoint = np.arange(len(SHAPE_PAIRS), dtype=np.uint16)
-        undecided = Verdict(np.ones(len(disjoint), np.bool_), np.ones(len(disjoint), np.bool_))
-        verdict = verdict_of(condition, PairKinds(), disjoint, lambda _: undecided)
-        bits = far_bits(condition)
-        return cls(
-            has_distance=True in kinds_of_leaves,
-            has_topology=False in kinds_of_leaves,
-            related_only=not verdict.can_hold.any(),
-            reach=reach(condition),
-            far=np.array([bool(bits >> place & 1) for place in range(len(SHAPE_PAIRS))]),
-        )
 
 
 def verdict_of(

@@ -27,9 +27,9 @@ class ResolverMemory:
     """What a resolver remembers at the moment."""
 
     entities: int
-    related_rows: int
-    related_pairs: int
-    related_bytes: int
+    rows: int
+    pairs: int
+    pair_bytes: int
     category_mask_bytes: int
     prepared_coordinates: int
 
@@ -38,7 +38,7 @@ class ExactResolver:
     """Resolves neighborhoods; any number of threads may do so at the same time."""
 
     def __init__(self, table: EntityTable, max_pairs: int = DEFAULT_MAX_PAIRS) -> None:
-        """Index the world version; ``max_pairs`` bounds the memory of related pairs."""
+        """Index the world version; ``max_pairs`` bounds the memory of pairs."""
         self._table = table
         self._masks = CategoryMasks(table)
         self._stages = StageMembers(table, max_pairs)
@@ -69,19 +69,23 @@ class ExactResolver:
         )
 
     def warm_up(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Compute all related pairs ahead; True when done. For a thread in the background."""
+        """Compute all pairs ahead; True when done. For a thread in the background."""
         return self._stages.related.warm_up(stop)
+
+    def forget(self) -> None:
+        """Drop all remembered pairs and give their memory back."""
+        self._stages.related.forget()
 
     def memory(self) -> ResolverMemory:
         """What is remembered at the moment."""
         related = self._stages.related
         return ResolverMemory(
             entities=len(self._table),
-            related_rows=related.remembered.rows,
-            related_pairs=related.remembered.pairs,
-            related_bytes=related.remembered.nbytes(),
+            rows=related.memory.rows,
+            pairs=related.memory.pairs,
+            pair_bytes=related.memory.nbytes(),
             category_mask_bytes=self._masks.nbytes(),
-            prepared_coordinates=related.matrices.prepared_coordinates,
+            prepared_coordinates=related.prepared_coordinates(),
         )
 
     def _members(
@@ -97,8 +101,9 @@ class ExactResolver:
             if _repeats(stage, earlier):
                 spent = union([members[number] for number in earlier.ref_stages])
                 fresh = difference(fresh, spent)
-        eligible = self._masks.of(stage.categories)
-        return self._stages.select(stage.condition, eligible, fresh, references, limits)
+        eligible = self._masks.of(stage.categories).copy()
+        eligible[references] = False
+        return self._stages.select(stage.condition, eligible, fresh, limits)
 
 
 def _repeats(stage: WrittenStage, earlier: WrittenStage) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from spatial_udfs.entity_table import Positions
-from spatial_udfs.pair_kinds import PAIRS_OF_SHAPES, Bools, Kinds
+from spatial_udfs.pair_kinds import Bools, shape_pairs
 from spatial_udfs.shapes import SHAPE_COUNT, ShapeCodes
 
 
@@ -24,13 +24,12 @@ class FarCount:
         self._references = by_shape @ far.reshape(SHAPE_COUNT, SHAPE_COUNT)
         self._came = np.zeros(len(shapes), np.int64)
 
-    def add_candidates(self, entities: Positions, kinds: Kinds) -> None:
+    def add_candidates(self, references: Positions, entities: Positions) -> None:
         """Count these pairs as not far, whether the condition holds for them or not."""
-        counted = self._far[kinds % PAIRS_OF_SHAPES]
+        counted = self._far[shape_pairs(self._shapes[references], self._shapes[entities])]
         self._came += np.bincount(entities[counted], minlength=len(self._came))
 
     def selected(self, eligible: Bools) -> Positions:
         """Eligible entities with at least one reference left over."""
-        # A reference never comes as a candidate of itself, but it is excluded by its caller.
         left = self._references[self._shapes] > self._came
         return np.flatnonzero(eligible & left).astype(np.int32)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import shapely
 
+from spatial_udfs.candidate_search import CandidateSearch
 from spatial_udfs.condition_verdicts import DistanceVerdict, Verdict
 from spatial_udfs.entity_table import Geometries, Positions
 
@@ -18,25 +19,20 @@ _SAFETY: Final = 2.0**-40
 class PairDistances:
     """Distances between the entities of one table, always from the reference to the entity."""
 
-    def __init__(self, geometries: Geometries, tree: shapely.STRtree) -> None:
-        """Take the boxes of all geometries."""
+    def __init__(self, geometries: Geometries, search: CandidateSearch) -> None:
+        """Share the boxes of the search."""
         self._geometries = geometries
-        self._tree = tree
-        self._boxes = np.ascontiguousarray(shapely.bounds(geometries).T)
-        self._margin = _SAFETY * float(np.abs(self._boxes).max(initial=1.0))
+        self._search = search
+        self._margin = _SAFETY * float(np.abs(search.boxes).max(initial=1.0))
 
     def candidates(self, references: Positions, reach: float) -> tuple[Positions, Positions]:
         """Pairs (reference, entity), among them all that are not further apart than ``reach``."""
-        room = reach + self._slack(reach)
-        west, south, east, north = self._boxes[:, references]
-        around: Any = shapely.box(west - room, south - room, east + room, north + room)
-        asked, found = self._tree.query(around)
-        return references[asked], found.astype(np.int32)
+        return self._search.within(references, reach + self._slack(reach))
 
     def rough(self, references: Positions, entities: Positions) -> DistanceVerdict:
         """Verdicts from the boxes alone, undecided where a limit lies between the bounds."""
-        west, south, east, north = self._boxes[:, references]
-        e_west, e_south, e_east, e_north = self._boxes[:, entities]
+        west, south, east, north = self._search.boxes[:, references]
+        e_west, e_south, e_east, e_north = self._search.boxes[:, entities]
         gap_x = np.maximum(np.maximum(e_west - east, west - e_east), 0)
         gap_y = np.maximum(np.maximum(e_south - north, south - e_north), 0)
         span_x = np.maximum(e_east - west, east - e_west)

@@ -59,6 +59,11 @@ class PairMatrices:
         result[turn] = self._kinds.transposed(result[turn])
         return result
 
+    def forget(self) -> None:
+        """Drop the prepared areas."""
+        self._prepared.clear()
+        self.prepared_coordinates = 0
+
     def _area_kinds(
         self, first: Positions, second: Positions, large: Bools, limits: ResolutionLimits
     ) -> Kinds:

@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spatial_udfs.entity_table import Positions
+from spatial_udfs.entity_table import Int64s, Positions
 
 EMPTY: Final[Positions] = np.empty(0, np.int32)
 EMPTY.flags.writeable = False
 
 
-def is_in(positions: Positions, members: Positions) -> NDArray[np.bool_]:
+def is_in(positions: Positions | Int64s, members: Positions | Int64s) -> NDArray[np.bool_]:
     """For each position, whether it is one of the members (which ascend)."""
     if not len(members):
         return np.zeros(len(positions), np.bool_)

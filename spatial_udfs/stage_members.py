@@ -1,163 +1,121 @@
 """The members of one stage: which entities have a reference for which the condition holds.
 
-Candidate pairs come in steps: rows of related pairs when a disjoint pair has nothing to add,
-else all pairs within reach. Every pair that does not come is far.
+Candidate pairs come in steps: those whose boxes meet when a disjoint pair has nothing to add,
+else all within reach. Every pair that does not come is far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
 
 import numpy as np
-import shapely
 
 from schemas.conditions import Condition
-from spatial_udfs.condition_verdicts import ConditionNeeds, truth_by_kind, verdict_of
-from spatial_udfs.entity_table import EntityTable, Positions
+from spatial_udfs.candidate_search import CandidateSearch
+from spatial_udfs.condition_needs import ConditionNeeds
+from spatial_udfs.condition_verdicts import truth_by_kind, verdict_of
+from spatial_udfs.entity_table import EntityTable, Int64s, Positions
 from spatial_udfs.far_count import FarCount
 from spatial_udfs.pair_distances import PairDistances
-from spatial_udfs.pair_kinds import Bools, Kinds, shape_pairs
-from spatial_udfs.position_sets import EMPTY, as_set, difference, is_in
-from spatial_udfs.related_pairs import PAIRS_PER_STEP, RelatedPairs
+from spatial_udfs.pair_kinds import Bools, shape_pairs
+from spatial_udfs.pair_memory import Pairs
+from spatial_udfs.position_sets import EMPTY, as_set, is_in
+from spatial_udfs.related_pairs import RelatedPairs
 from spatial_udfs.resolution_limits import ResolutionLimits
 from spatial_udfs.shapes import shape_codes
 
-FIRST_STEP: Final = 64
-
 _needs_of = lru_cache(maxsize=4096)(ConditionNeeds.of)
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    """Pairs with their kinds; a disjoint pair's kind is the place of its shapes."""
-
-    references: Positions
-    entities: Positions
-    kinds: Kinds
-
-    def where(self, chosen: Bools) -> _Candidates:
-        return _Candidates(self.references[chosen], self.entities[chosen], self.kinds[chosen])
 
 
 class StageMembers:
     """Evaluates stages on one world version. Safe to share between threads."""
 
     def __init__(self, table: EntityTable, max_pairs: int) -> None:
-        """Index the entities; related pairs are computed when first asked for."""
+        """Index the entities; pairs are computed when first needed."""
         self._shapes = shape_codes(table)
-        tree = shapely.STRtree(table.geometries)
-        # The tree is built by its first query, which must not happen in two threads at once.
-        tree.query(shapely.Point(0, 0))
-        self.related = RelatedPairs(table, tree, self._shapes, max_pairs)
-        self._distances = PairDistances(table.geometries, tree)
+        self._search = CandidateSearch(table.geometries)
+        self.related = RelatedPairs(table.geometries, self._search, self._shapes, max_pairs)
+        self._distances = PairDistances(table.geometries, self._search)
 
     def select(
         self,
         condition: Condition,
         eligible: Bools,
         references: Positions,
-        excluded: Positions,
         limits: ResolutionLimits,
     ) -> Positions:
-        """Eligible entities, none of them excluded, that the condition ties to a reference."""
+        """Eligible entities that the condition ties to a reference.
+
+        ``eligible`` belongs to the callee: what has been selected is taken out of it, so that
+        no further pair of it is looked at.
+        """
         if not len(references):
             return EMPTY
         needs = _needs_of(condition)
         far = FarCount(needs.far, self._shapes, references) if needs.far.any() else None
-        if needs.has_distance:
-            steps = self._select_by_distance(condition, needs, eligible, references, far, limits)
-        else:
-            steps = self._select_by_kind(condition, eligible, references, far, limits)
-        found = list(steps)
+        found = []
+        for pairs in self._candidates(needs, eligible, references):
+            if far is not None:
+                far.add_candidates(pairs.references, pairs.entities)
+            selected = self._select(condition, needs, pairs, limits)
+            eligible[selected] = False
+            found.append(selected)
+            limits.check_time()
         if far is not None:
             found.append(far.selected(eligible))
-        return difference(as_set(np.concatenate(found)), excluded)
+        return as_set(np.concatenate(found)) if found else EMPTY
 
-    def _select_by_kind(
-        self,
-        condition: Condition,
-        eligible: Bools,
-        references: Positions,
-        far: FarCount | None,
-        limits: ResolutionLimits,
-    ) -> Iterator[Positions]:
-        for rows in self.related.of(references, limits):
-            # After the rows: a kind that they brought along is in the table.
-            holds = truth_by_kind(condition, self.related.kinds)[rows.kinds]
-            entities = rows.entities[holds]
-            yield entities[eligible[entities]]
-            if far is not None:
-                far.add_candidates(rows.entities, rows.kinds)
-            limits.check_time()
+    def _select(
+        self, condition: Condition, needs: ConditionNeeds, pairs: Pairs, limits: ResolutionLimits
+    ) -> Positions:
+        if not needs.nesting.all():
+            nesting = self._search.nesting(pairs.references, pairs.entities)
+            pairs = pairs.where(needs.nesting[nesting])
+        if needs.has_topology:
+            self.related.complete(pairs, limits)
+        if needs.has_distance:
+            return self._select_by_distance(condition, pairs)
+        return pairs.entities[truth_by_kind(condition, self.related.kinds)[pairs.kinds]]
 
-    def _select_by_distance(
-        self,
-        condition: Condition,
-        needs: ConditionNeeds,
-        eligible: Bools,
-        references: Positions,
-        far: FarCount | None,
-        limits: ResolutionLimits,
-    ) -> Iterator[Positions]:
+    def _select_by_distance(self, condition: Condition, pairs: Pairs) -> Positions:
         """Pairs that boxes cannot decide get an exact distance, unless that cannot matter."""
-        undecided = eligible if len(references) == 1 else eligible.copy()
         kinds, distances = self.related.kinds, self._distances
-        for step in self._candidates(needs, references, limits):
-            pairs = step.where(undecided[step.entities])
-            if far is not None:
-                far.add_candidates(pairs.entities, pairs.kinds)
-            rough = distances.rough(pairs.references, pairs.entities)
-            verdict = verdict_of(condition, kinds, pairs.kinds, rough)
-            sure = as_set(pairs.entities[~verdict.can_fail])
-            pairs = pairs.where(verdict.can_hold & verdict.can_fail)
-            pairs = pairs.where(~is_in(pairs.entities, sure))
-            exact = distances.exact(pairs.references, pairs.entities)
-            verdict = verdict_of(condition, kinds, pairs.kinds, exact)
-            measured = pairs.entities[verdict.can_hold]
-            yield sure
-            yield measured
-            if len(references) > 1:
-                undecided[sure] = False
-                undecided[measured] = False
-            limits.check_time()
+        rough = distances.rough(pairs.references, pairs.entities)
+        verdict = verdict_of(condition, kinds, pairs.kinds, rough)
+        sure = as_set(pairs.entities[~verdict.can_fail])
+        pairs = pairs.where(verdict.can_hold & verdict.can_fail)
+        pairs = pairs.where(~is_in(pairs.entities, sure))
+        exact = distances.exact(pairs.references, pairs.entities)
+        verdict = verdict_of(condition, kinds, pairs.kinds, exact)
+        return np.concatenate([sure, pairs.entities[verdict.can_hold]])
 
     def _candidates(
-        self, needs: ConditionNeeds, references: Positions, limits: ResolutionLimits
-    ) -> Iterator[_Candidates]:
-        if needs.related_only:
-            for rows in self.related.of(references, limits):
-                yield _Candidates(rows.pair_references(), rows.entities, rows.kinds)
+        self, needs: ConditionNeeds, eligible: Bools, references: Positions
+    ) -> Iterator[Pairs]:
+        """Pairs of eligible entities. Kinds are known, unknown yet, or not needed at all."""
+        if needs.meeting_only or not needs.has_distance:
+            for pairs in self.related.meeting(references):
+                yield pairs.where(eligible[pairs.entities])
             return
-        start, size = 0, FIRST_STEP
-        while start < len(references):
-            step = references[start : start + size]
+        for step in self._search.steps(references, needs.reach):
             first, second = self._distances.candidates(step, needs.reach)
+            wanted = eligible[second]
+            first, second = first[wanted], second[wanted]
+            # The kind of a disjoint pair is the place of its shapes.
             kinds = shape_pairs(self._shapes[first], self._shapes[second]).astype(np.uint16)
-            if needs.has_topology:
-                self._set_related(kinds, step, first, second, limits)
-            yield _Candidates(first, second, kinds)
-            start += len(step)
-            size = max(1, PAIRS_PER_STEP * len(step) // max(len(first), len(step)))
-
-    def _set_related(
-        self,
-        kinds: Kinds,
-        references: Positions,
-        first: Positions,
-        second: Positions,
-        limits: ResolutionLimits,
-    ) -> None:
-        """Put in the kinds of those pairs (first, second) that are related."""
-        count = np.int64(len(self._shapes))
-        keys = first * count + second
-        for rows in self.related.of(references, limits):
-            related = rows.pair_references() * count + rows.entities
-            if not len(related):
+            pairs = Pairs(first, second, kinds)
+            if not needs.has_topology:
+                yield pairs
                 continue
-            places = np.searchsorted(related, keys)
-            places[places == len(related)] = 0
-            found = related[places] == keys
-            kinds[found] = rows.kinds[places[found]]
+            meeting = list(self.related.meeting(step))
+            # First those that need no matrix: what they select, the others need not.
+            yield pairs.where(~is_in(self._keys(pairs), np.sort(self._keys(*meeting))))
+            for part in meeting:
+                yield part.where(eligible[part.entities])
+
+    def _keys(self, *parts: Pairs) -> Int64s:
+        """One number for each pair."""
+        count = np.int64(len(self._shapes))
+        keys = [part.references * count + part.entities for part in parts]
+        return np.concatenate(keys)

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import shapely
 from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
 
 from schemas.conditions import Relate, Topological
 from schemas.relations import LONG_NAMES, Shape, disjoint_matrix
 from spatial_udfs import pair_matrices
+from spatial_udfs.candidate_search import CandidateSearch
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.pair_kinds import PairKinds
 from spatial_udfs.related_pairs import RelatedPairs
@@ -27,16 +29,20 @@ CELL_MASKS = [
 ]
 
 
-def wrong_pairs(world: EntityTable) -> list[tuple[Any, Any]]:
+def wrong_pairs(world: EntityTable, mutual: bool = True) -> list[tuple[Any, Any]]:
     """Pairs whose matrix, told by all masks of one cell, is not the one shapely gives."""
     shapes = shape_codes(world)
+    search = CandidateSearch(world.geometries)
     with patch.object(pair_matrices, "LARGE_AREA_COORDINATES", 4):
-        related = RelatedPairs(world, shapely.STRtree(world.geometries), shapes, 10**6)
+        related = RelatedPairs(world.geometries, search, shapes, 10**6)
+    if mutual:
+        assert related.warm_up(stop=lambda: False)
     everything = np.arange(len(world), dtype=np.int32)
     found = {}
-    for rows in related.of(everything, UNLIMITED):
-        pairs = zip(rows.pair_references().tolist(), rows.entities.tolist(), strict=True)
-        found.update(zip(pairs, rows.kinds.tolist(), strict=True))
+    for pairs in related.meeting(everything):
+        related.complete(pairs, UNLIMITED)
+        keys = zip(pairs.references.tolist(), pairs.entities.tolist(), strict=True)
+        found.update(zip(keys, pairs.kinds.tolist(), strict=True))
     wrong = []
     for i in everything.tolist():
         for j in everything.tolist():
@@ -52,9 +58,9 @@ def wrong_pairs(world: EntityTable) -> list[tuple[Any, Any]]:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(world=worlds(max_entities=8))
-def test_every_matrix_is_exact(world: EntityTable) -> None:
-    assert wrong_pairs(world) == []
+@given(world=worlds(max_entities=8), mutual=st.booleans())
+def test_every_matrix_is_exact(world: EntityTable, mutual: bool) -> None:
+    assert wrong_pairs(world, mutual) == []
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

