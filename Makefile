@@ -11,7 +11,7 @@ help: ## this list
 setup: ## environment in .venv: Python packages, Java, Spark jars (the first time takes minutes)
 	@command -v $(PYTHON) >/dev/null 2>&1 || { \
 	  echo "spaPS needs Python 3.11 or newer, and $(PYTHON) is not on the PATH"; exit 1; }
-	@$(PYTHON) bootstrap.py
+	@PYTHONUNBUFFERED=1 $(PYTHON) bootstrap.py
 
 demo: setup ## the sample world and its subscriptions, resolved: a table and map pages
 	@$(RUN) -m spaps.demo

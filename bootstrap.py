@@ -31,8 +31,13 @@ JAVA_FOLDERS = (
     "/usr/lib/jvm/*",
     "/opt/java/*",
     "/Library/Java/JavaVirtualMachines/*/Contents/Home",
-    "/opt/homebrew/opt/openjdk@*/libexec/openjdk.jdk/Contents/Home",
 )
+# What a tool says -> what a person can do about it; without a match its last line is shown.
+HINTS = {
+    "PKIX path building failed": "Java does not trust the certificate of this network; add it to "
+    "the trust store of that Java (Debian: update-ca-certificates)",
+    "No space left on device": "the disk is full",
+}
 SPARK_FILES = ("spark-defaults.conf", "spark-env.sh", "log4j2.properties")
 START_SPARK = (
     "from jobs.session import spark_session; spark_session('setup', master='local[1]').stop()"
@@ -59,11 +64,6 @@ def use_a_new_enough_python() -> None:
 use_a_new_enough_python()
 
 
-def say(text: str) -> None:
-    """One line for the person in front of the terminal."""
-    print(text, flush=True)
-
-
 def fingerprint(*parts: Path | str | None) -> str:
     """A checksum over files (Path) and texts: what a step was made from."""
     digest = hashlib.sha256()
@@ -86,16 +86,16 @@ def once(step: str, made_from: Callable[[], str], title: str, work: Callable[[],
     if remembered().get(step) == made_from():
         return
     started = time.monotonic()
-    say(f"setup: {title} …")
+    print(f"setup: {title} …")
     work()
     # Asked again: the work may have brought what it was looking for, such as a Java.
     STAMP.write_text(json.dumps({**remembered(), step: made_from()}, indent=1))
-    say(f"setup: {title}: done in {time.monotonic() - started:.0f} s")
+    print(f"setup: {title}: done in {time.monotonic() - started:.0f} s")
 
 
 def run(command: list[str], failure: str) -> None:
     """Run with the output in the log; a terminal sees the package that is being worked on."""
-    last = ""
+    last = hint = ""
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -103,6 +103,7 @@ def run(command: list[str], failure: str) -> None:
         for line in process.stdout or ():
             log.write(line)
             last = line.strip() or last
+            hint = next((HINTS[said] for said in HINTS if said in line), hint)
             doing = re.match(r"\s*(Collecting|Downloading|Building|downloading) (\S+)", line)
             if doing and sys.stdout.isatty():
                 what = f"{doing.group(1).lower()} {doing.group(2).split('/')[-1]}"
@@ -111,7 +112,7 @@ def run(command: list[str], failure: str) -> None:
     if sys.stdout.isatty():
         sys.stdout.write("\r\033[K")
     if process.wait() != 0:
-        raise SetupError(f"{failure}; all of it is in {LOG.relative_to(ROOT)}, the end: {last}")
+        raise SetupError(f"{failure}: {hint or last} (all of it: {LOG.relative_to(ROOT)})")
 
 
 def apt_install(packages: tuple[str, ...], wanted_for: str) -> None:
@@ -120,7 +121,7 @@ def apt_install(packages: tuple[str, ...], wanted_for: str) -> None:
     prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
     if shutil.which("apt-get") is None or (prefix and shutil.which("sudo") is None):
         raise SetupError(advice)
-    say(f"setup: {wanted_for}; installing {packages[0]} with apt …")
+    print(f"setup: {wanted_for}; installing {packages[0]} with apt …")
     apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y"]
     subprocess.run([*apt, "update"], capture_output=True, check=False)
     for package in packages:
@@ -194,11 +195,12 @@ def note_java() -> None:
     (VENV / "java-home").write_text(f"{home}\n")
 
 
-def noted_java() -> str:
-    """The Java that was found, as long as it is there."""
+def java_is() -> str:
+    """What the choice of a Java follows from, and whether the one noted is still there."""
     note = VENV / "java-home"
     home = note.read_text().strip() if note.is_file() else ""
-    return home if (Path(home) / "bin" / "java").is_file() else ""
+    there = str((Path(home) / "bin" / "java").is_file())
+    return fingerprint(os.environ.get("JAVA_HOME"), shutil.which("java"), home, there)
 
 
 def prepare_spark() -> None:
@@ -224,16 +226,10 @@ def packages_are() -> str:
     return fingerprint(python_is(), ROOT / "requirements.lock", ROOT / "pyproject.toml")
 
 
-def java_is() -> str:
-    """What the choice of a Java follows from."""
-    return fingerprint(os.environ.get("JAVA_HOME"), shutil.which("java"), noted_java())
-
-
 def spark_is() -> str:
     """What Spark's settings and jars follow from."""
-    return fingerprint(
-        packages_are(), noted_java(), *(ROOT / "conf" / name for name in SPARK_FILES)
-    )
+    files = [ROOT / "requirements.lock", *(ROOT / "conf" / name for name in SPARK_FILES)]
+    return fingerprint(python_is(), java_is(), *files)
 
 
 def main() -> None:
@@ -241,15 +237,15 @@ def main() -> None:
     if not VENV_PYTHON.exists():  # also a link to a Python that has been removed since
         STAMP.unlink(missing_ok=True)
     once("environment", python_is, "Python environment in .venv", make_environment)
-    once("packages", packages_are, "Python packages (900 MB, once)", install_packages)
+    once("packages", packages_are, "Python packages (some minutes, once)", install_packages)
     try:
         once("java", java_is, "Java", note_java)
         once("spark", spark_is, "Spark and its jars (110 MB, once)", prepare_spark)
     except SetupError as error:
         # Everything but the Spark jobs works without Java, so the rest must not wait for it.
-        say(f"setup: {error}\nsetup: ready without Spark: its jobs will not run until then")
+        print(f"setup: {error}\nsetup: ready without Spark: its jobs will not run until then")
         return
-    say("setup: ready (.venv)")
+    print("setup: ready (.venv)")
 
 
 if __name__ == "__main__":
