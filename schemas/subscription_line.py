@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from schemas.descriptor_json import descriptor_object, parse_descriptor
 from schemas.errors import DescriptorError
+from schemas.limits import MAX_DESCRIPTOR_BYTES
 from schemas.membership import DESCRIPTOR, SUB_ID, SUBSCRIPTION_KEYS
 from schemas.neighborhood import Neighborhood
+from schemas.strict_json import decoded, key_written_twice
 
 MAX_SUB_ID: Final = 2**63 - 1
+# Generous: descriptors are written with blanks here, and their own limit holds without.
+MAX_LINE_BYTES: Final = 4 * MAX_DESCRIPTOR_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +28,13 @@ class Subscription:
 
 def parse_subscription(line: str) -> Subscription:
     """The subscription, or an error that says what is wrong with the line."""
-    entry = _decoded(line)
+    entry = decoded(line, MAX_LINE_BYTES)
     if not isinstance(entry, dict) or sorted(entry) != sorted(SUBSCRIPTION_KEYS):
         keys = " and ".join(SUBSCRIPTION_KEYS)
         raise DescriptorError(f"the line is no subscription; allowed: an object with {keys}")
+    twice = key_written_twice(entry)
+    if twice is not None:
+        raise DescriptorError(f"{twice} is written twice; allowed: each key once")
     sub_id = entry[SUB_ID]
     if type(sub_id) is not int or not 0 <= sub_id <= MAX_SUB_ID:
         raise DescriptorError(f"{SUB_ID} is {sub_id!r}; allowed: an integer 0 .. 2^63-1")
@@ -43,24 +50,3 @@ def subscription_line(subscription: Subscription) -> str:
         DESCRIPTOR: descriptor_object(subscription.neighborhood),
     }
     return json.dumps(entry, ensure_ascii=False)
-
-
-def _decoded(line: str) -> Any:
-    try:
-        return json.loads(line, object_pairs_hook=_without_repetition)
-    except json.JSONDecodeError as error:
-        raise DescriptorError(
-            f"the line is not JSON: at character {error.pos + 1}: {error.msg}"
-        ) from None
-    except (ValueError, RecursionError):
-        # A number of thousands of digits, or thousands of brackets.
-        raise DescriptorError("the line is no subscription: too long or too deep") from None
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entry = dict(pairs)
-    if len(entry) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise DescriptorError(f"{twice} is written twice; allowed: each key once")
-    return entry

@@ -27,8 +27,8 @@ QUARTER = 4000000005986438
 ROADS = f"({{{QUARTER}}},{{road/major/#}},C) • (Prev,{{road/major/#}},T)"
 HIDDEN = f"({{{QUARTER}}},{{road/major/#}},C) • (Anc,{{shop/#}},DW20) visible 01"
 NOT_JSON = (
-    "unresolved: line 2: the line is not JSON: at character 2: "
-    "Expecting property name enclosed in double quotes"
+    "unresolved: line 2: the descriptor is not JSON: at character 2: "
+    "Expecting property name enclosed in double quotes; allowed: one JSON object"
 )
 
 Spaps = Callable[..., subprocess.CompletedProcess[str]]
