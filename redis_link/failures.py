@@ -8,7 +8,7 @@ from typing import Final
 
 from redis import exceptions
 
-from schemas.errors import RedisLinkError
+from schemas.errors import RedisFullError, RedisLinkError
 
 # "Not here" or "not now": the same command may succeed a moment later.
 PASSING_ERRORS: Final = (
@@ -41,7 +41,7 @@ def in_words(error: BaseException) -> str:
         return f"it refuses the user or password ({text})"
     if isinstance(error, exceptions.NoPermissionError):
         return f"the user may not do this ({text})"
-    if isinstance(error, exceptions.OutOfMemoryError):
+    if _is_full(error):
         return f"its memory limit is reached ({text})"
     if isinstance(error, exceptions.TimeoutError | TimeoutError):
         return f"no answer in time ({text})"
@@ -54,4 +54,15 @@ def redis_errors_from(where: object) -> Iterator[None]:
     try:
         yield
     except (exceptions.RedisError, OSError) as error:
-        raise RedisLinkError(f"Redis at {where}: {in_words(error)}") from error
+        raise link_error(f"Redis at {where}", error) from error
+
+
+def link_error(who: str, error: BaseException) -> RedisLinkError:
+    """The error of ours for one of redis-py or of the socket."""
+    kind = RedisFullError if _is_full(error) else RedisLinkError
+    return kind(f"{who}: {in_words(error)}")
+
+
+def _is_full(error: BaseException) -> bool:
+    # Before Redis 7 an error inside a script comes wrapped into a general one.
+    return isinstance(error, exceptions.OutOfMemoryError) or "-OOM command" in str(error)

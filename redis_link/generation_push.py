@@ -16,12 +16,12 @@ from typing import Final, Self
 from redis_link.client import RedisClient
 from redis_link.failures import redis_errors_from
 from redis_link.generation_store import begin_generation, server_time, switch_generation
-from redis_link.push_lock import LOCK_SECONDS, PushLock, still_held
+from redis_link.push_lock import LOCK_SECONDS, PushLock, is_held, still_held
 from redis_link.set_writer import write_pairs
 from redis_link.shard_pipe import ShardPipe
 from redis_link.sweep import KEEP_ALL, remove_generation, sweep_generations
 from redis_link.tally import Int64s, Tally
-from schemas.errors import GenerationError, SpapsError
+from schemas.errors import GenerationError, RedisFullError, SpapsError
 from schemas.generation import FROM_FILE, GenerationFacts, GenerationState, RegistryCoverage
 
 FENCE_SECONDS: Final = 1.0
@@ -62,7 +62,7 @@ class GenerationPush:
     def __enter__(self) -> Self:
         """Take the lock, clean up after killed pushes, begin a generation."""
         with self._open:
-            self._open.enter_context(self._lock)
+            self._take_lock()
             # Whoever built it held this lock: what is still "building" has no builder.
             self.swept = sweep_generations(self._client, KEEP_ALL, building_is_dead=True).removed
             holder = self._lock.holder
@@ -85,12 +85,27 @@ class GenerationPush:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove what did not become current, and give the lock back."""
-        with self._open:
-            if self._facts is not None:
-                # When Redis is away just now, the next push does it.
-                with contextlib.suppress(SpapsError):
-                    remove_generation(self._client, self._facts)
+        """Give the lock back, and remove what did not become current.
+
+        In this order: a switch that may still be on its way, because its answer did not come,
+        finds the lock gone and does nothing.
+        """
+        self._open.close()
+        if self._facts is not None:
+            # When Redis is away just now, the next push does it.
+            with contextlib.suppress(SpapsError):
+                remove_generation(self._client, self._facts)
+
+    def _take_lock(self) -> None:
+        try:
+            self._open.enter_context(self._lock)
+        except RedisFullError:
+            # Perhaps of what a killed push left. Nobody can hold the lock and build: should
+            # somebody get it at this moment, the comparison before the switch stops that one.
+            if is_held(self._client):
+                raise
+            sweep_generations(self._client, KEEP_ALL, building_is_dead=True)
+            self._open.enter_context(self._lock)
 
     @property
     def ticket(self) -> PushTicket:

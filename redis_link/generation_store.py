@@ -152,6 +152,15 @@ def change_facts(
     return bool(done)
 
 
+def facts_are(client: RedisClient, facts: GenerationFacts) -> bool:
+    """Whether a generation still has these facts and is not current."""
+    if current_number(client) == facts.generation:
+        return False
+    with redis_errors_from(_WHERE):
+        text = client.hget(generations_key(), str(facts.generation))
+    return text == facts.to_json().encode()
+
+
 def require_complete(client: RedisClient, generation: int) -> GenerationFacts:
     """The facts of a generation that can be read; ask before and after reading it."""
     for facts in all_generations(client):

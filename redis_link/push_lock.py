@@ -103,6 +103,11 @@ class PushLock:
                 return
 
 
+def is_held(client: RedisClient) -> bool:
+    """Whether anybody has the lock."""
+    return bool(client.exists(push_lock_key()))
+
+
 def still_held(client: RedisClient, value: str) -> bool:
     """Whether the lock has the given value: what executors ask before they go on."""
     return client.get(push_lock_key()) == value.encode()

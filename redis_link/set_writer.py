@@ -20,8 +20,8 @@ MEMBERS_IN_COMMAND: Final = 4_096
 def write_pairs(pipe: ShardPipe, generation: int, peids: Int64s, sub_ids: Int64s) -> Tally:
     """Give pairs to the pipe, in any order, repeated or not; the tally counts each once.
 
-    All pairs of a peid must come in one call, for the tally's sake. The index goes first:
-    sets that it does not name could never be found again.
+    All pairs of a peid must come in one call, for the tally's sake. The index is written and
+    acknowledged first: sets that it does not name could never be found again.
     """
     peids, sub_ids = sorted_distinct(peids, sub_ids)
     starts = group_starts(peids)
@@ -31,8 +31,11 @@ def write_pairs(pipe: ShardPipe, generation: int, peids: Int64s, sub_ids: Int64s
     begins, groups = _split_long(starts, len(peids))
     keys = membership_keys(generation, shards[groups], entities[groups])
     sets, of_set = packed_sadds(keys, begins, sub_ids), shards[groups]
-    for shard in np.unique(shards).tolist():
+    distinct_shards = np.unique(shards).tolist()
+    for shard in distinct_shards:
         _submit(pipe, shard, indexes, of_index)
+    pipe.flush()
+    for shard in distinct_shards:
         _submit(pipe, shard, sets, of_set)
     return tally_of(peids, sub_ids, len(entities))
 

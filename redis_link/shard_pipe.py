@@ -17,11 +17,10 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 from redis import RedisCluster
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from redis_link.client import RedisClient
-from redis_link.failures import in_words, is_passing
-from schemas.errors import RedisLinkError
+from redis_link.failures import is_passing, link_error
 from schemas.redis_keys import shard_index_key
 
 # Big enough to make the cost of a round trip vanish, small enough to keep a node answering
@@ -56,22 +55,46 @@ class _Lane:
     sent: list[_Part] = field(default_factory=list)
     waiting_bytes: int = 0
     waiting_replies: int = 0
+    unread: int = 0
 
     def turn(self) -> None:
         """Take the answers to what was sent, then send what waits."""
         self.take_answers()
         payload = b"".join(part.payload for part in self.waiting)
         self.sent, self.waiting = self.waiting, []
+        self.unread = self.waiting_replies
         self.waiting_bytes = self.waiting_replies = 0
         self.connection.send_packed_command([payload], check_health=False)
 
     def take_answers(self) -> None:
         while self.sent:
             part = self.sent[0]
-            replies = [self.connection.read_response() for _ in range(part.replies)]
+            replies: list[Any] = []
+            try:
+                # Lazily, so that what came before an error is counted.
+                replies.extend(self.connection.read_response() for _ in range(part.replies))
+            except ResponseError:
+                self.unread -= 1
+                raise
+            finally:
+                self.unread -= len(replies)
             if part.on_replies is not None:
                 part.on_replies(replies)
             self.sent.pop(0)
+
+    def give_up(self) -> None:
+        """Let go of the connection, when all that was sent has run or cannot be known to.
+
+        A server runs what it has received also when the sender is gone by then. Who cleans up
+        after an error must not be overtaken by that.
+        """
+        with contextlib.suppress(RedisError):
+            while self.unread and self.connection.is_connected:
+                self.unread -= 1
+                with contextlib.suppress(ResponseError):
+                    self.connection.read_response()
+        self.connection.disconnect()
+        self.pool.release(self.connection)
 
 
 class ShardPipe:
@@ -99,8 +122,9 @@ class ShardPipe:
         finally:
             for lane in self._lanes.values():
                 if lane.sent or kind is not None:
-                    lane.connection.disconnect()
-                lane.pool.release(lane.connection)
+                    lane.give_up()
+                else:
+                    lane.pool.release(lane.connection)
             self._lanes.clear()
 
     def submit(
@@ -149,8 +173,7 @@ class ShardPipe:
         try:
             step()
         except RedisError as error:
-            lane.connection.disconnect()
-            lane.pool.release(lane.connection)
+            lane.give_up()
             self._lanes.pop(node, None)
             parts = lane.sent + lane.waiting
             lane.sent, lane.waiting = [], []
@@ -165,7 +188,7 @@ class ShardPipe:
             part.failing_since = part.failing_since or now
         failing_for = now - min(part.failing_since or now for part in parts)
         if not is_passing(error) or failing_for > self._patience:
-            raise RedisLinkError(f"Redis: {in_words(error)}") from error
+            raise link_error("Redis", error) from error
         time.sleep(min(max(failing_for / 2, FIRST_PAUSE), LONGEST_PAUSE))
         if isinstance(self._client, RedisCluster):
             # Slots may have moved, or a replica have become a master. When nobody answers yet,

@@ -13,10 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from redis_link.client import RedisClient
-from redis_link.generation_store import all_generations, change_facts, current_number, server_time
+from redis_link.generation_store import (
+    all_generations,
+    change_facts,
+    current_number,
+    facts_are,
+    server_time,
+)
 from redis_link.packing import packed
 from redis_link.set_reader import read_indexes
 from redis_link.shard_pipe import ShardPipe
+from schemas.errors import RedisFullError
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.redis_keys import SHARD_COUNT, membership_prefix, shard_index_key
 
@@ -83,8 +90,14 @@ def remove_generation(client: RedisClient, facts: GenerationFacts) -> bool:
     on where we were killed.
     """
     removing = replace(facts, state=GenerationState.REMOVING)
-    if not change_facts(client, facts, removing):
-        return False
+    try:
+        if not change_facts(client, facts, removing):
+            return False
+    except RedisFullError:
+        # Even a state cannot be written before something is removed. Nor can anybody switch.
+        if not facts_are(client, facts):
+            return False
+        removing = facts
     _unlink(client, facts.generation)
     removed = replace(removing, state=GenerationState.REMOVED, retired_at=server_time(client))
     return change_facts(client, removing, removed)

@@ -78,3 +78,7 @@ class PushBusyError(GenerationError):
 
 class RedisLinkError(SpapsError):
     """Redis that cannot be reached, refuses us, or answers with an error; never with secrets."""
+
+
+class RedisFullError(RedisLinkError):
+    """Redis takes nothing more: its memory limit is reached."""

@@ -1,0 +1,129 @@
+"""The wires to whatever a URL names: one server, Sentinel's master, or the nodes of a cluster.
+
+Wires are opened when they are first needed and again after they broke. Nothing is repeated
+here: whoever sent commands on a broken wire knows whether they may run twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from typing import Any, Final
+
+from redis.crc import key_slot
+
+from redis_link.url import RedisUrl, Topology, parse_redis_url
+from redis_link.wire import RedisReplyError, Wire, first_answer
+from redis_link.wire_opening import Place, open_wire, sentinel_master
+from schemas.errors import RedisLinkError
+
+DEFAULT_TIMEOUT: Final = 5.0
+# Redis says so when another node has the key: then the layout of the cluster has changed.
+ELSEWHERE: Final = frozenset({"MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN", "READONLY"})
+
+
+class Wires:
+    """All calls come from the event loop."""
+
+    def __init__(self, url: str | RedisUrl, *, timeout: float = DEFAULT_TIMEOUT) -> None:
+        self.address = parse_redis_url(url) if isinstance(url, str) else url
+        self._timeout = timeout
+        self._wires: dict[Place | None, Wire] = {}
+        self._opening = asyncio.Lock()
+        # Of a cluster: where each range of slots begins, and which node has it.
+        self._starts: list[int] = []
+        self._holders: list[Place] = []
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether keys lie on several nodes."""
+        return self.address.topology is Topology.CLUSTER
+
+    async def of_key(self, key: str) -> Wire:
+        """The wire to the server that has the key."""
+        return await self.of_slot(key_slot(key.encode()) if self.is_cluster else 0)
+
+    async def of_slot(self, slot: int) -> Wire:
+        """The wire to the server that has the keys of a cluster's slot."""
+        wire = self._wires.get(self._place(slot))
+        if wire is not None and wire.is_open:
+            return wire
+        async with self._opening:
+            return await self._open(slot)
+
+    async def ask(self, key: str, *command: str | bytes | int) -> Any:
+        """Send one command to where the key lies; an error of Redis is raised."""
+        wire = await self.of_key(key)
+        try:
+            return await wire.ask(*command)
+        except RedisReplyError as error:
+            self.note(error)
+            raise
+
+    def note(self, error: RedisReplyError) -> None:
+        """Look for the keys anew when Redis said that they lie elsewhere."""
+        if error.code in ELSEWHERE:
+            self._starts.clear()
+            self._holders.clear()
+            if not self.is_cluster:
+                self.close()
+
+    def close(self) -> None:
+        """Give up all connections; they are opened again when something is asked."""
+        for wire in self._wires.values():
+            wire.close()
+        self._wires.clear()
+
+    def _place(self, slot: int) -> Place | None:
+        if not self._starts:
+            return None
+        return self._holders[bisect_right(self._starts, slot) - 1]
+
+    async def _open(self, slot: int) -> Wire:
+        """Open the wire that is lacking, unless somebody else did while we waited."""
+        address = self.address
+        if self.is_cluster and not self._starts:
+            await self._learn_layout()
+        place = self._place(slot)
+        wire = self._wires.get(place)
+        if wire is not None and wire.is_open:
+            return wire
+        try:
+            target = place
+            if address.topology is Topology.SENTINEL:
+                target = await sentinel_master(address, self._timeout)
+            wire = await open_wire(address, target, self._timeout)
+        except RedisLinkError:
+            # A node that is gone may have left its slots to another.
+            self._starts.clear()
+            self._holders.clear()
+            raise
+        self._wires[place] = wire
+        return wire
+
+    async def _learn_layout(self) -> None:
+        """Ask the first node that answers who has which slots."""
+        known = [place for place in self._wires if place is not None]
+        failures = []
+        for place in dict.fromkeys([*known, *self.address.hosts]):
+            try:
+                wire = self._wires.get(place)
+                if wire is None or not wire.is_open:
+                    wire = self._wires[place] = await open_wire(self.address, place, self._timeout)
+                ranges = first_answer([await wire.ask("CLUSTER", "SLOTS")])
+            except RedisLinkError as error:
+                failures.append(str(error))
+                continue
+            if ranges:
+                self._use_layout(ranges, place)
+                return
+            failures.append(f"{place[0]}:{place[1]} has no slots")
+        raise RedisLinkError(f"Redis {self.address}: {'; '.join(failures)}")
+
+    def _use_layout(self, ranges: list[Any], asked: Place) -> None:
+        parts = sorted((first, holder) for first, _, holder, *_ in ranges)
+        self._starts = [first for first, _ in parts]
+        # A node that does not know its own address leaves it empty: it is the one we asked.
+        self._holders = [(host.decode() or asked[0], port) for _, (host, port, *_) in parts]
+        for place in [place for place in self._wires if place not in self._holders]:
+            self._wires.pop(place).close()
