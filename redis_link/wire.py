@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import hiredis
 
 from schemas.errors import RedisLinkError
+
+Word: TypeAlias = str | bytes | int
 
 _INCOMPLETE: Final = False  # what the reader gives when an answer is not whole yet
 
@@ -71,9 +73,9 @@ class Wire(asyncio.Protocol):
             self._watch = self._loop.call_at(batch.sent_at + self._timeout, self._check_time)
         return future
 
-    async def ask(self, *command: str | bytes | int) -> Any:
+    async def ask(self, *command: Word) -> Any:
         """Send one command and give its answer; an error of Redis is raised."""
-        return first_answer(await self.send(hiredis.pack_command(command), 1))
+        return first_answer(await self.send(pack(*command), 1))
 
     def close(self) -> None:
         """Give up the connection and everything on it."""
@@ -129,6 +131,12 @@ class Wire(asyncio.Protocol):
 
     def _error(self, text: str) -> RedisLinkError:
         return RedisLinkError(f"Redis at {self._where}: {text}")
+
+
+def pack(*command: Word) -> bytes:
+    """One command as bytes."""
+    # The type that hiredis declares is that of a tuple of one word.
+    return cast("bytes", hiredis.pack_command(cast("Any", command)))
 
 
 def first_answer(answers: Sequence[Any]) -> Any:

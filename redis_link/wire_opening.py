@@ -6,11 +6,9 @@ import asyncio
 import ssl
 from typing import Final
 
-import hiredis
-
 from redis_link.failures import link_error
 from redis_link.url import RedisUrl, Topology
-from redis_link.wire import Wire, first_answer
+from redis_link.wire import Wire, first_answer, pack
 from schemas.errors import RedisLinkError, SettingsError
 
 CONNECT_TIMEOUT: Final = 5.0
@@ -18,7 +16,7 @@ CONNECT_TIMEOUT: Final = 5.0
 Place = tuple[str, int]
 
 
-async def open_wire(address: RedisUrl, place: Place | None, timeout: float) -> Wire:
+async def open_wire(address: RedisUrl, place: Place | None, answer_seconds: float) -> Wire:
     """A wire that has spoken with the server at a place of the URL, or on its socket file."""
     words: list[tuple[str, ...]] = []
     if address.password is not None:
@@ -26,10 +24,10 @@ async def open_wire(address: RedisUrl, place: Place | None, timeout: float) -> W
         words.append(("AUTH", *user, address.password))
     if address.db:
         words.append(("SELECT", str(address.db)))
-    return await _open(address, place, words, timeout)
+    return await _open(address, place, words, answer_seconds)
 
 
-async def sentinel_master(address: RedisUrl, timeout: float) -> Place:
+async def sentinel_master(address: RedisUrl, answer_seconds: float) -> Place:
     """Where the master is, by the first Sentinel that knows it."""
     words: list[tuple[str, ...]] = []
     if address.sentinel_password is not None:
@@ -38,7 +36,7 @@ async def sentinel_master(address: RedisUrl, timeout: float) -> Place:
     failures = []
     for place in address.hosts:
         try:
-            wire = await _open(address, place, words, timeout)
+            wire = await _open(address, place, words, answer_seconds)
             try:
                 found = await wire.ask("SENTINEL", "get-master-addr-by-name", address.service)
             finally:
@@ -53,17 +51,17 @@ async def sentinel_master(address: RedisUrl, timeout: float) -> Place:
 
 
 async def _open(
-    address: RedisUrl, place: Place | None, words: list[tuple[str, ...]], timeout: float
+    address: RedisUrl, place: Place | None, words: list[tuple[str, ...]], answer_seconds: float
 ) -> Wire:
     where = address if place is None else f"{place[0]}:{place[1]}"
     loop = asyncio.get_running_loop()
 
     def make() -> Wire:
-        return Wire(where, timeout)
+        return Wire(where, answer_seconds)
 
     wire: Wire | None = None
     try:
-        async with asyncio.timeout(min(CONNECT_TIMEOUT, timeout)):
+        async with asyncio.timeout(min(CONNECT_TIMEOUT, answer_seconds)):
             if address.topology is Topology.SOCKET:
                 _, wire = await loop.create_unix_connection(make, address.path)
             else:
@@ -71,7 +69,8 @@ async def _open(
                 secure = _tls(address) if address.tls else None
                 _, wire = await loop.create_connection(make, host, port, ssl=secure)
             words = [*words, ("PING",)]
-            first_answer(await wire.send(b"".join(map(hiredis.pack_command, words)), len(words)))
+            packed = b"".join(pack(*command) for command in words)
+            first_answer(await wire.send(packed, len(words)))
     except (OSError, TimeoutError, RedisLinkError) as error:
         if wire is not None:
             wire.close()

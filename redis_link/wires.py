@@ -13,11 +13,11 @@ from typing import Any, Final
 from redis.crc import key_slot
 
 from redis_link.url import RedisUrl, Topology, parse_redis_url
-from redis_link.wire import RedisReplyError, Wire, first_answer
+from redis_link.wire import RedisReplyError, Wire, Word
 from redis_link.wire_opening import Place, open_wire, sentinel_master
 from schemas.errors import RedisLinkError
 
-DEFAULT_TIMEOUT: Final = 5.0
+ANSWER_SECONDS: Final = 5.0
 # Redis says so when another node has the key: then the layout of the cluster has changed.
 ELSEWHERE: Final = frozenset({"MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN", "READONLY"})
 
@@ -25,9 +25,9 @@ ELSEWHERE: Final = frozenset({"MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN", "READON
 class Wires:
     """All calls come from the event loop."""
 
-    def __init__(self, url: str | RedisUrl, *, timeout: float = DEFAULT_TIMEOUT) -> None:
+    def __init__(self, url: str | RedisUrl, *, answer_seconds: float = ANSWER_SECONDS) -> None:
         self.address = parse_redis_url(url) if isinstance(url, str) else url
-        self._timeout = timeout
+        self._answer_seconds = answer_seconds
         self._wires: dict[Place | None, Wire] = {}
         self._opening = asyncio.Lock()
         # Of a cluster: where each range of slots begins, and which node has it.
@@ -51,7 +51,7 @@ class Wires:
         async with self._opening:
             return await self._open(slot)
 
-    async def ask(self, key: str, *command: str | bytes | int) -> Any:
+    async def ask(self, key: str, *command: Word) -> Any:
         """Send one command to where the key lies; an error of Redis is raised."""
         wire = await self.of_key(key)
         try:
@@ -91,8 +91,8 @@ class Wires:
         try:
             target = place
             if address.topology is Topology.SENTINEL:
-                target = await sentinel_master(address, self._timeout)
-            wire = await open_wire(address, target, self._timeout)
+                target = await sentinel_master(address, self._answer_seconds)
+            wire = await open_wire(address, target, self._answer_seconds)
         except RedisLinkError:
             # A node that is gone may have left its slots to another.
             self._starts.clear()
@@ -109,8 +109,10 @@ class Wires:
             try:
                 wire = self._wires.get(place)
                 if wire is None or not wire.is_open:
-                    wire = self._wires[place] = await open_wire(self.address, place, self._timeout)
-                ranges = first_answer([await wire.ask("CLUSTER", "SLOTS")])
+                    wire = self._wires[place] = await open_wire(
+                        self.address, place, self._answer_seconds
+                    )
+                ranges = await wire.ask("CLUSTER", "SLOTS")
             except RedisLinkError as error:
                 failures.append(str(error))
                 continue

@@ -1,0 +1,227 @@
+"""Wires to real servers: every kind of URL, answers in order, and every way to lose Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from redis import Redis
+
+from redis_link.url import parse_redis_url
+from redis_link.wire import RedisReplyError, pack
+from redis_link.wires import Wires
+from schemas.errors import RedisLinkError, SettingsError
+from tests.servers.redis_server import (
+    RedisServer,
+    cluster_url,
+    make_certificates,
+    running_cluster,
+    running_redis,
+    running_sentinel,
+    wait_for,
+)
+
+
+def on_wires(url: str, work: Callable[[Wires], Coroutine[Any, Any, Any]], **options: Any) -> Any:
+    """What the work gives, in an event loop of its own."""
+
+    async def run() -> Any:
+        wires = Wires(parse_redis_url(url, {}), **options)
+        try:
+            return await work(wires)
+        finally:
+            wires.close()
+
+    return asyncio.run(run())
+
+
+async def set_and_get(wires: Wires) -> bytes:
+    await wires.ask("a", "SET", "a", b"\x00\r\n\xff")
+    answer: bytes = await wires.ask("a", "GET", "a")
+    return answer
+
+
+def test_answers_come_in_order_and_errors_among_them(redis_server: RedisServer) -> None:
+    async def work(wires: Wires) -> None:
+        wire = await wires.of_key("k")
+        first = wire.send(pack("SET", "k", 1) + pack("LPUSH", "k", "x") + pack("INCR", "k"), 3)
+        second = wire.send(pack("GET", "k"), 1)
+        answers = await first
+        assert answers[0] == b"OK"
+        assert isinstance(answers[1], RedisReplyError)
+        assert answers[1].code == "WRONGTYPE"
+        assert answers[2] == 2
+        assert await second == [b"2"]
+        with pytest.raises(RedisReplyError, match="WRONGTYPE"):
+            await wire.ask("LPUSH", "k", "x")
+        assert wire.is_open
+
+    on_wires(redis_server.url, work)
+
+
+def test_an_answer_in_many_pieces(redis_server: RedisServer) -> None:
+    value = bytes(range(256)) * 20_000
+
+    async def work(wires: Wires) -> None:
+        wire = await wires.of_key("k")
+        await wire.ask("SET", "k", value)
+        answers = await wire.send(pack("GET", "k") * 3, 3)
+        assert answers == [value] * 3
+
+    on_wires(redis_server.url, work)
+
+
+def test_who_gave_up_does_not_disturb_the_next(redis_server: RedisServer) -> None:
+    async def work(wires: Wires) -> None:
+        wire = await wires.of_key("k")
+        wire.send(pack("ECHO", "unwanted"), 1).cancel()
+        assert await wire.ask("ECHO", "wanted") == b"wanted"
+
+    on_wires(redis_server.url, work)
+
+
+def test_socket_file_password_and_database(tmp_path: Path) -> None:
+    path, plain = tmp_path / "s", "p@ss word"
+    options = ("--unixsocket", str(path), "--requirepass", plain)
+    with running_redis(tmp_path / "server", *options) as server:
+        secret = quote(plain)
+        assert on_wires(f"unix://:{secret}@{path}?db=3", set_and_get) == b"\x00\r\n\xff"
+        url = f"redis://:{secret}@127.0.0.1:{server.port}/3"
+        assert on_wires(url, lambda wires: wires.ask("a", "GET", "a")) == b"\x00\r\n\xff"
+        with pytest.raises(RedisLinkError, match="WRONGPASS"):
+            on_wires(f"redis://:wrong@127.0.0.1:{server.port}", set_and_get)
+        with pytest.raises(RedisLinkError, match="NOAUTH"):
+            on_wires(f"redis://127.0.0.1:{server.port}", set_and_get)
+
+
+def test_tls_checks_the_certificate(tmp_path: Path, program: Callable[[str], Path]) -> None:
+    made = make_certificates(tmp_path / "certificates", program("openssl"))
+    with running_redis(tmp_path / "plain") as unused:
+        port = unused.port
+    files = ("--tls-cert-file", made.certificate, "--tls-key-file", made.key)
+    options = (*files, "--tls-ca-cert-file", made.authority, "--tls-auth-clients", "no")
+    arguments = ("--tls-port", str(port), *map(str, options))
+    with running_redis(tmp_path / "server", *arguments):
+        url = f"rediss://127.0.0.1:{port}"
+        assert on_wires(f"{url}?ca={made.authority}", set_and_get) == b"\x00\r\n\xff"
+        with pytest.raises(RedisLinkError, match="CERTIFICATE_VERIFY_FAILED"):
+            on_wires(url, set_and_get)
+        with pytest.raises(SettingsError, match="certificate files"):
+            on_wires(f"{url}?ca={tmp_path / 'none'}", set_and_get)
+
+
+def test_sentinel_leads_to_the_master_also_after_a_failover(tmp_path: Path) -> None:
+    with (
+        running_redis(tmp_path / "one") as master,
+        running_redis(tmp_path / "two", "--replicaof", f"127.0.0.1 {master.port}") as replica,
+        running_sentinel(tmp_path / "sentinel", "ours", master) as port,
+        Redis(port=replica.port) as other,
+    ):
+        url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{port}/ours"
+        wait_for(lambda: _role(other) == "slave" and _link(other) == "up", "the replica")
+
+        async def work(wires: Wires) -> None:
+            assert await set_and_get(wires) == b"\x00\r\n\xff"
+            await asyncio.to_thread(wait_for, lambda: _replicas(port) == 1, "Sentinel's view")
+            master.kill()
+            with pytest.raises(RedisLinkError):
+                await set_and_get(wires)
+            await asyncio.to_thread(wait_for, lambda: _role(other) == "master", "a new master")
+            await _until_served(wires)
+
+        on_wires(url, work)
+
+
+def _role(client: Redis) -> str:
+    return str(client.info("replication")["role"])
+
+
+def _link(client: Redis) -> str:
+    return str(client.info("replication").get("master_link_status"))
+
+
+def _replicas(port: int) -> int:
+    with Redis(port=port) as sentinel:
+        return int(sentinel.sentinel_master("ours")["num-slaves"])
+
+
+async def _until_served(wires: Wires) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await set_and_get(wires)
+            except RedisLinkError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+def test_cluster_finds_each_key_and_follows_a_moved_slot(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as servers:
+
+        async def work(wires: Wires) -> None:
+            for number in range(50):
+                key = f"key{number}"
+                await wires.ask(key, "SET", key, number)
+            for number in range(50):
+                assert await wires.ask(f"key{number}", "GET", f"key{number}") == b"%d" % number
+            await asyncio.to_thread(_move_empty_slot, servers, "unused")
+            with pytest.raises(RedisReplyError, match="MOVED"):
+                await wires.ask("unused", "SET", "unused", 1)
+            assert await wires.ask("unused", "SET", "unused", 1) == b"OK"
+
+        on_wires(cluster_url(servers), work)
+
+
+def _move_empty_slot(servers: list[RedisServer], key: str) -> None:
+    """Give the slot of a key that does not exist to another node."""
+    clients = [Redis(port=server.port) for server in servers]
+    slot = clients[0].execute_command("CLUSTER", "KEYSLOT", key)
+    names = [client.execute_command("CLUSTER", "MYID").decode() for client in clients]
+    holder = slot * len(servers) // 16_384
+    target = names[(holder + 1) % len(servers)]
+    # The new holder first: from it the others learn.
+    for client in [clients[(holder + 1) % len(servers)], *clients]:
+        client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target)
+    for client in clients:
+        client.close()
+
+
+def test_a_stopped_server_fails_after_its_time_and_comes_back(tmp_path: Path) -> None:
+    with running_redis(tmp_path) as server:
+
+        async def work(wires: Wires) -> None:
+            await set_and_get(wires)
+            server.process.send_signal(signal.SIGSTOP)
+            with pytest.raises(RedisLinkError, match=r"no answer for 0\.2 s"):
+                await set_and_get(wires)
+            server.process.send_signal(signal.SIGCONT)
+            await _until_served(wires)
+            server.kill()
+            with pytest.raises(RedisLinkError):
+                await set_and_get(wires)
+            await asyncio.to_thread(server.restart)
+            await _until_served(wires)
+
+        on_wires(server.url, work, answer_seconds=0.2)
+
+
+def test_a_server_that_is_no_redis() -> None:
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example ESMTP\r\n")
+
+    async def run() -> None:
+        server = await asyncio.start_server(greet, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            wires = Wires(f"redis://127.0.0.1:{port}")
+            with pytest.raises(RedisLinkError, match="does not speak Redis' protocol"):
+                await wires.ask("a", "GET", "a")
+            wires.close()
+
+    asyncio.run(run())
