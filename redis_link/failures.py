@@ -39,7 +39,7 @@ def in_words(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, exceptions.AuthenticationError) or "NOAUTH" in text:
         return f"it refuses the user or password ({text})"
-    if isinstance(error, exceptions.NoPermissionError):
+    if isinstance(error, exceptions.NoPermissionError) or "can't run this command" in text:
         return f"the user may not do this ({text})"
     if _is_full(error):
         return f"its memory limit is reached ({text})"

@@ -20,8 +20,8 @@ def server_advice(client: RedisClient) -> tuple[str, ...]:
     texts: dict[str, str] = {}
     try:
         for name in (INTSET_SETTING, "maxmemory", "maxmemory-policy"):
-            found: dict[Any, Any] = client.config_get(name)
-            texts |= {_text(key): _text(value) for key, value in found.items()}
+            found: Any = client.config_get(name)
+            texts |= found
     except RedisError:  # hosted servers forbid CONFIG
         return ()
     advice = []
@@ -37,7 +37,3 @@ def server_advice(client: RedisClient) -> tuple[str, ...]:
             "noeviction is advised"
         )
     return tuple(advice)
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value

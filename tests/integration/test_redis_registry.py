@@ -1,0 +1,130 @@
+"""Registered subscriptions: their numbers, what a rebuild reads, what stays of the removed."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from redis import Redis
+
+from redis_link.client import RedisClient, connect
+from redis_link.registry import (
+    register,
+    registered_subscriptions,
+    registry_coverage,
+    unregister,
+)
+from redis_link.resolved_cache import find_resolved, keep_resolved
+from schemas import redis_keys
+from schemas.errors import RedisLinkError
+from schemas.generation import RegistryCoverage
+from schemas.registration import Registration
+from tests.servers.redis_server import RedisServer
+
+
+def registration(client: str = "ann", nsid: int = 1, hashed: str = "h1") -> Registration:
+    return Registration(client, nsid, "sensor/#", '{"name":"Straße"}', hashed)
+
+
+def test_registering_gives_numbers_that_grow(redis_client: RedisClient) -> None:
+    assert registry_coverage(redis_client) == RegistryCoverage()
+    ids = [register(redis_client, registration(nsid=nsid)).sub_id for nsid in range(5)]
+    assert ids == sorted(set(ids))
+    assert dict(registered_subscriptions(redis_client)) == {
+        sub_id: registration(nsid=nsid) for nsid, sub_id in enumerate(ids)
+    }
+    coverage = registry_coverage(redis_client)
+    assert coverage.up_to == ids[-1]
+    assert coverage.registry
+
+
+def test_same_again_is_the_same(redis_client: RedisClient) -> None:
+    first = register(redis_client, registration())
+    again = register(redis_client, registration())
+    assert (again.sub_id, again.replaced) == (first.sub_id, None)
+
+
+def test_an_nsid_used_again_gets_a_new_number(redis_client: RedisClient) -> None:
+    first = register(redis_client, registration(hashed="h1"))
+    second = register(redis_client, registration(hashed="h2"))
+    assert second.replaced == first.sub_id
+    assert second.sub_id > first.sub_id
+    assert dict(registered_subscriptions(redis_client)) == {
+        second.sub_id: registration(hashed="h2")
+    }
+
+
+def test_numbers_of_removed_ones_are_never_given_again(redis_client: RedisClient) -> None:
+    first = register(redis_client, registration()).sub_id
+    assert unregister(redis_client, "ann", (1,)) == (first,)
+    assert unregister(redis_client, "ann", (1,)) == ()
+    assert list(registered_subscriptions(redis_client)) == []
+    assert register(redis_client, registration()).sub_id > first
+
+
+def test_removing_all_of_a_client_leaves_the_others(redis_client: RedisClient) -> None:
+    mine = {register(redis_client, registration(nsid=nsid)).sub_id for nsid in range(3)}
+    others = register(redis_client, registration("bob")).sub_id
+    assert set(unregister(redis_client, "ann")) == mine
+    assert [sub_id for sub_id, _ in registered_subscriptions(redis_client)] == [others]
+
+
+def test_what_is_covered_was_there_to_be_read(redis_server: RedisServer) -> None:
+    """A snapshot taken while others register misses nothing up to the number it claims."""
+    ending = threading.Event()
+
+    def keep_registering(name: str) -> None:
+        client = connect(redis_server.url)
+        nsid = 0
+        while not ending.is_set():
+            register(client, registration(name, nsid))
+            nsid += 1
+
+    threads = [threading.Thread(target=keep_registering, args=(f"c{at}",)) for at in range(3)]
+    for thread in threads:
+        thread.start()
+    client = connect(redis_server.url)
+    try:
+        for _ in range(20):
+            coverage = registry_coverage(client)
+            read = {sub_id for sub_id, _ in registered_subscriptions(client)}
+            assert set(range(1, coverage.up_to + 1)) <= read
+    finally:
+        ending.set()
+        for thread in threads:
+            thread.join()
+    assert registry_coverage(client).up_to > 20
+
+
+def test_a_registry_made_anew_has_another_name(redis_client: RedisClient) -> None:
+    register(redis_client, registration())
+    before = registry_coverage(redis_client).registry
+    redis_client.flushall()
+    register(redis_client, registration())
+    assert registry_coverage(redis_client).registry != before
+
+
+def test_broken_entry_is_named(redis_client: RedisClient) -> None:
+    redis_client.hset(redis_keys.subscriptions_key(), "7", "{}")
+    with pytest.raises(RedisLinkError, match="subscription 7 in Redis is broken"):
+        list(registered_subscriptions(redis_client))
+
+
+def test_resolved_neighborhoods_are_kept_by_hash_and_version(redis_client: RedisClient) -> None:
+    peids = np.array([2**63 - 1, 0, 5], np.int64)
+    keep_resolved(redis_client, "h1", 3, peids)
+    found = find_resolved(redis_client, "h1", 3)
+    assert found is not None
+    assert found.tolist() == [0, 5, 2**63 - 1]
+    assert find_resolved(redis_client, "h1", 4) is None
+    assert find_resolved(redis_client, "h2", 3) is None
+    assert isinstance(redis_client, Redis)
+    assert redis_client.ttl(redis_keys.resolved_key("h1", 3)) > 0
+
+
+def test_an_empty_neighborhood_is_not_an_unknown_one(redis_client: RedisClient) -> None:
+    keep_resolved(redis_client, "h1", 3, np.empty(0, np.int64))
+    found = find_resolved(redis_client, "h1", 3)
+    assert found is not None
+    assert len(found) == 0
