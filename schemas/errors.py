@@ -82,3 +82,7 @@ class RedisLinkError(SpapsError):
 
 class RedisFullError(RedisLinkError):
     """Redis takes nothing more: its memory limit is reached."""
+
+
+class JournalError(SpapsError):
+    """Durable state of a broker that is damaged, of a later release, or another broker's."""

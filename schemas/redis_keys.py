@@ -13,6 +13,12 @@
 | ``spaps:{registry}:subscriptions`` | hash | subId → registration as JSON |
 | ``spaps:{registry}:client:C`` | hash | nsid → subId of client C |
 | ``spaps:{H}:vV:resolved`` | string, expires | peids of neighborhood H on world version V, packed |
+| ``spaps:{broker:B}:lease`` | string, expires | who runs broker B now, as JSON |
+| ``spaps:{broker:B}:journal`` | hash | owner, sequence, editions of B's durable state |
+| ``spaps:{broker:B}:eN:sessions`` | set | client ids of the sessions in edition N |
+| ``spaps:{broker:B}:eN:session:C`` | hash | everything of the session of client C |
+| ``spaps:{broker:B}:eN:retained`` | hash | topic → retained message |
+| ``spaps:{broker:B}:eN:messages`` | hash | number → message that several sessions wait for |
 | ``spaps:generation`` | channel | a notice as JSON after each switch |
 
 The part in braces is the hash tag: in a cluster, keys with one tag lie in one slot.
@@ -22,6 +28,7 @@ The part in braces is the hash tag: in a cluster, keys with one tag lie in one s
   spreads over all nodes, while a shard (index and sets) stays on one: it is written, read,
   verified and removed as a whole, with commands of many keys.
 * ``{H}`` is the hash of the neighborhood.
+* ``{broker:B}``: one message can change many sessions of a broker, in one step.
 
 The index makes a generation readable without SCAN. It is written before the sets it names,
 so whatever a killed writer leaves behind can be found and removed.
@@ -104,3 +111,37 @@ def client_subscriptions_key(client_id: str) -> str:
 def resolved_key(neighborhood_hash: str, version: int) -> str:
     """Members of one distinct neighborhood on one world version."""
     return f"spaps:{{{neighborhood_hash}}}:v{version}:resolved"
+
+
+def broker_lease_key(broker: str) -> str:
+    """Held by the one process that runs the broker of this name."""
+    return f"{_broker(broker)}:lease"
+
+
+def journal_key(broker: str) -> str:
+    """Who writes the broker's durable state, how far it is, and which edition counts."""
+    return f"{_broker(broker)}:journal"
+
+
+def journal_sessions_key(broker: str, edition: int) -> str:
+    """Index: the sessions that an edition of the durable state holds."""
+    return f"{_broker(broker)}:e{edition}:sessions"
+
+
+def journal_session_key(broker: str, edition: int, client_id: str) -> str:
+    """One session: itself, its subscriptions, what it is owed and what it has sent."""
+    return f"{_broker(broker)}:e{edition}:session:{client_id}"
+
+
+def journal_retained_key(broker: str, edition: int) -> str:
+    """Retained messages by topic."""
+    return f"{_broker(broker)}:e{edition}:retained"
+
+
+def journal_messages_key(broker: str, edition: int) -> str:
+    """Messages that are kept once for several sessions."""
+    return f"{_broker(broker)}:e{edition}:messages"
+
+
+def _broker(name: str) -> str:
+    return f"spaps:{{broker:{name}}}"
