@@ -216,4 +216,6 @@ canvas.addEventListener("keydown", (event) => {
 fillPanel();
 resize();
 fit();
+drawTruly();
+drawScale();
 new ResizeObserver(resize).observe(canvas);

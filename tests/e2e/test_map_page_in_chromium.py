@@ -16,6 +16,32 @@ from spaps.command_line import run
 from tests.unit.test_map_page import EVIL, page_and_world
 
 QUARTER = 4000000005986438
+# What a hand does: points at the middle of the map, clicks, hides a stage, zooms in.
+HAND = """
+<script>
+HTMLCanvasElement.prototype.setPointerCapture = () => {};  // wants a real pointer
+window.requestAnimationFrame = (work) => setTimeout(work, 16);  // no frames in virtual time
+const at = (element, name) => {
+  const box = element.getBoundingClientRect();
+  const place = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 };
+  element.dispatchEvent(new PointerEvent(name, { pointerId: 1, bubbles: true, ...place }));
+};
+setTimeout(() => {
+  const map = document.getElementById("map"), told = document.documentElement.dataset;
+  at(map, "pointermove");
+  told.tip = document.getElementById("tip").textContent;
+  at(map, "pointerdown");
+  at(map, "pointerup");
+  told.picked = document.getElementById("picked").textContent;
+  document.querySelectorAll("#legend input")[2].click();
+  told.without = told.drawn;
+  told.before = document.querySelector("#scale span").textContent;
+  document.querySelector("[data-does=in]").click();
+  document.querySelector("[data-does=in]").click();
+  setTimeout(() => { told.after = document.querySelector("#scale span").textContent; }, 500);
+}, 300);
+</script>
+"""
 NEIGHBORHOOD = f"({{{QUARTER}}},{{road/major/#}},C) • (Prev,{{road/major/#}},T)"
 STAGE_1_BLUE, STAGE_2_ORANGE = (0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)
 
@@ -79,6 +105,25 @@ def test_both_stages_are_seen_in_their_colours(
     for colour in (STAGE_1_BLUE, STAGE_2_ORANGE):
         seen = np.abs(pixels - colour).max(axis=2) <= 12
         assert seen.sum() > 200, f"{colour} is not on the map"
+
+
+def test_pointing_clicking_hiding_and_zooming(browse: Callable[..., str], tmp_path: Path) -> None:
+    page = page_and_world()[0]
+    # The page's policy would refuse the hand, as it refuses every script but its own.
+    free = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    path = tmp_path / "hand.html"
+    path.write_text(free.replace("</head>", f"{HAND}</head>"), "utf-8")
+    dom = browse(path, "--dump-dom")
+    told = dict(re.findall(r'data-(\w+)="([^"]*)"', dom[: dom.index(">", 30)]))
+    assert told["tip"] == "Zonepeid 7zonereference"
+    assert told["picked"] == told["tip"]
+    assert (told["without"], told["drawn"]) == ("3", "3")
+    assert metres(told["after"]) < metres(told["before"])
+
+
+def metres(scale: str) -> float:
+    number, unit = scale.split()
+    return float(number) * (1000 if unit == "km" else 1)
 
 
 def test_text_from_data_stays_text(browse: Callable[..., str], tmp_path: Path) -> None:
