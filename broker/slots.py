@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from broker.memberships import Memberships
 from broker.subscription import NO_SLOT, Subscription
@@ -16,7 +16,8 @@ class _Vacant:
     home: Final = None
 
 
-VACANT: Final = _Vacant()
+# Only ``home`` is ever asked of it before it is known to be none.
+VACANT: Final = cast("Subscription", _Vacant())
 
 
 class SlotTable:
@@ -31,7 +32,7 @@ class SlotTable:
     def __init__(self, memberships: Memberships) -> None:
         self._memberships = memberships
         self._used = 0
-        self.occupants: list[Subscription | _Vacant] = []
+        self.occupants: list[Subscription] = []
         self.by_sub_id: dict[int, int] = {}
 
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -77,11 +78,13 @@ class FilterNode:
 class ShareGroup:
     """The members of one shared subscription: same share name, same filter."""
 
-    __slots__ = ("plain", "share_name", "spatial", "turn")
+    __slots__ = ("node", "plain", "share_name", "spatial", "turn")
 
-    def __init__(self, share_name: str) -> None:
+    def __init__(self, share_name: str, node: FilterNode) -> None:
         self.share_name = share_name
-        self.plain: dict[Session, Subscription] = {}
+        self.node = node
+        # Those that waited longest come first.
+        self.plain: OrderedDict[Session, Subscription] = OrderedDict()
         self.spatial: dict[int, Subscription] = {}
         # Counts the messages given out, so that members take turns.
         self.turn = 0
@@ -98,12 +101,20 @@ class Subscription:
 
     def __init__(self, session: Session, terms: SubscriptionTerms) -> None:
         self.session = session
-        self.terms = terms
-        self.qos = terms.qos
-        self.no_local = terms.no_local
         self.slot = NO_SLOT
         self.home: FilterNode | ShareGroup | None = None
         self.active = False
+        self.renew(terms)
+
+    def renew(self, terms: SubscriptionTerms) -> None:
+        """Put other terms in the place of the present ones.
+
+        A subscription that is made again stays the same object, so that what waits for it is
+        not lost.
+        """
+        self.terms = terms
+        self.qos = terms.qos
+        self.no_local = terms.no_local
         self.extra = b""
         if terms.identifier is not None:
             self.extra += _SUBSCRIPTION_IDENTIFIER + varint(terms.identifier)

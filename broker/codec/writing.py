@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import mqtt5
 
@@ -27,6 +27,13 @@ PUBCOMP: Final = 0x70
 MAX_REASON_CHARACTERS: Final = 1_000
 
 UserProperties = Sequence[tuple[str, str]]
+Code = TypeVar(
+    "Code",
+    mqtt5.ConnAckReasonCode,
+    mqtt5.SubAckReasonCode,
+    mqtt5.UnsubAckReasonCode,
+    mqtt5.DisconnectReasonCode,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +67,7 @@ def connack(fields: ConnackFields) -> bytes:
 def connack_refusal(reason: ReasonCode, text: str | None) -> bytes:
     """The CONNACK that refuses."""
     return mqtt5.ConnAckPacket(
-        reason_code=mqtt5.ConnAckReasonCode(int(reason)), reason_str=shortened(text)
+        reason_code=fitting(mqtt5.ConnAckReasonCode, reason), reason_str=shortened(text)
     ).write()
 
 
@@ -85,7 +92,7 @@ def suback(
     """SUBACK with one code for each filter."""
     return mqtt5.SubAckPacket(
         packet_id,
-        [mqtt5.SubAckReasonCode(int(code)) for code in codes],
+        [fitting(mqtt5.SubAckReasonCode, code) for code in codes],
         reason_str=shortened(text),
         user_properties=list(properties),
     ).write()
@@ -95,7 +102,7 @@ def unsuback(packet_id: int, codes: Sequence[int], text: str | None) -> bytes:
     """UNSUBACK with one code for each filter."""
     return mqtt5.UnsubAckPacket(
         packet_id,
-        [mqtt5.UnsubAckReasonCode(int(code)) for code in codes],
+        [fitting(mqtt5.UnsubAckReasonCode, code) for code in codes],
         reason_str=shortened(text),
     ).write()
 
@@ -103,8 +110,16 @@ def unsuback(packet_id: int, codes: Sequence[int], text: str | None) -> bytes:
 def disconnect(reason: ReasonCode, text: str | None) -> bytes:
     """DISCONNECT from the broker."""
     return mqtt5.DisconnectPacket(
-        reason_code=mqtt5.DisconnectReasonCode(int(reason)), reason_str=shortened(text)
+        reason_code=fitting(mqtt5.DisconnectReasonCode, reason), reason_str=shortened(text)
     ).write()
+
+
+def fitting(kind: type[Code], reason: int) -> Code:
+    """The reason code as this packet may carry it; "unspecified error" stands for any other."""
+    try:
+        return kind(int(reason))
+    except ValueError:
+        return kind(int(ReasonCode.UNSPECIFIED_ERROR))
 
 
 def shortened(text: str | None) -> str | None:

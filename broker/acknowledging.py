@@ -1,0 +1,84 @@
+"""PUBACK, PUBREC, PUBREL and PUBCOMP of a client: both halves of QoS 1 and 2."""
+
+from __future__ import annotations
+
+from broker.codec.errors import violation
+from broker.codec.reading import RECEIPT_CODES, RELEASE_CODES, read_acknowledgement
+from broker.codec.reason_codes import ReasonCode
+from broker.codec.writing import PUBCOMP, PUBREL, acknowledgement
+from broker.connection import Connection
+from broker.core_state import CoreState
+from broker.courier import Courier
+from broker.journal import MessageDone, MessageReleased, PacketReleased
+from broker.outgoing import Delivery
+from broker.session import Session
+
+
+class Acknowledging:
+    """Moves deliveries on, and lets the next ones start."""
+
+    __slots__ = ("_courier", "_state")
+
+    def __init__(self, state: CoreState, courier: Courier) -> None:
+        self._state = state
+        self._courier = courier
+
+    def puback(self, session: Session, data: bytes, body: int, end: int) -> None:
+        """The client has a QoS 1 message, or will not have it: either way it is done."""
+        packet_id, _ = read_acknowledgement(data, body, end, RECEIPT_CODES)
+        _check_qos(session, packet_id, 1, "PUBACK")
+        self._finish(session, packet_id)
+
+    def pubrec(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
+        """The client has a QoS 2 message: it is never sent again, only released."""
+        packet_id, reason = read_acknowledgement(data, at.start, at.stop, RECEIPT_CODES)
+        _check_qos(session, packet_id, 2, "PUBREC")
+        if reason >= 0x80:
+            self._finish(session, packet_id)
+            return
+        delivery = session.outgoing.release(packet_id)
+        if delivery is None:
+            unknown = acknowledgement(PUBREL, packet_id, ReasonCode.PACKET_IDENTIFIER_NOT_FOUND)
+            self._state.outlet.send(connection, unknown)
+            return
+        journal = self._state.journal
+        if self._is_recorded(session, delivery):
+            journal.write(MessageReleased(session.client_id, delivery.position))
+        packet = acknowledgement(PUBREL, packet_id)
+        self._state.outlet.promise(connection, packet, journal.position)
+
+    def pubrel(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
+        """The client will not send this message again: its identifier is free."""
+        packet_id, _ = read_acknowledgement(data, at.start, at.stop, RELEASE_CODES)
+        reason = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
+        if session.incoming.release(packet_id):
+            reason = ReasonCode.SUCCESS
+            if session.is_recorded:
+                self._state.journal.write(PacketReleased(session.client_id, packet_id))
+        packet = acknowledgement(PUBCOMP, packet_id, reason)
+        self._state.outlet.promise(connection, packet, self._state.journal.position)
+
+    def pubcomp(self, session: Session, data: bytes, body: int, end: int) -> None:
+        """A QoS 2 message is done."""
+        packet_id, _ = read_acknowledgement(data, body, end, RELEASE_CODES)
+        _check_qos(session, packet_id, 2, "PUBCOMP")
+        self._finish(session, packet_id)
+
+    def _finish(self, session: Session, packet_id: int) -> None:
+        delivery = session.outgoing.finish(packet_id)
+        if delivery is None:
+            return
+        if self._is_recorded(session, delivery):
+            self._state.journal.write(MessageDone(session.client_id, delivery.position))
+        if session.outgoing.queue or (session.connection and session.connection.backlog):
+            self._courier.drain(session)
+
+    def _is_recorded(self, session: Session, delivery: Delivery) -> bool:
+        return session.is_recorded and delivery.position > 0
+
+
+def _check_qos(session: Session, packet_id: int, qos: int, name: str) -> None:
+    """Refuse an answer of the wrong kind; one to an unknown message is only late."""
+    delivery = session.outgoing.identified.get(packet_id)
+    if delivery is not None and delivery.qos != qos:
+        raise violation(f"{name} for a message of QoS {delivery.qos}")

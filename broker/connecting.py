@@ -1,0 +1,224 @@
+"""CONNECT: who is it, may it, with which session, and what CONNACK says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from broker.access import Action, Identity, Verdict
+from broker.aliases import OutgoingAliases
+from broker.codec.errors import OldProtocolError, ProtocolError
+from broker.codec.reading import Connect, WillFields, read_connect
+from broker.codec.reason_codes import ReasonCode
+from broker.codec.writing import (
+    OLD_PROTOCOL_CONNACK,
+    PUBREL,
+    ConnackFields,
+    acknowledgement,
+    connack,
+    connack_refusal,
+)
+from broker.connection import Connection, State
+from broker.core_state import CoreState
+from broker.courier import Courier
+from broker.effects import Authenticate
+from broker.session import Session
+from broker.session_life import SessionLife
+from broker.wills import will_of
+
+log = logging.getLogger(__name__)
+
+# A client is given up after one and a half times its keep alive.
+PATIENCE: Final = 1.5
+RESPONSE_PREFIX: Final = "response/"
+
+
+class Connecting:
+    """From the first packet to a session at work. The connection is blocked until then."""
+
+    __slots__ = ("_courier", "_life", "_new_client_id", "_resume", "_state")
+
+    def __init__(
+        self,
+        state: CoreState,
+        life: SessionLife,
+        courier: Courier,
+        resume: Callable[[Connection], None],
+        new_client_id: Callable[[], str],
+    ) -> None:
+        self._state = state
+        self._life = life
+        self._courier = courier
+        self._resume = resume
+        self._new_client_id = new_client_id
+
+    def handle(self, connection: Connection, data: bytes, body: int, end: int) -> None:
+        """Take CONNECT; authentication is asked for, the rest follows when it is decided."""
+        connection.state = State.CONNECTING
+        connect = read_connect(data, body, end)
+        packet = connect.packet
+        connection.wants_reasons = packet.request_problem_info
+        if packet.authentication_method is not None:
+            raise ProtocolError(
+                ReasonCode.BAD_AUTHENTICATION_METHOD, "enhanced authentication is not offered"
+            )
+        client_id = packet.client_id or self._new_client_id()
+        if len(client_id.encode()) > self._state.limits.client_id_bytes:
+            raise ProtocolError(
+                ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
+                f"a client identifier of more than {self._state.limits.client_id_bytes} bytes",
+            )
+        self._check_will(connect.will)
+        connection.is_blocked = True
+
+        def decided(reason: ReasonCode, user_name: str | None) -> None:
+            self._guarded(
+                connection,
+                lambda: self._authenticated(
+                    connection, connect, Identity(client_id, user_name), reason
+                ),
+            )
+
+        ticket = self._state.tickets.open(decided)
+        self._state.outbox.requests.append(
+            Authenticate(ticket, connection, client_id, packet.username, packet.password)
+        )
+
+    def refuse(self, connection: Connection, error: ProtocolError) -> None:
+        """Answer a CONNECT that is not accepted, and close."""
+        self._state.counters.refused_connects += 1
+        if isinstance(error, OldProtocolError):
+            log.warning("client refused: %s", error, extra={"peer": str(connection.peer)})
+            answer = OLD_PROTOCOL_CONNACK
+        else:
+            log.info("connect refused: %s", error, extra={"reason": error.reason.name})
+            text = str(error) if connection.wants_reasons else None
+            answer = connack_refusal(error.reason, text)
+        self._state.outlet.send(connection, answer)
+        self._life.close(connection, None)
+
+    def _check_will(self, will: WillFields | None) -> None:
+        if will is None:
+            return
+        route = self._state.routes.of(will.topic.encode())
+        if route.refusal is not None:
+            raise ProtocolError(route.refusal, "the will's topic is not accepted")
+        if will.properties.peid_error is not None:
+            raise ProtocolError(
+                ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, f"will: {will.properties.peid_error}"
+            )
+
+    def _authenticated(
+        self, connection: Connection, connect: Connect, identity: Identity, reason: ReasonCode
+    ) -> None:
+        if reason.is_error:
+            raise ProtocolError(reason, "not let in")
+        if connect.will is None:
+            self._open(connection, connect, identity)
+            return
+
+        def judged(verdict: Verdict) -> None:
+            if verdict.is_error:
+                raise ProtocolError(verdict, "the will's topic is not allowed")
+            self._open(connection, connect, identity)
+
+        verdict = self._state.access.ask_once(
+            identity,
+            connect.will.topic,
+            Action.PUBLISH,
+            lambda answer: self._guarded(connection, lambda: judged(answer)),
+        )
+        if verdict is not None:
+            judged(verdict)
+
+    def _guarded(self, connection: Connection, step: Callable[[], None]) -> None:
+        """Take a step that an answer allows; the client may be gone by now, or be refused."""
+        if connection.state is State.CLOSED:
+            return
+        try:
+            step()
+        except ProtocolError as error:
+            self.refuse(connection, error)
+
+    def _open(self, connection: Connection, connect: Connect, identity: Identity) -> None:
+        packet, limits = connect.packet, self._state.limits
+        session, is_present = self._life.open(connection, identity, clean_start=packet.clean_start)
+        will = None
+        if connect.will is not None:
+            route = self._state.routes.of(connect.will.topic.encode())
+            will = will_of(connect.will, route.gateway_peid)
+        self._life.agree(session, packet.session_expiry_interval, will)
+        connection.keep_alive = self._keep_alive(packet.keep_alive)
+        connection.maximum_packet_size = packet.max_packet_size
+        if packet.topic_alias_max and limits.topic_aliases_out:
+            connection.aliases_out = OutgoingAliases(
+                min(packet.topic_alias_max, limits.topic_aliases_out)
+            )
+        granted = session.expiry_interval
+        has_own_id = bool(packet.client_id)
+        fields = ConnackFields(
+            session_present=is_present,
+            receive_maximum=limits.receive_maximum,
+            maximum_packet_size=limits.packet_bytes,
+            topic_alias_maximum=limits.topic_aliases_in,
+            session_expiry=granted if granted != packet.session_expiry_interval else None,
+            assigned_client_id=None if has_own_id else identity.client_id,
+            server_keep_alive=(
+                connection.keep_alive if connection.keep_alive != packet.keep_alive else None
+            ),
+            response_information=(
+                response_information(identity.client_id) if packet.request_response_info else None
+            ),
+        )
+        self._state.outlet.promise(
+            connection,
+            connack(fields),
+            self._state.journal.position,
+            lambda: self._begin(connection, session, packet.receive_max),
+        )
+
+    def _keep_alive(self, asked: int) -> int:
+        """The keep alive that counts; without one a dead client would never be noticed."""
+        most = self._state.limits.keep_alive
+        return most if most and (not asked or asked > most) else asked
+
+    def _begin(self, connection: Connection, session: Session, receive_maximum: int) -> None:
+        """CONNACK is out: go on where the session was left."""
+        connection.state = State.CONNECTED
+        connection.packet_limit = self._state.limits.packet_bytes
+        if connection.connect_timer is not None:
+            connection.connect_timer.cancel()
+        session.incoming.restart()
+        session.direct = connection if connection.takes_plain_copies else None
+        self._watch(connection)
+        log.info(
+            "client connected",
+            extra={"client": session.client_id, "user": session.identity.user_name},
+        )
+        for delivery in session.outgoing.restart(receive_maximum):
+            release = acknowledgement(PUBREL, delivery.packet_id)
+            self._state.outlet.promise(connection, release, self._state.journal.position)
+        self._courier.drain(session)
+        self._resume(connection)
+
+    def _watch(self, connection: Connection) -> None:
+        """Give the client up when it is silent for too long."""
+        if not connection.keep_alive:
+            return
+        deadline = connection.last_seen + PATIENCE * connection.keep_alive
+        if self._state.clock() >= deadline:
+            self._life.close(
+                connection, ReasonCode.KEEP_ALIVE_TIMEOUT, "nothing was heard within the keep alive"
+            )
+        else:
+            connection.keep_alive_timer = self._state.timers.at(
+                deadline, lambda: self._watch(connection)
+            )
+
+
+def response_information(client_id: str) -> str | None:
+    """Where a requester can have its answers sent; none for a client id that is no topic."""
+    if "+" in client_id or "#" in client_id:
+        return None
+    return RESPONSE_PREFIX + client_id

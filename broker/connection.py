@@ -1,0 +1,101 @@
+"""One network connection: its state, its limits, and what is to be written to it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from broker.aliases import IncomingAliases, OutgoingAliases
+from broker.codec.framing import Inbox
+from broker.limits import BrokerLimits
+from broker.memberships import Slots
+from broker.timers import Timer
+
+if TYPE_CHECKING:
+    from broker.lane import LaneJob
+    from broker.retained import RetainedBacklog
+    from broker.session import Session
+
+
+class State(Enum):
+    """Where a connection is in its life; it never goes back."""
+
+    NEW = "new"  # waits for CONNECT
+    CONNECTING = "connecting"  # CONNECT came, CONNACK has not gone out
+    CONNECTED = "connected"
+    CLOSED = "closed"
+
+
+class Promised:
+    """A packet held back until the journal is stored up to ``position``."""
+
+    __slots__ = ("data", "position", "then")
+
+    def __init__(self, position: int, data: bytes, then: Callable[[], None] | None) -> None:
+        self.position = position
+        self.data = data
+        self.then = then
+
+
+class Connection:
+    """Made by ``Core.open``. ``peer`` is the shell's own: the core never touches it."""
+
+    __slots__ = (
+        "aliases_in", "aliases_out", "backlog", "connect_timer", "failed", "found", "held", "inbox",
+        "is_blocked", "is_paused", "keep_alive", "keep_alive_timer", "lane", "last_seen",
+        "maximum_packet_size", "may_publish", "out", "packet_limit", "peer",
+        "promised", "session", "state", "wants_reasons",
+    )  # fmt: skip
+
+    def __init__(self, limits: BrokerLimits, now: float, peer: Any = None) -> None:
+        self.peer = peer
+        self.state = State.NEW
+        self.session: Session | None = None
+        self.last_seen = now
+
+        # Input.
+        self.inbox = Inbox()
+        self.packet_limit = limits.packet_bytes_before_connect
+        # While it waits for an answer: nothing more is worked off, ``held`` comes first then.
+        self.is_blocked = False
+        self.held: list[bytes] = []
+        self.aliases_in = IncomingAliases(limits.topic_aliases_in)
+        # Topics that it has been allowed to publish to.
+        self.may_publish: set[bytes] = set()
+        # Memberships that were asked for, for the input that was held, and peids without an answer.
+        self.found: Mapping[int, Slots] = {}
+        self.failed: frozenset[int] = frozenset()
+        # SUBSCRIBE and UNSUBSCRIBE, one after the other; the first is being worked on.
+        self.lane: deque[LaneJob] = deque()
+
+        # Output.
+        self.out: list[bytes] = []
+        self.promised: deque[Promised] = deque()
+        self.is_paused = False
+        self.aliases_out: OutgoingAliases | None = None
+        self.maximum_packet_size: int | None = None
+        # Whether the client wants reason strings and user properties with bad news.
+        self.wants_reasons = True
+        self.backlog: deque[RetainedBacklog] = deque()
+
+        # Time.
+        self.keep_alive = 0
+        self.connect_timer: Timer | None = None
+        self.keep_alive_timer: Timer | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing comes from it or goes to it any more."""
+        return self.state is State.CLOSED
+
+    @property
+    def takes_plain_copies(self) -> bool:
+        """Whether a QoS 0 packet may be appended to the output as it is."""
+        return (
+            self.state is State.CONNECTED
+            and not self.is_paused
+            and self.aliases_out is None
+            and self.maximum_packet_size is None
+        )

@@ -1,0 +1,235 @@
+"""The core: bytes, answers and time in; bytes, requests and records out.
+
+docs/broker-design.md describes how the shell works with it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from broker.access import AccessControl, AllowAll, Verdict
+from broker.acknowledging import Acknowledging
+from broker.codec.reason_codes import ReasonCode
+from broker.connecting import Connecting
+from broker.connection import Connection, State
+from broker.core_state import make_state
+from broker.courier import Courier
+from broker.dispatch import Dispatch
+from broker.effects import Resolved
+from broker.fast_publish import FastPublisher
+from broker.gateway import GatewayRules
+from broker.intake import Intake
+from broker.journal import Record
+from broker.limits import BrokerLimits
+from broker.memberships import Memberships, NoMemberships, Slots
+from broker.message import Message
+from broker.publishing import Publishing
+from broker.restoring import Restoring, durable_state
+from broker.retaining import Retaining
+from broker.router import Router
+from broker.session_life import SessionLife
+from broker.subscribing import Subscribing
+from broker.sys_topics import SysTopics
+from broker.unsubscribing import Unsubscribing
+from broker.wills import Wills
+
+# Steps of cleaning memberships at a time, and seconds to the next, with and without more to do.
+_SWEEP_STEPS: Final = 64
+_SWEEP_SOON: Final = 0.005
+_SWEEP_LATER: Final = 1.0
+
+
+def random_client_id() -> str:
+    """A client id that nobody can guess: whoever knows it could take the session over."""
+    return f"spaps-{secrets.token_hex(12)}"
+
+
+class Core:
+    """One broker. All calls come from one thread; none waits, none raises for a client's sake.
+
+    After each call the shell empties ``outbox`` and takes ``journal.take()``.
+    """
+
+    def __init__(  # noqa: PLR0913 - by name alone, and all but the clock have defaults
+        self,
+        *,
+        clock: Callable[[], float],
+        limits: BrokerLimits | None = None,
+        memberships: Memberships | None = None,
+        access: AccessControl | None = None,
+        gateway: GatewayRules | None = None,
+        durable: bool = False,
+        new_client_id: Callable[[], str] = random_client_id,
+        version: str = "0",
+        sys_interval: float = 10.0,
+    ) -> None:
+        state = make_state(
+            clock=clock,
+            limits=BrokerLimits() if limits is None else limits,
+            memberships=NoMemberships() if memberships is None else memberships,
+            access=AllowAll() if access is None else access,
+            gateway=GatewayRules() if gateway is None else gateway,
+            durable=durable,
+        )
+        self._state = state
+        self.outbox = state.outbox
+        self.journal = state.journal
+        self.counters = state.counters
+        self.sessions = state.registry
+        self.retained = state.retained
+        self.index = state.index
+        self._courier = Courier(state)
+        self._retaining = Retaining(state)
+        router = Router(state, self._courier)
+        self._publishing = Publishing(state, router, self._retaining, self._resume)
+        wills = Wills(state, self._publishing)
+        self._life = SessionLife(state, wills)
+        unsubscribing = Unsubscribing(state, self._life)
+        self._intake = Intake(state, self._life, FastPublisher(state, self._courier))
+        self._intake.connecting = Connecting(
+            state, self._life, self._courier, self._resume, new_client_id
+        )
+        self._intake.dispatch = Dispatch(
+            state,
+            self._life,
+            self._publishing,
+            Acknowledging(state, self._courier),
+            Subscribing(state, self._courier, unsubscribing),
+        )
+        if sys_interval:
+            SysTopics(state, self._publishing.publish, version, sys_interval)
+        state.timers.at(clock() + _SWEEP_LATER, self._sweep)
+
+    # --- connections
+
+    def open(self, peer: Any = None) -> Connection:
+        """A client has connected; it must send CONNECT in time."""
+        now = self._state.clock()
+        connection = Connection(self._state.limits, now, peer)
+        connection.connect_timer = self._state.timers.at(
+            now + self._state.limits.connect_timeout, lambda: self._life.close(connection, None)
+        )
+        self.counters.connections += 1
+        return connection
+
+    def receive(self, connection: Connection, data: bytes) -> None:
+        """Bytes of the client."""
+        self._intake.receive(connection, data)
+
+    def output_of(self, connection: Connection) -> bytes:
+        """What is to be written to a connection of ``outbox.writes``, which it leaves empty."""
+        data = b"".join(connection.out)
+        connection.out.clear()
+        self.counters.bytes_sent += len(data)
+        return data
+
+    def pause_writing(self, connection: Connection) -> None:
+        """The client does not read fast enough."""
+        connection.is_paused = True
+        if connection.session is not None:
+            connection.session.direct = None
+
+    def resume_writing(self, connection: Connection) -> None:
+        """The client reads again."""
+        connection.is_paused = False
+        session = connection.session
+        if session is not None and session.connection is connection:
+            session.direct = connection if connection.takes_plain_copies else None
+            self._courier.drain(session)
+
+    def connection_lost(self, connection: Connection) -> None:
+        """The network connection is gone; called once for each, also after we closed it."""
+        if connection.state is not State.CLOSED:
+            self._life.detach(connection)
+
+    def disconnect(self, connection: Connection, reason: ReasonCode, text: str) -> None:
+        """Send a client away."""
+        self._life.close(connection, reason, text)
+
+    def shut_down(self) -> None:
+        """Send everyone away, before the broker stops."""
+        for session in list(self.sessions):
+            if session.connection is not None:
+                self.disconnect(
+                    session.connection, ReasonCode.SERVER_SHUTTING_DOWN, "the broker stops"
+                )
+
+    # --- answers to requests
+
+    def authenticated(self, ticket: int, reason: ReasonCode, user_name: str | None = None) -> None:
+        """Answer ``Authenticate``: SUCCESS, and as whom, or why not."""
+        self._state.tickets.answer(ticket, reason, user_name)
+
+    def judged(self, ticket: int, verdict: Verdict) -> None:
+        """Answer ``Judge``."""
+        self._state.tickets.answer(ticket, verdict)
+
+    def resolved(self, ticket: int, resolved: Resolved) -> None:
+        """Answer ``Resolve``: the subscription is put in force in this call."""
+        self._state.tickets.answer(ticket, resolved, ReasonCode.SUCCESS, None)
+
+    def refused(self, ticket: int, reason: ReasonCode, text: str) -> None:
+        """Answer ``Resolve``: the neighborhood is not served, and why."""
+        self._state.tickets.answer(ticket, None, reason, text)
+
+    def looked_up(self, ticket: int, found: Mapping[int, Slots]) -> None:
+        """Answer ``LookUp``: the slots of each peid asked for."""
+        self._state.tickets.answer(ticket, found, None)
+
+    def look_up_failed(self, ticket: int, text: str) -> None:
+        """Answer ``LookUp``: memberships cannot be read."""
+        self._state.tickets.answer(ticket, {}, text)
+
+    # --- time
+
+    def next_deadline(self) -> float | None:
+        """When ``tick`` has something to do."""
+        return self._state.timers.next_deadline()
+
+    def tick(self) -> None:
+        """Do what is due."""
+        self._state.timers.run(self._state.clock())
+
+    # --- what is kept
+
+    def committed(self, position: int) -> None:
+        """Everything up to a position of the journal is stored."""
+        self.journal.committed = position
+        self._state.outlet.committed()
+
+    def durable_state(self) -> Iterator[Record]:
+        """All that must survive, as records: to store it afresh."""
+        return durable_state(self._state)
+
+    def restore(self, records: Iterable[Record]) -> None:
+        """Come back to a state that was stored; before the first connection."""
+        Restoring(self._state, self._life, self._retaining).restore(records)
+
+    def slots_by_sub_id(self) -> Mapping[int, int]:
+        """The slots of all neighborhood subscriptions in force, by subId."""
+        return self._state.slots.by_sub_id
+
+    # --- the rest
+
+    def access_changed(self, client_id: str | None = None) -> None:
+        """Rights of one client, or of all, are other than before."""
+        for session in self.sessions:
+            if client_id is None or session.client_id == client_id:
+                self._state.access.forget(session)
+                if session.connection is not None:
+                    session.connection.may_publish.clear()
+        self._state.routes.clear()
+
+    def publish(self, message: Message) -> None:
+        """Publish something of the broker's own."""
+        self._publishing.publish(message)
+
+    def _resume(self, connection: Connection) -> None:
+        self._intake.resume(connection)
+
+    def _sweep(self) -> None:
+        has_more = self._state.memberships.sweep(_SWEEP_STEPS)
+        delay = _SWEEP_SOON if has_more else _SWEEP_LATER
+        self._state.timers.at(self._state.clock() + delay, self._sweep)

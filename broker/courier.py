@@ -1,0 +1,216 @@
+"""Brings one message to one session: now, later or not at all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.access import Action, Verdict
+from broker.codec.reason_codes import ReasonCode
+from broker.connection import Connection, State
+from broker.core_state import CoreState
+from broker.counters import Drop
+from broker.journal import MessageDone, MessageQueued, MessageSent
+from broker.message import Message, publish_packet
+from broker.outgoing import Delivery
+from broker.session import Session
+from broker.subscription import Subscription
+
+_TOPIC_ALIAS: Final = b"\x23"
+_NO_TOPIC: Final = b"\x00\x00"
+# Retained messages written at one go, before others get their turn.
+BACKLOG_BYTES: Final = 65_536
+
+
+class Courier:
+    """Every PUBLISH to a client passes here, but for the hot path's plain QoS 0 copies."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+
+    def bring(
+        self,
+        session: Session,
+        message: Message,
+        subscriptions: tuple[Subscription, ...],
+        *,
+        retain: bool,
+    ) -> None:
+        """Deliver at the highest QoS that these subscriptions and the message allow."""
+        qos = min(message.qos, max([one.qos for one in subscriptions]))
+        connection = session.connection
+        if qos == 0 and (connection is None or connection.is_paused):
+            # A client that is away is owed no QoS 0; one that does not read loses it.
+            if connection is not None:
+                self._state.counters.drops[Drop.SLOW_CONSUMER] += 1
+            return
+        delivery = Delivery(message, qos, subscriptions, retain=retain)
+        if connection is None or connection.is_paused or connection.state is not State.CONNECTED:
+            self._enqueue(session, delivery)
+            return
+        verdict = self._verdict(session, message.topic)
+        if verdict is None or (qos and not session.outgoing.is_idle):
+            self._enqueue(session, delivery)
+        elif verdict.is_error:
+            self._state.counters.drops[Drop.NOT_ALLOWED] += 1
+        else:
+            self._record(session, delivery)
+            self._send(session, connection, delivery, queued=False)
+
+    def drain(self, session: Session) -> None:
+        """Send what waits, as far as the client takes it: the queue, then retained messages."""
+        connection = session.connection
+        if connection is None or connection.state is not State.CONNECTED:
+            return
+        flow = session.outgoing
+        while flow.queue and not connection.is_paused:
+            delivery = flow.queue[0]
+            if delivery.qos and not flow.may_start:
+                return
+            verdict = self._verdict(session, delivery.message.topic)
+            if verdict is None:
+                return
+            flow.queue.popleft()
+            cause = Drop.NOT_ALLOWED if verdict.is_error else self._reason_to_drop(delivery)
+            if cause is None:
+                self._send(session, connection, delivery, queued=True)
+            else:
+                self._drop(session, delivery, cause)
+        self._pull_backlog(session, connection)
+
+    def _reason_to_drop(self, delivery: Delivery) -> Drop | None:
+        """Why a delivery that waited need not be made any more.
+
+        One that was sent before is not over: the client may have it half.
+        """
+        if delivery.packet_id:
+            return None
+        if delivery.message.has_expired(self._state.clock()):
+            return Drop.EXPIRED
+        if not any(one.active for one in delivery.subscriptions):
+            return Drop.UNSUBSCRIBED
+        return None
+
+    def _pull_backlog(self, session: Session, connection: Connection) -> None:
+        """Go on with retained messages, a piece at a time, so that nobody else waits long."""
+        backlog = connection.backlog
+        budget = BACKLOG_BYTES
+        now = self._state.clock()
+        while backlog and session.outgoing.is_idle and not connection.is_paused:
+            if budget <= 0:
+                self._state.timers.at(now, lambda: self.drain(session))
+                return
+            subscription = backlog[0].subscription
+            message = backlog[0].next_message(self._state.retained)
+            if message is None:
+                backlog.popleft()
+            elif not message.has_expired(now):
+                budget -= message.size
+                self.bring(session, message, (subscription,), retain=True)
+
+    def is_reader(self, session: Session, topic: str) -> bool:
+        """Whether the session is known to be allowed to receive the topic."""
+        return session.verdicts.get((Action.RECEIVE, topic)) == ReasonCode.SUCCESS
+
+    def _verdict(self, session: Session, topic: str) -> Verdict | None:
+        if not self._state.access.is_restricted:
+            return ReasonCode.SUCCESS
+        if (Action.RECEIVE, topic) in session.waiting_verdicts:
+            return None
+        return self._state.access.ask(
+            session, topic, Action.RECEIVE, lambda _verdict: self.drain(session)
+        )
+
+    def _enqueue(self, session: Session, delivery: Delivery) -> None:
+        if not session.outgoing.has_room(delivery.message.size):
+            self._state.counters.drops[Drop.QUEUE_FULL] += 1
+            return
+        self._record(session, delivery)
+        session.outgoing.enqueue(delivery)
+
+    def _send(
+        self, session: Session, connection: Connection, delivery: Delivery, *, queued: bool
+    ) -> None:
+        flow = session.outgoing
+        is_again = False
+        if delivery.qos:
+            is_again = flow.start(delivery, queued=queued)
+        elif queued:
+            flow.discard(delivery)
+        # A packet that must wait for the journal may be overtaken, so it cannot introduce an
+        # alias that the packets in front of it would already use.
+        must_wait = delivery.qos == 2 and session.is_recorded
+        packet = self._encode(connection, delivery, is_again=is_again, new_alias=not must_wait)
+        limit = connection.maximum_packet_size
+        if limit is not None and len(packet) > limit:
+            self._state.counters.drops[Drop.TOO_LARGE] += 1
+            if delivery.qos:
+                flow.finish(delivery.packet_id)
+                self._done(session, delivery)
+            return
+        self._state.counters.publishes_sent += 1
+        self._state.counters.publish_bytes_sent += len(packet)
+        if not must_wait:
+            self._state.outlet.send(connection, packet)
+            return
+        journal = self._state.journal
+        if not is_again:
+            journal.write(MessageSent(session.client_id, delivery.position, delivery.packet_id))
+        self._state.outlet.promise(connection, packet, journal.position)
+
+    def _encode(
+        self, connection: Connection, delivery: Delivery, *, is_again: bool, new_alias: bool
+    ) -> bytes:
+        message = delivery.message
+        extra = b"".join([one.extra for one in delivery.subscriptions if one.active])
+        topic_field = message.topic_field
+        aliases = connection.aliases_out
+        alias, is_known = aliases.of(topic_field) if aliases is not None else (0, False)
+        uses_alias = alias != 0 and (is_known or new_alias)
+        if uses_alias:
+            extra = _TOPIC_ALIAS + alias.to_bytes(2, "big") + extra
+            if is_known:
+                topic_field = _NO_TOPIC
+        packet = publish_packet(
+            topic_field,
+            message.payload,
+            message.properties_at(self._state.clock()),
+            extra=extra,
+            qos=delivery.qos,
+            retain=delivery.retain,
+            duplicate=is_again,
+            packet_id=delivery.packet_id,
+        )
+        if aliases is not None and uses_alias and not is_known:
+            limit = connection.maximum_packet_size
+            if limit is not None and len(packet) > limit:
+                # The alias itself may be what makes it too large.
+                return self._encode(connection, delivery, is_again=is_again, new_alias=False)
+            aliases.sent(message.topic_field, alias)
+        return packet
+
+    def _record(self, session: Session, delivery: Delivery) -> None:
+        if not delivery.qos or not session.is_recorded:
+            return
+        session.last_position += 1
+        delivery.position = session.last_position
+        self._state.journal.write(
+            MessageQueued(
+                session.client_id,
+                delivery.position,
+                delivery.message,
+                delivery.qos,
+                delivery.retain,
+                tuple(one.terms.key for one in delivery.subscriptions),
+            )
+        )
+
+    def _drop(self, session: Session, delivery: Delivery, cause: Drop) -> None:
+        self._state.counters.drops[cause] += 1
+        session.outgoing.discard(delivery)
+        self._done(session, delivery)
+
+    def _done(self, session: Session, delivery: Delivery) -> None:
+        if delivery.position and session.is_recorded:
+            self._state.journal.write(MessageDone(session.client_id, delivery.position))

@@ -1,0 +1,76 @@
+"""Which packet goes where, for a connection that is at work."""
+
+from __future__ import annotations
+
+from broker.acknowledging import Acknowledging
+from broker.codec.errors import malformed, violation
+from broker.codec.reading import check_auth, read_disconnect
+from broker.codec.writing import PINGRESP
+from broker.connection import Connection
+from broker.core_state import CoreState
+from broker.publishing import Publishing
+from broker.session import Session
+from broker.session_life import SessionLife
+from broker.subscribing import Subscribing
+
+# First bytes of packets that only a broker sends, or that come once.
+_NOT_FROM_CLIENTS = {0x10: "a second CONNECT", 0x20: "CONNACK", 0x90: "SUBACK",
+                     0xB0: "UNSUBACK", 0xD0: "PINGRESP"}  # fmt: skip
+
+
+class Dispatch:
+    """One method, one decision."""
+
+    __slots__ = ("_acknowledging", "_life", "_publishing", "_state", "_subscribing")
+
+    def __init__(
+        self,
+        state: CoreState,
+        life: SessionLife,
+        publishing: Publishing,
+        acknowledging: Acknowledging,
+        subscribing: Subscribing,
+    ) -> None:
+        self._state = state
+        self._life = life
+        self._publishing = publishing
+        self._acknowledging = acknowledging
+        self._subscribing = subscribing
+
+    def packet(  # noqa: C901, PLR0912 - one case for each packet type
+        self, connection: Connection, session: Session, data: bytes, start: int, body: int, end: int
+    ) -> bool:
+        """Work a packet off; False: it must wait, and comes again."""
+        first = data[start]
+        if first & 0xF0 == 0x30:
+            if not self._publishing.handle(connection, session, data, start, body, end):
+                return False
+            self._state.counters.publishes_received += 1
+            self._state.counters.publish_bytes_received += end - start
+        elif first == 0x40:
+            self._acknowledging.puback(session, data, body, end)
+        elif first == 0x50:
+            self._acknowledging.pubrec(connection, session, data, range(body, end))
+        elif first == 0x62:
+            self._acknowledging.pubrel(connection, session, data, range(body, end))
+        elif first == 0x70:
+            self._acknowledging.pubcomp(session, data, body, end)
+        elif first == 0x82:
+            self._subscribing.subscribe(connection, session, data, body, end)
+        elif first == 0xA2:
+            self._subscribing.unsubscribe(connection, session, data, body, end)
+        elif first == 0xC0:
+            if end > body:
+                raise malformed("PINGREQ with a body")
+            self._state.outlet.send(connection, PINGRESP)
+        elif first == 0xE0:
+            self._life.leave(connection, session, read_disconnect(data, body, end))
+        elif first == 0xF0:
+            check_auth(data, body, end)
+            raise violation("AUTH without enhanced authentication")
+        elif first in _NOT_FROM_CLIENTS:
+            raise violation(f"{_NOT_FROM_CLIENTS[first]} from a client")
+        else:
+            raise malformed(f"a packet cannot begin with 0x{first:02x}")
+        self._state.counters.packets_received += 1
+        return True

@@ -1,0 +1,122 @@
+"""Input of connections: packets one after the other, held back while one must wait."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from broker.codec.errors import ProtocolError
+from broker.codec.framing import read_header
+from broker.connection import Connection, State
+from broker.core_state import CoreState
+from broker.fast_publish import QOS_0, FastPublisher
+from broker.session_life import SessionLife
+
+if TYPE_CHECKING:
+    from broker.connecting import Connecting
+    from broker.dispatch import Dispatch
+
+log = logging.getLogger(__name__)
+
+_CONNECT: Final = 0x10
+
+
+class Intake:
+    """``connecting`` and ``dispatch`` are set once they exist: they call ``resume``."""
+
+    __slots__ = ("_fast", "_life", "_state", "connecting", "dispatch")
+
+    def __init__(self, state: CoreState, life: SessionLife, fast: FastPublisher) -> None:
+        self._state = state
+        self._life = life
+        self._fast = fast
+        self.connecting: Connecting
+        self.dispatch: Dispatch
+
+    def receive(self, connection: Connection, data: bytes) -> None:
+        """Bytes came in."""
+        if connection.is_closed:
+            return
+        self._state.counters.bytes_received += len(data)
+        connection.last_seen = self._state.clock()
+        if connection.is_blocked:
+            connection.held.append(data)
+            return
+        ready = connection.inbox.join(data)
+        if ready:
+            self._work_off(connection, ready)
+
+    def resume(self, connection: Connection) -> None:
+        """What the connection waited for is there: work off what was held back."""
+        if connection.is_closed or not connection.is_blocked:
+            return
+        connection.is_blocked = False
+        held = b"".join(connection.held)
+        connection.held = []
+        if held:
+            self._work_off(connection, held)
+        # The work may have blocked or closed it again.
+        if not connection.is_blocked and not connection.is_closed:
+            connection.found, connection.failed = {}, frozenset()
+            self._state.outbox.unblocked.append(connection)
+
+    def _work_off(self, connection: Connection, data: bytes) -> None:
+        try:
+            position = self._packets(connection, data)
+        except ProtocolError as error:
+            self._fail(connection, error)
+            return
+        if connection.is_blocked and position < len(data):
+            connection.held.insert(0, data[position:])
+
+    def _packets(self, connection: Connection, data: bytes) -> int:
+        """Work off every complete packet that need not wait; the position after the last."""
+        position, size = 0, len(data)
+        while position < size and not connection.is_blocked:
+            session = connection.session
+            is_at_work = connection.state is State.CONNECTED
+            if (
+                data[position] == QOS_0
+                and is_at_work
+                and session is not None
+                and not connection.failed
+            ):
+                position = self._fast.run(connection, session, data, position)
+                if position == size:
+                    break
+            if connection.state is State.NEW and data[position] != _CONNECT:
+                # Whoever begins otherwise does not speak MQTT: no answer, nothing is kept.
+                self._state.counters.refused_connects += 1
+                self._life.close(connection, None)
+                return size
+            header = read_header(data, position, connection.packet_limit)
+            if header is None:
+                connection.inbox.keep(data[position:], size - position + 1)
+                return size
+            body, end = header
+            if end > size:
+                connection.inbox.keep(data[position:], end - position)
+                return size
+            if is_at_work and session is not None:
+                if not self.dispatch.packet(connection, session, data, position, body, end):
+                    return position
+            else:
+                self._state.counters.packets_received += 1
+                self.connecting.handle(connection, data, body, end)
+            position = end
+            if connection.is_closed:
+                return size
+        return position
+
+    def _fail(self, connection: Connection, error: ProtocolError) -> None:
+        """End a connection for what its client sent."""
+        self._state.counters.protocol_errors += 1
+        client = connection.session.client_id if connection.session is not None else None
+        log.info("closed: %s", error, extra={"client": client, "reason": error.reason.name})
+        if connection.state is State.CONNECTING:
+            self.connecting.refuse(connection, error)
+        elif connection.state is State.NEW:
+            self._state.counters.refused_connects += 1
+            self._life.close(connection, None)
+        else:
+            self._life.close(connection, error.reason, str(error))

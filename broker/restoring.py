@@ -1,0 +1,165 @@
+"""The durable state as records, out of the core and back into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from broker import journal
+from broker.access import Identity
+from broker.core_state import CoreState
+from broker.outgoing import Delivery, Stage
+from broker.retaining import Retaining
+from broker.session import Session, record_of
+from broker.session_life import SessionLife
+from broker.subscription import Subscription
+from broker.topics import SYSTEM_PREFIX, parse_filter
+
+
+class Restoring:
+    """Takes records of an earlier run, before the first connection."""
+
+    __slots__ = ("_deliveries", "_life", "_retaining", "_state")
+
+    def __init__(self, state: CoreState, life: SessionLife, retaining: Retaining) -> None:
+        self._state = state
+        self._life = life
+        self._retaining = retaining
+        # By client id and position.
+        self._deliveries: dict[tuple[str, int], Delivery] = {}
+
+    def restore(self, records: Iterable[journal.Record]) -> None:
+        """Replay, then start the deadlines: whoever was connected is now gone."""
+        for record in records:
+            self._replay(record)
+        for (client_id, _), delivery in sorted(self._deliveries.items(), key=lambda item: item[0]):
+            session = self._state.registry.find(client_id)
+            if session is not None:
+                session.outgoing.restore(delivery)
+                session.last_position = max(session.last_position, delivery.position)
+        self._deliveries.clear()
+        now = self._state.clock()
+        for session in list(self._state.registry):
+            if session.expires_at is None:
+                session.expires_at = now + session.expiry_interval
+            self._life.wait(session)
+
+    def _replay(self, record: journal.Record) -> None:  # noqa: C901, PLR0912 - one case for each record
+        match record:
+            case journal.SessionSaved():
+                self._session(record)
+            case journal.SessionEnded(client_id):
+                self._end(client_id)
+            case journal.SubscriptionSaved():
+                self._subscription(record)
+            case journal.SubscriptionRemoved(client_id, key):
+                session = self._state.registry.find(client_id)
+                if session is not None and key in session.subscriptions:
+                    self._state.index.leave(session.subscriptions.pop(key))
+            case journal.MessageQueued():
+                self._message(record)
+            case journal.MessageSent(client_id, position, packet_id):
+                delivery = self._deliveries.get((client_id, position))
+                if delivery is not None:
+                    delivery.packet_id = packet_id
+                    delivery.stage = Stage.SENT
+            case journal.MessageReleased(client_id, position):
+                delivery = self._deliveries.get((client_id, position))
+                if delivery is not None:
+                    delivery.stage = Stage.RELEASED
+            case journal.MessageDone(client_id, position):
+                self._deliveries.pop((client_id, position), None)
+            case journal.PacketReceived(client_id, packet_id):
+                session = self._state.registry.find(client_id)
+                if session is not None:
+                    session.incoming.received.add(packet_id)
+            case journal.PacketReleased(client_id, packet_id):
+                session = self._state.registry.find(client_id)
+                if session is not None:
+                    session.incoming.received.discard(packet_id)
+            case journal.RetainedSaved(message):
+                self._state.retained.put(message)
+                self._retaining.watch(message)
+            case journal.RetainedRemoved(topic):
+                self._state.retained.remove(topic)
+
+    def _session(self, record: journal.SessionSaved) -> None:
+        session = self._state.registry.find(record.client_id)
+        if session is None:
+            identity = Identity(record.client_id, record.user_name)
+            session = Session(identity, self._state.limits)
+            self._state.registry.add(session)
+        session.identity = Identity(record.client_id, record.user_name)
+        session.expiry_interval = record.expiry_interval
+        session.expires_at = record.expires_at
+        session.will = record.will
+        session.will_at = record.will_at
+        session.is_recorded = self._state.journal.enabled
+
+    def _end(self, client_id: str) -> None:
+        session = self._state.registry.find(client_id)
+        if session is not None:
+            for subscription in session.subscriptions.values():
+                self._state.index.leave(subscription)
+            self._state.registry.remove(session)
+        for key in [key for key in self._deliveries if key[0] == client_id]:
+            del self._deliveries[key]
+
+    def _subscription(self, record: journal.SubscriptionSaved) -> None:
+        session = self._state.registry.find(record.client_id)
+        if session is None:
+            return
+        terms = record.terms
+        before = session.subscriptions.pop(terms.key, None)
+        if before is not None:
+            self._state.index.leave(before)
+        subscription = Subscription(session, terms)
+        # It was accepted once, so it is accepted again, whatever the limit is now.
+        parsed = parse_filter(terms.topic_filter, terms.topic_filter.count("/") + 1)
+        self._state.index.enter(subscription, parsed)
+        session.subscriptions[terms.key] = subscription
+
+    def _message(self, record: journal.MessageQueued) -> None:
+        session = self._state.registry.find(record.client_id)
+        if session is None:
+            return
+        held = [session.subscriptions[key] for key in record.keys if key in session.subscriptions]
+        delivery = Delivery(record.message, record.qos, tuple(held), retain=record.retain)
+        delivery.position = record.position
+        self._deliveries[record.client_id, record.position] = delivery
+
+
+def durable_state(state: CoreState) -> Iterator[journal.Record]:
+    """Everything that must survive, as records that restore it."""
+    for session in state.registry:
+        if not session.expiry_interval:
+            continue
+        client_id = session.client_id
+        yield record_of(session)
+        for subscription in session.subscriptions.values():
+            yield journal.SubscriptionSaved(client_id, subscription.terms)
+        for packet_id in session.incoming.received:
+            yield journal.PacketReceived(client_id, packet_id)
+        flow = session.outgoing
+        waiting = [one for one in flow.queue if not one.packet_id]
+        for delivery in (*flow.identified.values(), *waiting):
+            yield from _delivery_records(session, delivery)
+    for message in state.retained:
+        if not message.topic.startswith(SYSTEM_PREFIX):
+            yield journal.RetainedSaved(message)
+
+
+def _delivery_records(session: Session, delivery: Delivery) -> Iterator[journal.Record]:
+    if not delivery.qos:
+        return
+    if not delivery.position:
+        session.last_position += 1
+        delivery.position = session.last_position
+    client_id, position = session.client_id, delivery.position
+    keys = tuple(one.terms.key for one in delivery.subscriptions)
+    yield journal.MessageQueued(
+        client_id, position, delivery.message, delivery.qos, delivery.retain, keys
+    )
+    if delivery.qos == 2 and delivery.packet_id:
+        yield journal.MessageSent(client_id, position, delivery.packet_id)
+        if delivery.stage is Stage.RELEASED:
+            yield journal.MessageReleased(client_id, position)

@@ -1,0 +1,162 @@
+"""How sessions begin, go on, wait and end."""
+
+from __future__ import annotations
+
+from mqtt5 import DisconnectPacket
+
+from broker.access import Identity
+from broker.codec.errors import violation
+from broker.codec.reason_codes import ReasonCode
+from broker.codec.writing import disconnect
+from broker.connection import Connection, State
+from broker.core_state import CoreState
+from broker.effects import Forget
+from broker.journal import SessionEnded, SubscriptionRemoved, Will
+from broker.session import NEVER_EXPIRES, Session, record_of
+from broker.subscription import Subscription
+from broker.wills import Wills
+
+
+class SessionLife:
+    """The only place that ties sessions to connections."""
+
+    __slots__ = ("_state", "_wills")
+
+    def __init__(self, state: CoreState, wills: Wills) -> None:
+        self._state = state
+        self._wills = wills
+
+    def open(
+        self, connection: Connection, identity: Identity, *, clean_start: bool
+    ) -> tuple[Session, bool]:
+        """The session for a connection, and whether it was there before.
+
+        ProtocolError when the client id belongs to another user.
+        """
+        session = self._state.registry.check_owner(identity)
+        if session is not None and session.connection is not None:
+            self._take_over(session.connection)
+            # Without an expiry the session ended with the connection it had.
+            session = self._state.registry.find(identity.client_id)
+        if session is not None and clean_start:
+            self.end(session)
+            session = None
+        is_present = session is not None
+        if session is None:
+            session = Session(identity, self._state.limits)
+            self._state.registry.add(session)
+        self._wills.call_off(session)
+        self._stop_waiting(session)
+        session.identity = identity
+        session.connection = connection
+        connection.session = session
+        self._state.registry.count_connected(1)
+        return session, is_present
+
+    def agree(self, session: Session, expiry_interval: int, will: Will | None) -> None:
+        """Set what CONNECT asked for, and record the session if it will outlive its connection."""
+        was_recorded = session.is_recorded
+        session.expiry_interval = self.capped(expiry_interval)
+        session.will = will
+        session.is_recorded = self._state.journal.enabled and session.expiry_interval > 0
+        if session.is_recorded:
+            self._state.journal.write(record_of(session))
+        elif was_recorded:
+            # It ends with this connection, so it must not come back after a restart.
+            self._state.journal.write(SessionEnded(session.client_id))
+
+    def capped(self, expiry_interval: int) -> int:
+        """The expiry interval that is granted."""
+        return min(expiry_interval, self._state.limits.session_expiry)
+
+    def close(
+        self, connection: Connection, reason: ReasonCode | None, text: str | None = None
+    ) -> None:
+        """End a connection from our side, with a DISCONNECT if ``reason`` is given."""
+        if connection.state is State.CLOSED:
+            return
+        if reason is not None and connection.state is State.CONNECTED:
+            plain = disconnect(reason, None)
+            full = disconnect(reason, text) if connection.wants_reasons else plain
+            self._state.outlet.send_best(connection, full, plain)
+        self.detach(connection)
+        self._state.outbox.closing.append(connection)
+
+    def leave(self, connection: Connection, session: Session, packet: DisconnectPacket) -> None:
+        """The client says DISCONNECT: no will then, unless it asks for it."""
+        interval = packet.session_expiry_interval
+        if interval is not None:
+            if interval and not session.expiry_interval:
+                raise violation("a session expiry after a CONNECT without one")
+            session.expiry_interval = self.capped(interval)
+        if int(packet.reason_code) == ReasonCode.SUCCESS:
+            self._wills.call_off(session)
+        self.close(connection, None)
+
+    def detach(self, connection: Connection) -> None:
+        """The connection is no more: its session waits for another one, or ends."""
+        connection.state = State.CLOSED
+        connection.held.clear()
+        connection.backlog.clear()
+        connection.lane.clear()
+        self._state.outlet.forget(connection)
+        for timer in (connection.connect_timer, connection.keep_alive_timer):
+            if timer is not None:
+                timer.cancel()
+        session = connection.session
+        if session is None or session.connection is not connection:
+            return
+        session.connection = None
+        session.direct = None
+        self._state.registry.count_connected(-1)
+        if not session.expiry_interval:
+            self.end(session)
+            return
+        session.expires_at = self._state.clock() + session.expiry_interval
+        self.wait(session)
+        if session.is_recorded:
+            self._state.journal.write(record_of(session))
+
+    def wait(self, session: Session) -> None:
+        """Start the deadlines of a session without a connection."""
+        self._wills.schedule(session)
+        if session.expires_at is not None and session.expiry_interval != NEVER_EXPIRES:
+            session.expiry_timer = self._state.timers.at(
+                session.expires_at, lambda: self._expire(session)
+            )
+
+    def end(self, session: Session) -> None:
+        """The session is over, and with it everything it holds; its will is due now."""
+        self._stop_waiting(session)
+        for subscription in list(session.subscriptions.values()):
+            self.drop_subscription(session, subscription)
+        self._state.registry.remove(session)
+        if session.is_recorded:
+            self._state.journal.write(SessionEnded(session.client_id))
+            session.is_recorded = False
+        self._wills.send(session)
+
+    def drop_subscription(self, session: Session, subscription: Subscription) -> None:
+        """Take a subscription out of force and out of the session."""
+        self._state.index.leave(subscription)
+        terms = subscription.terms
+        del session.subscriptions[terms.key]
+        if terms.sub_id is not None:
+            self._state.outbox.requests.append(Forget((terms.sub_id,)))
+        if session.is_recorded:
+            self._state.journal.write(SubscriptionRemoved(session.client_id, terms.key))
+
+    def _take_over(self, connection: Connection) -> None:
+        self.close(
+            connection, ReasonCode.SESSION_TAKEN_OVER, "another connection uses this client id"
+        )
+
+    def _expire(self, session: Session) -> None:
+        self._state.counters.sessions_expired += 1
+        self.end(session)
+
+    def _stop_waiting(self, session: Session) -> None:
+        if session.expiry_timer is not None:
+            session.expiry_timer.cancel()
+            session.expiry_timer = None
+        session.expires_at = None

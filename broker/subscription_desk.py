@@ -1,0 +1,110 @@
+"""Puts what a SUBSCRIBE asks for in force, and says which retained messages are due for it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from broker.core_state import CoreState
+from broker.effects import Forget
+from broker.journal import SubscriptionSaved
+from broker.lane import FilterRequest, SubscribeJob
+from broker.retained import RetainedBacklog
+from broker.session import Session
+from broker.subscription import Subscription, SubscriptionTerms
+from broker.topics import ParsedFilter
+from spatial_udfs.entity_table import Int64s
+
+# Retain handling of a SUBSCRIBE.
+SEND_IF_NEW: Final = 1
+NEVER_SEND: Final = 2
+
+
+class SubscriptionDesk:
+    """Makes subscriptions, or renews them."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+
+    def put(
+        self,
+        session: Session,
+        job: SubscribeJob,
+        request: FilterRequest,
+        sub_id: int | None,
+        peids: Int64s | None,
+    ) -> RetainedBacklog | None:
+        """Put one filter in force; the retained messages that the client is owed for it."""
+        if request.parsed is None:
+            raise ValueError("the filter was not checked")
+        terms = SubscriptionTerms(
+            topic_filter=request.text,
+            qos=request.qos,
+            no_local=request.no_local,
+            retain_as_published=request.retain_as_published,
+            retain_handling=request.retain_handling,
+            identifier=job.identifier,
+            nsid=request.nsid,
+            sub_id=sub_id,
+            descriptor=job.descriptor,
+        )
+        existing = session.subscriptions.get(terms.key)
+        if existing is None:
+            subscription = Subscription(session, terms)
+            self._state.index.enter(subscription, request.parsed, peids)
+        elif terms.nsid is None:
+            existing.renew(terms)
+            subscription = existing
+        else:
+            subscription = self._replace(existing, terms, request.parsed, peids)
+        session.subscriptions[terms.key] = subscription
+        if session.is_recorded:
+            self._state.journal.write(SubscriptionSaved(session.client_id, terms))
+        if not _wants_retained(request, is_new=existing is None):
+            return None
+        topics = self._retained_topics(request.parsed.topic_filter, peids)
+        return RetainedBacklog(subscription, topics)
+
+    def _replace(
+        self,
+        existing: Subscription,
+        terms: SubscriptionTerms,
+        parsed: ParsedFilter,
+        peids: Int64s | None,
+    ) -> Subscription:
+        """A neighborhood under an nsid that is in use.
+
+        The same one again, say after a reconnect, stays the same subscription: what waits for
+        it is still wanted. Another one takes its place without a gap.
+        """
+        before = existing.terms
+        if before.sub_id is not None and before.sub_id != terms.sub_id:
+            self._state.outbox.requests.append(Forget((before.sub_id,)))
+        if (before.topic_filter, before.descriptor) == (terms.topic_filter, terms.descriptor):
+            self._state.index.leave(existing)
+            existing.renew(terms)
+            self._state.index.enter(existing, parsed, peids)
+            return existing
+        subscription = Subscription(existing.session, terms)
+        self._state.index.enter(subscription, parsed, peids)
+        self._state.index.leave(existing)
+        return subscription
+
+    def _retained_topics(self, topic_filter: str, peids: Int64s | None) -> list[str]:
+        found = list(self._state.retained.match(topic_filter))
+        if peids is None:
+            return [message.topic for message in found]
+        spatial = [message for message in found if message.peid is not None]
+        inside = np.isin(np.array([message.peid for message in spatial], np.int64), peids)
+        return [message.topic for message, is_in in zip(spatial, inside, strict=True) if is_in]
+
+
+def _wants_retained(request: FilterRequest, *, is_new: bool) -> bool:
+    if request.parsed is not None and request.parsed.share_name is not None:
+        return False
+    if request.retain_handling == SEND_IF_NEW:
+        return is_new
+    return request.retain_handling != NEVER_SEND

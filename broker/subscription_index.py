@@ -1,0 +1,80 @@
+"""Subscriptions in force: entered under their filter, found by topic, slot and share group."""
+
+from __future__ import annotations
+
+from broker.routes import Routes
+from broker.slots import SlotTable
+from broker.subscription import FilterNode, ShareGroup, Subscription
+from broker.topic_tree import TopicTree
+from broker.topics import ParsedFilter
+from spatial_udfs.entity_table import Int64s
+
+
+class SubscriptionIndex:
+    """The only place where subscriptions become active or cease to be."""
+
+    __slots__ = ("_routes", "_slots", "_tree", "count", "shared_count")
+
+    def __init__(self, tree: TopicTree, routes: Routes, slots: SlotTable) -> None:
+        self._tree = tree
+        self._routes = routes
+        self._slots = slots
+        self.count = 0
+        self.shared_count = 0
+
+    def enter(
+        self, subscription: Subscription, parsed: ParsedFilter, peids: Int64s | None = None
+    ) -> None:
+        """Put a subscription in force; a neighborhood's members enter with it.
+
+        Routes are thrown away only when one of them must name a new place.
+        """
+        node = self._tree.node_of(parsed.topic_filter)
+        home: FilterNode | ShareGroup = node
+        if parsed.share_name is not None:
+            home = node.groups.get(parsed.share_name) or ShareGroup(parsed.share_name, node)
+            node.groups[parsed.share_name] = home
+            self.shared_count += 1
+        if subscription.terms.nsid is None:
+            is_first = not home.plain
+            home.plain[subscription.session] = subscription
+        else:
+            is_first = not home.spatial
+            self._slots.enter(subscription, peids)
+            home.spatial[subscription.slot] = subscription
+        subscription.home = home
+        subscription.active = True
+        self.count += 1
+        if is_first:
+            self._routes.clear()
+
+    def leave(self, subscription: Subscription) -> None:
+        """Put a subscription out of force, at once and for everything that waits for it."""
+        home = subscription.home
+        if home is None:
+            raise ValueError("the subscription is not in force")
+        if subscription.terms.nsid is None:
+            del home.plain[subscription.session]
+            was_last = not home.plain
+        else:
+            del home.spatial[subscription.slot]
+            self._slots.leave(subscription)
+            was_last = not home.spatial
+        subscription.home = None
+        subscription.active = False
+        self.count -= 1
+        if isinstance(home, ShareGroup):
+            self.shared_count -= 1
+        if was_last:
+            self._prune(home)
+            self._routes.clear()
+
+    def _prune(self, home: FilterNode | ShareGroup) -> None:
+        if isinstance(home, ShareGroup):
+            node = home.node
+            if not home.plain and not home.spatial:
+                del node.groups[home.share_name]
+        else:
+            node = home
+        if node.is_empty:
+            self._tree.remove(node.topic_filter)

@@ -1,0 +1,74 @@
+"""UNSUBSCRIBE: one neighborhood by its nsid, or everything under a filter."""
+
+from __future__ import annotations
+
+from broker.codec.reading import read_unsubscribe
+from broker.codec.reason_codes import ReasonCode
+from broker.codec.writing import unsuback
+from broker.connection import Connection
+from broker.core_state import CoreState
+from broker.lane import SpatialPropertyError, UnsubscribeJob, nsids_of
+from broker.session import Session
+from broker.session_life import SessionLife
+from broker.subscription import Subscription
+
+
+class Unsubscribing:
+    """Takes subscriptions out of force."""
+
+    __slots__ = ("_life", "_state")
+
+    def __init__(self, state: CoreState, life: SessionLife) -> None:
+        self._state = state
+        self._life = life
+
+    def read(self, data: bytes, body: int, end: int) -> UnsubscribeJob:
+        """The packet as work to do."""
+        packet = read_unsubscribe(data, body, end)
+        return UnsubscribeJob(packet.packet_id, packet.patterns, packet.user_properties)
+
+    def refuse(self, connection: Connection, job: UnsubscribeJob) -> None:
+        """Answer at once that nothing was done."""
+        codes = [ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR] * len(job.filters)
+        self._answer(connection, job, codes, "too many subscribes wait already")
+
+    def finish(self, connection: Connection, session: Session, job: UnsubscribeJob) -> None:
+        """Take out what is named, then answer: after UNSUBACK no message comes for it."""
+        try:
+            nsids = nsids_of(job.user_properties)
+        except SpatialPropertyError as error:
+            codes = [ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR] * len(job.filters)
+            self._answer(connection, job, codes, str(error))
+            return
+        codes = []
+        for topic_filter in job.filters:
+            named = _named(session, topic_filter, nsids)
+            for subscription in named:
+                self._life.drop_subscription(session, subscription)
+            codes.append(ReasonCode.SUCCESS if named else ReasonCode.NO_SUBSCRIPTION_EXISTED)
+        self._answer(connection, job, codes, None)
+
+    def _answer(
+        self,
+        connection: Connection,
+        job: UnsubscribeJob,
+        codes: list[ReasonCode],
+        text: str | None,
+    ) -> None:
+        packet = plain = unsuback(job.packet_id, codes, None)
+        if text is not None and connection.wants_reasons:
+            packet = unsuback(job.packet_id, codes, text)
+        limit = connection.maximum_packet_size
+        if limit is not None and len(packet) > limit:
+            packet = plain
+        self._state.outlet.promise(connection, packet, self._state.journal.position)
+
+
+def _named(session: Session, topic_filter: str, nsids: list[int]) -> list[Subscription]:
+    """What an UNSUBSCRIBE of this filter means for a session."""
+    return [
+        subscription
+        for subscription in session.subscriptions.values()
+        if subscription.terms.topic_filter == topic_filter
+        and (not nsids or subscription.terms.nsid in nsids)
+    ]
