@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 
 from spatial_udfs.entity_table import Geometries, Positions
+from spatial_udfs.pair_kinds import Bools
+from spatial_udfs.pair_memory import Pairs
+
+# West, south, east, north of many boxes.
+Sides: TypeAlias = tuple[NDArray[np.float64], ...]
 
 # Steps of bounded size: between two of them limits are checked and other threads get through.
 REFERENCES_PER_STEP: Final = 512
@@ -23,8 +29,9 @@ class CandidateSearch:
         self._geometries = geometries
         self._tree = shapely.STRtree(geometries)
         self._tree.query(shapely.Point(0, 0))
-        self.boxes = np.ascontiguousarray(shapely.bounds(geometries).T)
-        west, south, east, north = self.boxes
+        # West, south, east, north in one row: what is looked up together lies together.
+        self.boxes = shapely.bounds(geometries)
+        west, south, east, north = self.boxes.T
         self._width = max(float(east.max(initial=0.0) - west.min(initial=0.0)), 1.0)
         self._height = max(float(north.max(initial=0.0) - south.min(initial=0.0)), 1.0)
 
@@ -35,7 +42,7 @@ class CandidateSearch:
 
     def within(self, references: Positions, reach: float) -> tuple[Positions, Positions]:
         """Pairs (reference, entity) whose boxes, grown by ``reach``, meet."""
-        west, south, east, north = self.boxes[:, references]
+        west, south, east, north = self.boxes[references].T
         around: Any = shapely.box(west - reach, south - reach, east + reach, north + reach)
         asked, found = self._tree.query(around)
         return references[asked], found.astype(np.int32)
@@ -45,7 +52,10 @@ class CandidateSearch:
 
         The estimate is the share of the world that a box covers; it need not be good.
         """
-        west, south, east, north = self.boxes[:, references]
+        if len(references) == 1:
+            yield references
+            return
+        west, south, east, north = self.boxes[references].T
         covered = np.minimum((east - west + 2 * reach) / self._width, 1.0) * np.minimum(
             (north - south + 2 * reach) / self._height, 1.0
         )
@@ -59,10 +69,20 @@ class CandidateSearch:
             if len(group):
                 yield group
 
-    def nesting(self, references: Positions, entities: Positions) -> Any:
-        """For each pair 1 if the entity's box lies in the reference's, plus 2 for the converse."""
-        west, south, east, north = self.boxes[:, references]
-        e_west, e_south, e_east, e_north = self.boxes[:, entities]
-        inside = (west <= e_west) & (south <= e_south) & (e_east <= east) & (e_north <= north)
-        around = (e_west <= west) & (e_south <= south) & (east <= e_east) & (north <= e_north)
-        return inside + 2 * around
+    def sides(self, pairs: Pairs) -> tuple[Sides, Sides]:
+        """The boxes of references and entities, ready to be compared pair by pair."""
+        references = pairs.references
+        if len(references) and references[0] == references[-1]:
+            # One reference for all, because pairs come reference by reference.
+            references = references[:1]
+        return tuple(self.boxes[references].T), tuple(self.boxes[pairs.entities].T)
+
+
+def lies_in(inner: Sides, outer: Sides) -> Bools:
+    """Whether the inner box does not reach out of the outer one."""
+    return (
+        (outer[0] <= inner[0])
+        & (outer[1] <= inner[1])
+        & (inner[2] <= outer[2])
+        & (inner[3] <= outer[3])
+    )

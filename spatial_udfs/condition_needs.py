@@ -12,8 +12,8 @@ from schemas.far_pairs import SHAPE_PAIRS, far_bits
 from spatial_udfs.condition_verdicts import Verdict, verdict_of
 from spatial_udfs.pair_kinds import Bools, PairKinds
 
-# How the boxes of a pair nest, as CandidateSearch.nesting counts it: not at all, the entity's
-# in the reference's, the reference's in the entity's, or both.
+# How the boxes of a pair nest, in four cases: not at all, the entity's in the reference's,
+# the reference's in the entity's, or both.
 _ENTITY_INSIDE: Final = np.array([False, True, False, True])
 _REFERENCE_INSIDE: Final = np.array([False, False, True, True])
 _BOTH: Final = _ENTITY_INSIDE & _REFERENCE_INSIDE
@@ -36,8 +36,9 @@ class ConditionNeeds:
     has_topology: bool
     # No disjoint pair can satisfy it: pairs whose boxes meet are all candidates there are.
     meeting_only: bool
-    # Whether it can hold at all, by how the boxes nest.
-    nesting: Bools
+    # It needs the entity's box to lie in the reference's, or the other way round.
+    entity_inside: bool
+    reference_inside: bool
     reach: float
     # Truth on far pairs by pair of shapes, as in far_pairs.SHAPE_PAIRS.
     far: Bools
@@ -49,12 +50,14 @@ class ConditionNeeds:
         disjoint = np.arange(len(SHAPE_PAIRS), dtype=np.uint16)
         undecided = _anything(len(SHAPE_PAIRS))
         from_afar = verdict_of(condition, PairKinds(), disjoint, lambda _: undecided)
+        nested = _by_nesting(condition).can_hold
         bits = far_bits(condition)
         return cls(
             has_distance=True in distances,
             has_topology=False in distances,
             meeting_only=not from_afar.can_hold.any(),
-            nesting=_by_nesting(condition).can_hold,
+            entity_inside=not nested[~_ENTITY_INSIDE].any(),
+            reference_inside=not nested[~_REFERENCE_INSIDE].any(),
             reach=reach(condition),
             far=np.array([bool(bits >> place & 1) for place in range(len(SHAPE_PAIRS))]),
         )

@@ -42,7 +42,8 @@ class EntityTable:
 
     def positions_of(self, peids: Int64s) -> tuple[Positions, Int64s]:
         """Positions of the peids that exist (ascending, unique), and those that do not."""
-        wanted = np.unique(peids)
+        # Most neighborhoods have one reference, and np.unique costs more than all the rest.
+        wanted = np.unique(peids) if len(peids) > 1 else peids
         found = np.searchsorted(self.peids, wanted)
         found[found == len(self.peids)] = 0
         exists = self.peids[found] == wanted if len(self.peids) else np.zeros(len(wanted), bool)

@@ -10,6 +10,7 @@ import shapely
 from spatial_udfs.candidate_search import CandidateSearch
 from spatial_udfs.condition_verdicts import DistanceVerdict, Verdict
 from spatial_udfs.entity_table import Geometries, Positions
+from spatial_udfs.pair_memory import Pairs
 
 # Rounding in a computed distance stays far below this share of the largest coordinate and of
 # the distance: wherever bounds decide, comparing the computed distance gives the same.
@@ -29,10 +30,10 @@ class PairDistances:
         """Pairs (reference, entity), among them all that are not further apart than ``reach``."""
         return self._search.within(references, reach + self._slack(reach))
 
-    def rough(self, references: Positions, entities: Positions) -> DistanceVerdict:
+    def rough(self, pairs: Pairs) -> DistanceVerdict:
         """Verdicts from the boxes alone, undecided where a limit lies between the bounds."""
-        west, south, east, north = self._search.boxes[:, references]
-        e_west, e_south, e_east, e_north = self._search.boxes[:, entities]
+        (west, south, east, north), entities = self._search.sides(pairs)
+        e_west, e_south, e_east, e_north = entities
         gap_x = np.maximum(np.maximum(e_west - east, west - e_east), 0)
         gap_y = np.maximum(np.maximum(e_south - north, south - e_north), 0)
         span_x = np.maximum(e_east - west, east - e_west)
@@ -45,9 +46,11 @@ class PairDistances:
 
         return verdict
 
-    def exact(self, references: Positions, entities: Positions) -> DistanceVerdict:
+    def exact(self, pairs: Pairs) -> DistanceVerdict:
         """Verdicts from the computed distances: at most the limit, the limit included."""
-        distances = shapely.distance(self._geometries[references], self._geometries[entities])
+        distances = shapely.distance(
+            self._geometries[pairs.references], self._geometries[pairs.entities]
+        )
 
         def verdict(limit: float) -> Verdict:
             holds = distances <= limit

@@ -13,6 +13,7 @@ from spatial_udfs.pair_kinds import Bools, Kinds, PairKinds, shape_pairs
 from spatial_udfs.resolution_limits import ResolutionLimits
 from spatial_udfs.shapes import SHAPES, ShapeCodes
 from spatial_udfs.shared_line_ends import SharedLineEnds
+from spatial_udfs.straight_segments import SHARED_END_MATRIX, StraightSegments
 
 # Below this many coordinates a prepared copy costs more than it saves.
 LARGE_AREA_COORDINATES: Final = 12
@@ -35,8 +36,12 @@ class PairMatrices:
         """Find out which areas are worth preparing."""
         self._geometries = geometries
         self._shapes = shapes
-        self._kinds = kinds
+        self._names = kinds
+        areas = np.full(len(SHAPES), _AREA, np.uint8)
+        of_each_shape = np.arange(len(SHAPES), dtype=np.uint8)
+        self._inner_kinds = kinds.of(_INNER_MATRICES, shape_pairs(areas, of_each_shape))
         self._line_ends = SharedLineEnds(geometries)
+        self._segments = StraightSegments(geometries)
         self._sizes = shapely.get_num_coordinates(geometries)
         self._large = (shapes == _AREA) & (self._sizes >= LARGE_AREA_COORDINATES)
         self._prepared: OrderedDict[int, Any] = OrderedDict()
@@ -46,17 +51,14 @@ class PairMatrices:
         """The kind of each pair (reference, entity)."""
         large_reference = self._large[references]
         large_entity = self._large[entities]
-        if not (large_reference.any() or large_entity.any()):
-            return self._related(
-                self._geometries[references], self._geometries[entities],
-                references, entities, limits,
-            )  # fmt: skip
         # Of two large areas the larger one is prepared: one copy serves more pairs.
         turn = large_entity & (~large_reference | (self._sizes[entities] > self._sizes[references]))
+        if not turn.any():
+            return self._kinds_of(references, entities, large_reference, limits)
         first = np.where(turn, entities, references)
         second = np.where(turn, references, entities)
-        result = self._area_kinds(first, second, large_reference | large_entity, limits)
-        result[turn] = self._kinds.transposed(result[turn])
+        result = self._kinds_of(first, second, large_reference | large_entity, limits)
+        result[turn] = self._names.transposed(result[turn])
         return result
 
     def forget(self) -> None:
@@ -64,7 +66,7 @@ class PairMatrices:
         self._prepared.clear()
         self.prepared_coordinates = 0
 
-    def _area_kinds(
+    def _kinds_of(
         self, first: Positions, second: Positions, large: Bools, limits: ResolutionLimits
     ) -> Kinds:
         """Kinds of (first, second), where ``large`` tells that the first is a large area.
@@ -72,21 +74,33 @@ class PairMatrices:
         Most pairs of a large area are things well inside it. Their matrix follows from their
         shape, and the prepared test for that costs a tenth of a matrix.
         """
-        geometries, others = self._geometries[first], self._geometries[second]
-        areas, places = np.unique(first[large], return_inverse=True)
-        geometries[large] = np.array([self._prepared_copy(int(a)) for a in areas])[places]
-        result = np.empty(len(first), np.uint16)
-        inside = np.zeros(len(first), np.bool_)
+        others = self._geometries[second]
+        if not large.any():
+            return self._related(self._geometries[first], others, first, second, limits)
+        geometries = self._with_prepared(first, large)
+        inside = large.copy()
         inside[large] = shapely.contains_properly(geometries[large], others[large])
         limits.check_time()
-        shapes = self._shapes[second[inside]]
-        area = np.full(len(shapes), _AREA, np.uint8)
-        result[inside] = self._kinds.of(_INNER_MATRICES[shapes], shape_pairs(area, shapes))
-        rest = ~inside
+        result: Kinds = self._inner_kinds[self._shapes[second]]
+        rest = np.flatnonzero(~inside)
         result[rest] = self._related(
             geometries[rest], others[rest], first[rest], second[rest], limits
         )
         return result
+
+    def _with_prepared(self, positions: Positions, large: Bools) -> Geometries:
+        """The geometries at the positions, prepared copies in place of the large areas."""
+        if large.all() and (positions == positions[0]).all():
+            # One zone for all pairs, as in most first stages.
+            one = np.empty((), dtype=object)
+            one[()] = self._prepared_copy(int(positions[0]))
+            return np.broadcast_to(one, len(positions))
+        geometries = self._geometries[positions]
+        areas, places = np.unique(positions[large], return_inverse=True)
+        copies = np.empty(len(areas), dtype=object)
+        copies[:] = [self._prepared_copy(int(area)) for area in areas]
+        geometries[large] = copies[places]
+        return geometries
 
     def _related(
         self,
@@ -96,13 +110,15 @@ class PairMatrices:
         second: Positions,
         limits: ResolutionLimits,
     ) -> Kinds:
-        matrices = np.empty(len(first), dtype=object)
-        for start in range(0, len(first), RELATE_STEP):
-            step = slice(start, start + RELATE_STEP)
+        pairs = shape_pairs(self._shapes[first], self._shapes[second])
+        matrices = np.full(len(first), SHARED_END_MATRIX, dtype=object)
+        rest = np.flatnonzero(~self._segments.share_an_end_only(first, second))
+        for start in range(0, len(rest), RELATE_STEP):
+            step = rest[start : start + RELATE_STEP]
             matrices[step] = shapely.relate(geometries[step], others[step])
             limits.check_time()
         self._line_ends.repair(matrices, geometries, others, first, second)
-        return self._kinds.of(matrices, shape_pairs(self._shapes[first], self._shapes[second]))
+        return self._names.of(matrices, pairs)
 
     def _prepared_copy(self, position: int) -> Any:
         """A prepared copy of the area: the table's own geometry may be in use elsewhere."""
@@ -110,7 +126,8 @@ class PairMatrices:
         if copy is not None:
             self._prepared.move_to_end(position)
             return copy
-        copy = shapely.from_wkb(shapely.to_wkb(self._geometries[position]))
+        # No relation looks at heights, and this is the quickest way to a new object.
+        copy = shapely.force_2d(self._geometries[position])
         shapely.prepare(copy)
         self._prepared[position] = copy
         self.prepared_coordinates += int(self._sizes[position])

@@ -7,7 +7,7 @@ has been needed. So a row serves every later stage and subscription. Six bytes a
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -90,14 +90,13 @@ class PairMemory:
             places = np.arange(self.pairs, end)
             self._entities[self.pairs : end] = pairs.entities
             self._kinds[self.pairs : end] = pairs.kinds
-            rows = np.searchsorted(references, pairs.references)
-            lengths = np.bincount(rows, minlength=len(references)).astype(np.int32)
+            lengths = _row_lengths(references, pairs)
             self._lengths[references] = lengths
             # Starts last: they tell readers that the rest is in place.
             self._starts[references] = self.pairs + np.cumsum(lengths) - lengths
             self.pairs = end
             self.rows += len(references)
-        return replace(pairs, places=places, memory=self)
+        return Pairs(pairs.references, pairs.entities, pairs.kinds, places, self)
 
     def get(self, references: Positions) -> Pairs:
         """The rows of references that are known."""
@@ -131,3 +130,10 @@ class PairMemory:
         kinds[: self.pairs] = self._kinds[: self.pairs]
         self._kinds = kinds
         self._entities = entities
+
+
+def _row_lengths(references: Positions, pairs: Pairs) -> NDArray[np.int32]:
+    if len(references) == 1:
+        return np.array([len(pairs)], np.int32)
+    rows = np.searchsorted(references, pairs.references)
+    return np.bincount(rows, minlength=len(references)).astype(np.int32)

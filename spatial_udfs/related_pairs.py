@@ -147,7 +147,7 @@ class RelatedPairs:
     def _compact_steps(self) -> Iterator[Positions]:
         """All positions in groups that lie close together, so that most pairs are mutual."""
         size = candidate_search.REFERENCES_PER_STEP
-        west, south, east, north = self._search.boxes
+        west, south, east, north = self._search.boxes.T
         strips = max(1, math.isqrt(self._count // size))
         strip = np.empty(self._count, np.int64)
         strip[np.argsort(west + east)] = np.arange(self._count) * strips // max(self._count, 1)

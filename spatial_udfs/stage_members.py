@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from schemas.conditions import Condition
-from spatial_udfs.candidate_search import CandidateSearch
+from spatial_udfs.candidate_search import CandidateSearch, lies_in
 from spatial_udfs.condition_needs import ConditionNeeds
 from spatial_udfs.condition_verdicts import truth_by_kind, verdict_of
 from spatial_udfs.entity_table import EntityTable, Int64s, Positions
@@ -69,24 +69,32 @@ class StageMembers:
     def _select(
         self, condition: Condition, needs: ConditionNeeds, pairs: Pairs, limits: ResolutionLimits
     ) -> Positions:
-        if not needs.nesting.all():
-            nesting = self._search.nesting(pairs.references, pairs.entities)
-            pairs = pairs.where(needs.nesting[nesting])
+        if needs.entity_inside or needs.reference_inside:
+            pairs = self._nested(needs, pairs)
         if needs.has_topology:
             self.related.complete(pairs, limits)
         if needs.has_distance:
             return self._select_by_distance(condition, pairs)
         return pairs.entities[truth_by_kind(condition, self.related.kinds)[pairs.kinds]]
 
+    def _nested(self, needs: ConditionNeeds, pairs: Pairs) -> Pairs:
+        references, entities = self._search.sides(pairs)
+        nested = np.ones(len(pairs), np.bool_)
+        if needs.entity_inside:
+            nested &= lies_in(entities, references)
+        if needs.reference_inside:
+            nested &= lies_in(references, entities)
+        return pairs.where(nested)
+
     def _select_by_distance(self, condition: Condition, pairs: Pairs) -> Positions:
         """Pairs that boxes cannot decide get an exact distance, unless that cannot matter."""
         kinds, distances = self.related.kinds, self._distances
-        rough = distances.rough(pairs.references, pairs.entities)
+        rough = distances.rough(pairs)
         verdict = verdict_of(condition, kinds, pairs.kinds, rough)
         sure = as_set(pairs.entities[~verdict.can_fail])
-        pairs = pairs.where(verdict.can_hold & verdict.can_fail)
-        pairs = pairs.where(~is_in(pairs.entities, sure))
-        exact = distances.exact(pairs.references, pairs.entities)
+        open_pairs = verdict.can_hold & verdict.can_fail
+        pairs = pairs.where(open_pairs & ~is_in(pairs.entities, sure))
+        exact = distances.exact(pairs)
         verdict = verdict_of(condition, kinds, pairs.kinds, exact)
         return np.concatenate([sure, pairs.entities[verdict.can_hold]])
 
@@ -102,12 +110,12 @@ class StageMembers:
             first, second = self._distances.candidates(step, needs.reach)
             wanted = eligible[second]
             first, second = first[wanted], second[wanted]
+            if not needs.has_topology:
+                yield Pairs(first, second, np.empty(len(first), np.uint16))
+                continue
             # The kind of a disjoint pair is the place of its shapes.
             kinds = shape_pairs(self._shapes[first], self._shapes[second]).astype(np.uint16)
             pairs = Pairs(first, second, kinds)
-            if not needs.has_topology:
-                yield pairs
-                continue
             meeting = list(self.related.meeting(step))
             # First those that need no matrix: what they select, the others need not.
             yield pairs.where(~is_in(self._keys(pairs), np.sort(self._keys(*meeting))))

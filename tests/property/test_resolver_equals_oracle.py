@@ -19,10 +19,11 @@ from schemas.neighborhood import Neighborhood, Stage
 from spatial_udfs import candidate_search, exact_resolver, pair_matrices, stage_members
 from spatial_udfs.category_masks import CategoryMasks
 from spatial_udfs.condition_verdicts import Verdict
-from spatial_udfs.entity_table import EntityTable, Positions
+from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact_resolver import ExactResolver
 from spatial_udfs.far_count import FarCount
 from spatial_udfs.pair_distances import PairDistances
+from spatial_udfs.pair_memory import Pairs
 from spatial_udfs.resolution import Resolution
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.neighborhoods import neighborhoods
@@ -103,8 +104,9 @@ def differs(case: tuple[EntityTable, Neighborhood]) -> bool:
     return False
 
 
-def _limit_left_out(self: PairDistances, references: Positions, entities: Positions) -> Any:
-    distances = shapely.distance(self._geometries[references], self._geometries[entities])
+def _limit_left_out(self: PairDistances, pairs: Pairs) -> Any:
+    references, entities = self._geometries[pairs.references], self._geometries[pairs.entities]
+    distances = shapely.distance(references, entities)
     return lambda limit: Verdict(distances < limit, distances >= limit)
 
 

@@ -66,6 +66,12 @@ def lines(size: int) -> st.SearchStrategy[Any]:
     return st.one_of(path, path, closed).filter(lambda p: len(set(p)) > 1).map(LineString)
 
 
+def segments(size: int) -> st.SearchStrategy[Any]:
+    """Lines of two points, as most streets between two corners are."""
+    ends = st.lists(_coordinates(size), min_size=2, max_size=2, unique=True)
+    return ends.map(LineString)
+
+
 def multi_lines(size: int) -> st.SearchStrategy[Any]:
     return st.lists(lines(size), min_size=1, max_size=3).map(MultiLineString)
 
@@ -106,6 +112,7 @@ def geometries(size: int) -> st.SearchStrategy[Any]:
     return st.one_of(
         points(size),
         multi_points(size),
+        segments(size),
         lines(size),
         multi_lines(size),
         rectangles(size),

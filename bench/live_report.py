@@ -1,0 +1,121 @@
+"""The figures of the live benchmark as JSON and as a page of Markdown."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median, quantiles
+
+WANTED_RATIO = 5.0
+WANTED_LOAD_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class PatternFigures:
+    """Milliseconds of one pattern, one number for each timed call."""
+
+    title: str
+    references: int
+    rows: float
+    postgis: list[float]
+    postgis_frontier: list[float]
+    cold: list[float]
+    warmed: list[float]
+    again: list[float]
+    parse: list[float]
+
+    def peer(self) -> float:
+        """The median of the quicker way to write the procedure."""
+        medians = [median(times) for times in (self.postgis, self.postgis_frontier) if times]
+        return min(medians)
+
+    def ratio(self, times: list[float]) -> float:
+        """How many times faster than the peer."""
+        return self.peer() / median(times)
+
+
+@dataclass(frozen=True)
+class LiveReport:
+    """Everything that one run measured."""
+
+    command: str
+    entities: int
+    postgis: str
+    load_average: float
+    snapshot_seconds: float
+    index_seconds: float
+    warm_up_seconds: float
+    rss_start: float
+    rss_snapshot: float
+    rss_index: float
+    rss_warm: float
+    pair_megabytes: float
+    pairs: int
+    patterns: list[PatternFigures]
+
+    def reached(self) -> bool:
+        """Whether every aim is reached, with cold references."""
+        quick = all(pattern.ratio(pattern.cold) >= WANTED_RATIO for pattern in self.patterns)
+        return quick and self.snapshot_seconds <= WANTED_LOAD_SECONDS
+
+    def write(self, folder: Path) -> None:
+        """Write live.json and live.md."""
+        folder.mkdir(parents=True, exist_ok=True)
+        machine = {"cores": os.cpu_count(), "machine": platform.machine(), "cpu": _cpu()}
+        content = {**asdict(self), **machine, "python": platform.python_version()}
+        (folder / "live.json").write_text(json.dumps(content, indent=1) + "\n")
+        (folder / "live.md").write_text(self.markdown())
+
+    def markdown(self) -> str:
+        """A table of medians, and the memory."""
+        where = f"{_cpu()}, {os.cpu_count()} cores"
+        states = "new references, nothing remembered | new references, warmed up | the same again"
+        pairs = f"{self.pairs:,} pairs in {self.pair_megabytes:.0f} MB"
+        lines = [
+            f"`{self.command}`, {where}, load average {self.load_average:.1f} at the start",
+            "",
+            f"City of {self.entities:,} entities; {self.postgis}",
+            "",
+            f"| pattern | rows | PostGIS | {states} |",
+            "|---|--:|--:|--:|--:|--:|",
+            *(self._line(pattern) for pattern in self.patterns),
+            "",
+            "Milliseconds, median (90th percentile); in bold how many times faster than PostGIS.",
+            "Both start from the parsed descriptor and end with all rows in the client's memory;",
+            f"parsing takes {max(median(each.parse) for each in self.patterns):.2f} ms or less.",
+            "",
+            "| | seconds | resident memory after it |",
+            "|---|--:|--:|",
+            f"| start | | {self.rss_start:.0f} MB |",
+            f"| snapshot from Delta | {self.snapshot_seconds:.2f} | {self.rss_snapshot:.0f} MB |",
+            f"| index | {self.index_seconds:.2f} | {self.rss_index:.0f} MB |",
+            f"| warm-up: {pairs} | {self.warm_up_seconds:.2f} | {self.rss_warm:.0f} MB |",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _line(self, pattern: PatternFigures) -> str:
+        peer = min(
+            (times for times in (pattern.postgis, pattern.postgis_frontier) if times), key=median
+        )
+        ours = [
+            f"{_times(times)} **{pattern.ratio(times):.0f}x**"
+            for times in (pattern.cold, pattern.warmed, pattern.again)
+        ]
+        cells = (pattern.title, f"{pattern.rows:.0f}", _times(peer), *ours)
+        return "| " + " | ".join(cells) + " |"
+
+
+def _times(times: list[float]) -> str:
+    return f"{median(times):.2f} ({quantiles(times, n=10)[-1]:.2f})"
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
