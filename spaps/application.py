@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from spaps.broker_command import broker
 from spaps.check_command import check
 from spaps.import_command import import_sources
 from spaps.passwd_command import passwd
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command("import")(import_sources)
 app.command("check")(check)
 app.command("resolve")(resolve)
+app.command("broker")(broker)
 app.command("passwd")(passwd)
 
 

@@ -1,0 +1,32 @@
+"""Topics judged by the access file, by amqtt's plugins, or by both."""
+
+from __future__ import annotations
+
+from broker.access import AccessControl, Action, AllowAll, Identity, Verdict
+from broker.access_files import WatchedFile
+from broker.access_plugins import PluginAccess
+from broker.access_rules import AccessRules
+from broker.codec.reason_codes import ReasonCode
+
+
+class RulesAndPlugins:
+    """Refused when the file refuses; otherwise the plugins have the last word, if there are any."""
+
+    def __init__(self, rules: WatchedFile[AccessRules] | None, *, ask_plugins: bool) -> None:
+        self._rules = rules
+        self._ask_plugins = ask_plugins
+
+    def verdict(self, client: Identity, topic: str, action: Action) -> Verdict | None:
+        """The file's verdict at once; None when the plugins must be asked."""
+        if self._rules is not None:
+            verdict = self._rules.content.verdict(client, topic, action)
+            if verdict is not ReasonCode.SUCCESS:
+                return verdict
+        return None if self._ask_plugins else ReasonCode.SUCCESS
+
+
+def access_control(rules: WatchedFile[AccessRules] | None, plugins: PluginAccess) -> AccessControl:
+    """Who decides about topics, given the access file (if any) and the plugins."""
+    if rules is None and not plugins.judges_topics:
+        return AllowAll()
+    return RulesAndPlugins(rules, ask_plugins=plugins.judges_topics)

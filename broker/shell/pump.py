@@ -1,0 +1,187 @@
+"""The pump: bytes from links into the core, and everything that comes out to where it belongs.
+
+The core is emptied once for each turn of the event loop, after all readable sockets have been
+read: so a receiver gets one write however many senders and messages there were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.access_plugins import Origin
+from broker.shell.limits import ShellLimits
+from broker.shell.requests import Requests, Services
+from broker.shell.saver import JournalSaver
+from broker.shell.stores import JournalStore
+
+if TYPE_CHECKING:
+    from broker.connection import Connection
+    from broker.core import Core
+
+log = logging.getLogger(__name__)
+
+# How long clients may take to read that the broker stops.
+FAREWELL_SECONDS: Final = 2.0
+
+
+class Link(Protocol):
+    """One client's connection, whatever carries it."""
+
+    @property
+    def origin(self) -> Origin:
+        """Where the client comes from."""
+
+    def write(self, data: bytes) -> None:
+        """Send."""
+
+    def pause_reading(self) -> None:
+        """Take nothing from the client for now."""
+
+    def resume_reading(self) -> None:
+        """Take it again."""
+
+    def close(self) -> None:
+        """Close after what was written."""
+
+
+class Pump:
+    """Everything that calls the core goes through here; all of it on the event loop."""
+
+    def __init__(
+        self,
+        core: Core,
+        services: Services,
+        store: JournalStore,
+        limits: ShellLimits,
+        clock: Callable[[], float],
+    ) -> None:
+        self.core = core
+        self.limits = limits
+        self.refused: Counter[str] = Counter()
+        self._loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._open: set[Connection] = set()
+        self._requests = Requests(core, services, self.soon)
+        self._saver = JournalSaver(core, store, self.soon)
+        self._is_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_deadline = math.inf
+        self._all_gone = asyncio.Event()
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        return len(self._open)
+
+    # --- called by links
+
+    def opened(self, link: Link) -> Connection | None:
+        """A connection for a new link, or None when there are too many."""
+        if self.connections >= self.limits.connections:
+            self.refused["too_many"] += 1
+            log.warning("connection refused: too many", extra={"from": link.origin.address})
+            return None
+        connection = self.core.open(link)
+        self._open.add(connection)
+        self._all_gone.clear()
+        self.soon()
+        return connection
+
+    def received(self, connection: Connection, data: bytes) -> None:
+        """Bytes of a client."""
+        self.core.receive(connection, data)
+        if connection.is_blocked:
+            connection.peer.pause_reading()
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._empty)
+
+    def paused(self, connection: Connection) -> None:
+        """The client does not read what was written."""
+        self.core.pause_writing(connection)
+
+    def resumed(self, connection: Connection) -> None:
+        """It reads again."""
+        self.core.resume_writing(connection)
+        self.soon()
+
+    def lost(self, connection: Connection) -> None:
+        """The client is gone."""
+        self._open.discard(connection)
+        if not self._open:
+            self._all_gone.set()
+        self.core.connection_lost(connection)
+        self.soon()
+
+    # --- called by everybody
+
+    def soon(self) -> None:
+        """Empty the core at the end of this turn of the loop."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._empty)
+
+    async def stop(self) -> None:
+        """Tell every client, store what is left, and let go."""
+        self.core.shut_down()
+        self._empty()
+        for connection in list(self._open):
+            connection.peer.close()
+        if self._open:
+            try:
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    await self._all_gone.wait()
+            except TimeoutError:
+                log.warning("%d clients did not hear that the broker stops", self.connections)
+        await self._requests.stop()
+        await self._saver.drain()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # --- out of the core
+
+    def _empty(self) -> None:
+        self._is_scheduled = False
+        outbox = self.core.outbox
+        output_of = self.core.output_of
+        writes, outbox.writes = outbox.writes, []
+        for connection in writes:
+            data = output_of(connection)
+            if data:
+                connection.peer.write(data)
+        if outbox.requests:
+            requests, outbox.requests = outbox.requests, []
+            for request in requests:
+                self._requests.take(request)
+        if outbox.unblocked:
+            unblocked, outbox.unblocked = outbox.unblocked, []
+            for connection in unblocked:
+                connection.peer.resume_reading()
+        if outbox.closing:
+            closing, outbox.closing = outbox.closing, []
+            for connection in closing:
+                connection.peer.close()
+        if self.core.journal.records:
+            self._saver.wake()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Wake the core when it next has something to do."""
+        deadline = self.core.next_deadline()
+        if deadline is None or deadline >= self._timer_deadline:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_deadline = deadline
+        wait = max(0.0, deadline - self._clock())
+        self._timer = self._loop.call_later(wait, self._tick)
+
+    def _tick(self) -> None:
+        self._timer_deadline = math.inf
+        self.core.tick()
+        self._empty()

@@ -1,0 +1,216 @@
+"""The whole broker put together: built from the settings, started, watched, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any, Final
+
+import uvloop
+from websockets.asyncio.server import ServerConnection
+
+from broker.access_control import access_control
+from broker.access_plugins import PluginAccess
+from broker.core import Core
+from broker.gateway import GatewayRules
+from broker.http_pages import HttpServer
+from broker.live_resolver import LiveResolver
+from broker.memberships import Memberships, NoMemberships
+from broker.memberships_memory import MemoryMemberships
+from broker.metrics import Metrics
+from broker.shell.access_setup import AccessFiles, forget_plugin_verdicts
+from broker.shell.addresses import Address, parse_address
+from broker.shell.amqtt_broker import AmqttBroker, Doors
+from broker.shell.clock import steady_clock
+from broker.shell.figures import add_figures, pages, sample_filter_times
+from broker.shell.limits import read_limits, use_all_files
+from broker.shell.listeners import amqtt_config, check_openness
+from broker.shell.logins import Logins
+from broker.shell.logs import set_up_logs
+from broker.shell.pump import Pump
+from broker.shell.requests import Services
+from broker.shell.stores import NoJournal, NoReader, RegistryOfThisRun
+from broker.shell.tcp_link import TcpLink
+from broker.shell.websocket_link import WebSocketLink
+from schemas.errors import SettingsError
+from schemas.settings import Settings
+
+log = logging.getLogger(__name__)
+
+MODES: Final = ("memory", "redis", "none")
+HTTP_PORT: Final = 9883
+
+
+class BrokerService:
+    """One broker. ``start``, then ``stop``; everything on one event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Check the settings and build the parts; nothing listens yet."""
+        self._settings = settings.broker
+        self._started_at = time.time()
+        core_limits, limits = read_limits(settings.broker.limits)
+        self.limits = replace(limits, connections=use_all_files(limits.connections))
+        if self.limits.connections < limits.connections:
+            log.warning("room for %d connections: too few open files", self.limits.connections)
+        self.resolver: LiveResolver | None = None
+        self.memberships = self._memberships()
+        if self.memberships.serves_neighborhoods:
+            self.resolver = LiveResolver(settings.world.dir, limits.resolver)
+
+        self._amqtt = AmqttBroker(amqtt_config(settings.broker))
+        plugins = PluginAccess(self._amqtt.plugins_manager)
+        self._files = AccessFiles(settings.broker)
+        self.logins = Logins(
+            self._files.passwords,
+            plugins,
+            allow_anonymous=settings.broker.allow_anonymous,
+            max_waiting=limits.waiting_logins,
+        )
+        check_openness(settings.broker, lets_anybody_in=self.logins.allow_anonymous)
+        if self.logins.lets_nobody_in:
+            log.warning(
+                "nobody can connect: give --allow-anonymous, or set broker.password_file "
+                "(spaps passwd) or a plugin"
+            )
+
+        self._store = NoJournal()
+        clock = steady_clock()
+        self.core = Core(
+            clock=clock,
+            limits=core_limits,
+            memberships=self.memberships,
+            access=access_control(self._files.rules, plugins),
+            gateway=GatewayRules(settings.broker.gateway),
+            durable=self._store.is_durable,
+            version=version("spaps"),
+        )
+        services = Services(self.logins, plugins, self.resolver, RegistryOfThisRun(), NoReader())
+        self.pump = Pump(self.core, services, self._store, self.limits, clock)
+        self._amqtt.doors = Doors(
+            lambda: TcpLink(self.pump),
+            self._serve_websocket,
+            connect_timeout=core_limits.connect_timeout,
+            packet_bytes=core_limits.packet_bytes_before_connect,
+        )
+        self._metrics = Metrics()
+        add_figures(self._metrics, self)
+        self._http = HttpServer(pages(self._metrics, self.health))
+        self._tasks: list[asyncio.Task[None]] = []
+        self._asks_plugins = plugins.judges_topics
+
+    @property
+    def world_version(self) -> int:
+        """The version that new neighborhoods are resolved on; 0 when there are none."""
+        return 0 if self.resolver is None else self.resolver.version
+
+    @property
+    def generation(self) -> int:
+        """The generation of memberships in force; 0 without Redis."""
+        return 0
+
+    async def start(self) -> list[tuple[str, Address]]:
+        """Load what must be there, then listen; the listeners' names and addresses."""
+        if self.resolver is not None:
+            await self.resolver.start()
+        self.core.restore(await self._store.load())
+        bound: list[tuple[str, Address]] = []
+        try:
+            if self._settings.http is not None:
+                wanted = parse_address(self._settings.http, "broker.http", HTTP_PORT)
+                port = await self._http.start(wanted.host, wanted.port)
+                bound.append(("http", Address(wanted.host, port)))
+            bound = await self._amqtt.open_listeners() + bound
+        except BaseException:
+            await self._http.stop()
+            await self._stop_resolver()
+            raise
+        self._run(self._files.watch(self.access_changed), "access files")
+        self._run(sample_filter_times(self._metrics, self), "filter times")
+        if self._asks_plugins:
+            self._run(forget_plugin_verdicts(self.access_changed), "plugin verdicts")
+        return bound
+
+    async def stop(self) -> None:
+        """Close the doors, tell everybody, keep what must be kept."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._amqtt.stop_listening()
+        await self.pump.stop()
+        await self._store.close()
+        await self._amqtt.shutdown()
+        await self._http.stop()
+        await self._stop_resolver()
+        self.logins.close()
+
+    def access_changed(self) -> None:
+        """Rights are other than before: judge everything anew."""
+        self.core.access_changed()
+        self.pump.soon()
+
+    def reload_access(self) -> None:
+        """Read the access files now."""
+        self._files.reload()
+        self.access_changed()
+
+    def health(self) -> dict[str, Any]:
+        """What the health page says."""
+        problems = [f"{file} denies everybody" for file in self._files.broken]
+        return {
+            "status": "ok" if not problems else "degraded",
+            "problems": problems,
+            "version": version("spaps"),
+            "uptime_seconds": round(time.time() - self._started_at),
+            "connections": self.pump.connections,
+            "sessions": len(self.core.sessions),
+            "memberships": self._settings.memberships,
+            "world_version": self.world_version,
+            "generation": self.generation,
+        }
+
+    def _memberships(self) -> Memberships:
+        match self._settings.memberships:
+            case "none":
+                return NoMemberships()
+            case "memory":
+                return MemoryMemberships()
+            case other:
+                modes = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
+                raise SettingsError(f"broker.memberships must be {modes}, not {other!r}")
+
+    async def _serve_websocket(self, socket: ServerConnection) -> None:
+        await WebSocketLink(self.pump, socket).run()
+
+    async def _stop_resolver(self) -> None:
+        if self.resolver is not None:
+            await self.resolver.stop()
+
+    def _run(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self._tasks.append(asyncio.create_task(work, name=name))
+
+
+def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; ``say`` gets one line when clients can connect."""
+    set_up_logs(settings.broker.log_format, settings.broker.log_level)
+    uvloop.run(_serve(settings, say))
+
+
+async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
+    loop = asyncio.get_running_loop()
+    told_to_stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told_to_stop.set)
+    service = BrokerService(settings)
+    bound = await service.start()
+    loop.add_signal_handler(signal.SIGHUP, service.reload_access)
+    places = ", ".join(f"{address} ({name})" for name, address in bound)
+    world = f"world version {service.world_version}" if service.world_version else "no world"
+    say(f"spaps broker ready: {places}; {world}")
+    await told_to_stop.wait()
+    log.info("the broker stops")
+    await service.stop()

@@ -1,0 +1,86 @@
+"""A connection over TCP or TLS: an asyncio protocol, because streams would copy and wake twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, cast
+
+from broker.access_plugins import Origin
+
+if TYPE_CHECKING:
+    from broker.connection import Connection
+    from broker.shell.pump import Pump
+
+# How long a client may take to read our last words.
+FAREWELL_SECONDS: Final = 5.0
+
+
+class TcpLink(asyncio.Protocol):
+    """Between a transport and the pump."""
+
+    __slots__ = ("_connection", "_pump", "_transport")
+
+    def __init__(self, pump: Pump) -> None:
+        self._pump = pump
+        self._transport: asyncio.Transport
+        self._connection: Connection | None = None
+
+    # --- called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is there; one too many is closed without a word."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._connection = self._pump.opened(self)
+        if self._connection is None:
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(self._pump.limits.write_buffer_bytes)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the client."""
+        if self._connection is not None:
+            self._pump.received(self._connection, data)
+
+    def pause_writing(self) -> None:
+        """The client does not read what we write."""
+        if self._connection is not None:
+            self._pump.paused(self._connection)
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        if self._connection is not None:
+            self._pump.resumed(self._connection)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's shape
+        """The client is gone."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._pump.lost(connection)
+
+    # --- called by the pump
+
+    @property
+    def origin(self) -> Origin:
+        """Where the client comes from."""
+        peer = self._transport.get_extra_info("peername") or (None, None)
+        return Origin(peer[0], peer[1], self._transport.get_extra_info("ssl_object"))
+
+    def write(self, data: bytes) -> None:
+        """Send; somebody who is gone already gets nothing."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def pause_reading(self) -> None:
+        """Leave what the client sends in its socket."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take it up again."""
+        self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close after what was written; a client that does not read it is cut off in the end."""
+        if self._transport.is_closing():
+            return
+        self._transport.close()
+        asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._transport.abort)

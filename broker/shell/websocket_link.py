@@ -1,0 +1,111 @@
+"""A connection over WebSocket, on amqtt's listener: MQTT packets in binary messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+
+from broker.access_plugins import Origin
+from broker.shell.tcp_link import FAREWELL_SECONDS
+
+if TYPE_CHECKING:
+    from broker.connection import Connection
+    from broker.shell.pump import Pump
+
+# WebSocket's code for "this kind of data is not understood": MQTT allows binary messages alone.
+UNSUPPORTED_DATA: Final = 1003
+TRY_AGAIN_LATER: Final = 1013
+
+
+class WebSocketLink:
+    """Between a WebSocket and the pump; lives as long as ``run``."""
+
+    def __init__(self, pump: Pump, socket: ServerConnection) -> None:
+        self._pump = pump
+        self._socket = socket
+        self._connection: Connection | None = None
+        self._outgoing: list[bytes] = []
+        self._outgoing_bytes = 0
+        self._has_outgoing = asyncio.Event()
+        self._may_read = asyncio.Event()
+        self._may_read.set()
+        self._is_paused = False
+        self._is_closing = False
+
+    async def run(self) -> None:
+        """Serve the client until it is gone or closed."""
+        self._connection = self._pump.opened(self)
+        if self._connection is None:
+            await self._socket.close(TRY_AGAIN_LATER)
+            return
+        tasks = [
+            asyncio.create_task(self._receive(self._connection), name="websocket reader"),
+            asyncio.create_task(self._send(self._connection), name="websocket sender"),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            connection, self._connection = self._connection, None
+            self._pump.lost(connection)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def origin(self) -> Origin:
+        """Where the client comes from."""
+        peer = self._socket.remote_address or (None, None)
+        return Origin(peer[0], peer[1], self._socket.transport.get_extra_info("ssl_object"))
+
+    def write(self, data: bytes) -> None:
+        """Send; beyond the limit the client counts as one that does not read."""
+        self._outgoing.append(data)
+        self._outgoing_bytes += len(data)
+        self._has_outgoing.set()
+        if not self._is_paused and self._outgoing_bytes > self._pump.limits.write_buffer_bytes:
+            self._is_paused = True
+            if self._connection is not None:
+                self._pump.paused(self._connection)
+
+    def pause_reading(self) -> None:
+        """Take no further message; the library then stops reading from the socket."""
+        self._may_read.clear()
+
+    def resume_reading(self) -> None:
+        """Take messages again."""
+        self._may_read.set()
+
+    def close(self) -> None:
+        """Close after what was written; a client that does not read it is cut off in the end."""
+        self._is_closing = True
+        self._has_outgoing.set()
+        asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._socket.transport.abort)
+
+    async def _receive(self, connection: Connection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            async for message in self._socket:
+                if isinstance(message, str):
+                    await self._socket.close(UNSUPPORTED_DATA)
+                    return
+                self._pump.received(connection, message)
+                await self._may_read.wait()
+
+    async def _send(self, connection: Connection) -> None:
+        """All that was written since the last message, as one message."""
+        with contextlib.suppress(ConnectionClosed):
+            while not self._is_closing or self._outgoing:
+                await self._has_outgoing.wait()
+                self._has_outgoing.clear()
+                data = b"".join(self._outgoing)
+                self._outgoing.clear()
+                if data:
+                    await self._socket.send(data)
+                self._outgoing_bytes -= len(data)
+                if self._is_paused and not self._outgoing:
+                    self._is_paused = False
+                    self._pump.resumed(connection)
+            await self._socket.close()
