@@ -92,3 +92,12 @@ def test_a_wrong_block_fails(text: str, tmp_path: Path) -> None:
     (block,) = blocks(text)
     with pytest.raises(AssertionError):
         block.run_in(tmp_path)
+
+
+def test_every_page_that_is_linked_exists(repository: Path) -> None:
+    pages = [*repository.glob("*.md"), *repository.glob("d*/**/*.md")]
+    assert repository / "docs" / "README.md" in pages
+    for page in pages:
+        text = page.read_text("utf-8")
+        for target in re.findall(r"\]\((?!\w+:|#)([^)#]+)", text):
+            assert (page.parent / target).exists(), f"{page}: {target}"
