@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-
 from redis_link.client import RedisClient
-from redis_link.packing import membership_keys, packed_reads
-from redis_link.set_reader import read_indexes
+from redis_link.packing import membership_keys, packed, packed_reads
+from redis_link.set_reader import read_index, shard_runs
 from redis_link.shard_pipe import ShardPipe
 from schemas.errors import RedisLinkError
 from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
-SETS_IN_SAMPLE: Final = 20_000
+SETS_IN_SAMPLE: Final = 5_000
 FEWEST_SHARDS: Final = 16
 
 
@@ -25,17 +22,15 @@ def bytes_per_pair(client: RedisClient, generation: int, peids: int) -> float | 
     costs: list[Any] = []
     sizes: list[Any] = []
     try:
-        indexes = read_indexes(client, generation, range(0, SHARD_COUNT, stride))
+        of_shard, entities = read_index(client, generation, range(0, SHARD_COUNT, stride))
+        keys = membership_keys(generation, of_shard, entities)
+        usages, counts = packed_reads(["MEMORY", "USAGE"], keys), packed_reads(["SCARD"], keys)
         with ShardPipe(client) as pipe:
-            for shard, entities in indexes.items():
-                if not len(entities):
-                    continue
-                sets = membership_keys(generation, np.full_like(entities, shard), entities)
-                keys = pa.concat_arrays([sets, pa.array([shard_index_key(generation, shard)])])
-                usage = packed_reads(["MEMORY", "USAGE"], keys)
-                pipe.submit(shard, usage.part(0, len(usage)), len(usage), costs.extend)
-                counts = packed_reads(["SCARD"], sets)
-                pipe.submit(shard, counts.part(0, len(counts)), len(counts), sizes.extend)
+            for shard, first, last in shard_runs(of_shard):
+                index = packed("MEMORY", "USAGE", shard_index_key(generation, shard))
+                pipe.submit(shard, index, 1, costs.extend)
+                pipe.submit(shard, usages.part(first, last), last - first, costs.extend)
+                pipe.submit(shard, counts.part(first, last), last - first, sizes.extend)
     except RedisLinkError:  # hosted servers forbid MEMORY, or do not know it
         return None
     pairs = sum(sizes)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, pairwise
-from typing import Any, Final
+from operator import setitem
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -59,15 +60,15 @@ def read_shards(client: RedisClient, generation: int, shards: Iterable[int]) -> 
     """
     remaining = iter(shards)
     while chosen := list(islice(remaining, SHARDS_AT_ONCE)):
-        of_shard, peids = _read_index(client, generation, chosen)
+        of_shard, peids = read_index(client, generation, chosen)
         commands = packed_reads(["SMEMBERS"], membership_keys(generation, of_shard, peids))
         # Each part has its place: after a failure parts may be answered in another order.
         parts: dict[int, tuple[Int64s, Int64s]] = {}
         with ShardPipe(client) as pipe:
-            for shard, first, last in _runs(of_shard):
+            for shard, first, last in shard_runs(of_shard):
                 for at in range(first, last, SETS_IN_PART):
                     after = min(at + SETS_IN_PART, last)
-                    keep = partial(_keep, parts, at)
+                    keep = partial(_keep_numbers, parts, at)
                     pipe.submit(shard, commands.part(at, after), after - at, keep)
         sizes = _concatenated(parts[at][0] for at in sorted(parts))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
@@ -75,26 +76,22 @@ def read_shards(client: RedisClient, generation: int, shards: Iterable[int]) -> 
         yield Members(peids, offsets, sub_ids)
 
 
-def read_indexes(client: RedisClient, generation: int, shards: Iterable[int]) -> dict[int, Int64s]:
-    """The peids of each given shard, ascending."""
-    answers: dict[int, tuple[Int64s, Int64s]] = {}
+def read_index(
+    client: RedisClient, generation: int, shards: Iterable[int]
+) -> tuple[Int64s, Int64s]:
+    """The peids of the shards, shard by shard and ascending in each, with the shard of each."""
+    answers: dict[int, list[list[bytes]]] = {}
     with ShardPipe(client) as pipe:
         for shard in shards:
             payload = packed("SMEMBERS", shard_index_key(generation, shard))
-            pipe.submit(shard, payload, 1, partial(_keep, answers, shard))
-    return {shard: np.sort(peids) for shard, (_, peids) in answers.items()}
+            pipe.submit(shard, payload, 1, partial(setitem, answers, shard))
+    sizes, peids = _numbers([replies[0] for replies in answers.values()])
+    of_shard = np.repeat(np.array(list(answers), np.int64), sizes)
+    order = np.lexsort((peids, of_shard))
+    return of_shard[order], peids[order]
 
 
-def _read_index(
-    client: RedisClient, generation: int, shards: Iterable[int]
-) -> tuple[Int64s, Int64s]:
-    """The peids of the shards as one array, with the shard of each."""
-    indexes = read_indexes(client, generation, shards)
-    lengths = [len(peids) for peids in indexes.values()]
-    return np.repeat(list(indexes), lengths), _concatenated(indexes.values())
-
-
-def _runs(shards: Int64s) -> Iterator[tuple[int, int, int]]:
+def shard_runs(shards: Int64s) -> Iterator[tuple[int, int, int]]:
     """Each shard with the range in which it stands."""
     bounds = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
     for first, last in pairwise(bounds):
@@ -102,16 +99,22 @@ def _runs(shards: Int64s) -> Iterator[tuple[int, int, int]]:
             yield int(shards[first]), first, last
 
 
-def _keep(parts: dict[int, tuple[Int64s, Int64s]], place: int, replies: list[list[bytes]]) -> None:
-    """Keep the sizes and members of some sets as numbers."""
-    sizes = np.fromiter(map(len, replies), np.int64, len(replies))
+def _keep_numbers(
+    parts: dict[int, tuple[Int64s, Int64s]], place: int, replies: list[list[bytes]]
+) -> None:
+    parts[place] = _numbers(replies)
+
+
+def _numbers(sets: list[list[bytes]]) -> tuple[Int64s, Int64s]:
+    """The sizes of some sets, and all their members as numbers."""
+    sizes = np.fromiter(map(len, sets), np.int64, len(sets))
     try:
-        texts = pa.array(list(chain.from_iterable(replies)), pa.binary()).cast(pa.string())
+        texts = pa.array(list(chain.from_iterable(sets)), pa.binary()).cast(pa.string())
         members: Int64s = pc.cast(texts, pa.int64()).to_numpy()
     except pa.ArrowInvalid as error:
         raise GenerationError("a membership set holds something that is no number") from error
-    parts[place] = (sizes, members)
+    return sizes, members
 
 
-def _concatenated(arrays: Iterable[Any]) -> Int64s:
+def _concatenated(arrays: Iterable[Int64s]) -> Int64s:
     return np.concatenate([np.empty(0, np.int64), *arrays])

@@ -21,7 +21,7 @@ from redis_link.generation_store import (
     server_time,
 )
 from redis_link.packing import packed
-from redis_link.set_reader import read_indexes
+from redis_link.set_reader import read_index, shard_runs
 from redis_link.shard_pipe import ShardPipe
 from schemas.errors import RedisFullError
 from schemas.generation import GenerationFacts, GenerationState
@@ -76,8 +76,8 @@ def sweep_generations(
         due += _in_state(others, GenerationState.BUILDING)
     removed = tuple(facts.generation for facts in due if remove_generation(client, facts))
     for facts in _in_state(others, GenerationState.REMOVED):
-        _unlink(client, facts.generation)
         if now - (facts.retired_at or 0.0) > REMEMBER_SECONDS:
+            _unlink(client, facts.generation)
             change_facts(client, facts, None)
     waits = [seconds for seconds in left.values() if seconds > 0]
     return SweepReport(removed, min(waits, default=None))
@@ -111,16 +111,14 @@ def _in_state(
 
 def _unlink(client: RedisClient, generation: int) -> None:
     """Unlink the sets that the indexes name; an index loses only what was unlinked."""
-    for first in range(0, SHARD_COUNT, SHARDS_AT_ONCE):
-        shards = range(first, min(first + SHARDS_AT_ONCE, SHARD_COUNT))
-        indexes = read_indexes(client, generation, shards)
+    for start in range(0, SHARD_COUNT, SHARDS_AT_ONCE):
+        shards = range(start, min(start + SHARDS_AT_ONCE, SHARD_COUNT))
+        of_shard, peids = read_index(client, generation, shards)
         with ShardPipe(client) as pipe:
-            for shard, peids in indexes.items():
-                prefix, index = (
-                    membership_prefix(generation, shard),
-                    shard_index_key(generation, shard),
-                )
-                for at in range(0, len(peids), KEYS_IN_COMMAND):
-                    gone = peids[at : at + KEYS_IN_COMMAND].tolist()
+            for shard, first, last in shard_runs(of_shard):
+                prefix = membership_prefix(generation, shard)
+                index = shard_index_key(generation, shard)
+                for at in range(first, last, KEYS_IN_COMMAND):
+                    gone = peids[at : min(at + KEYS_IN_COMMAND, last)].tolist()
                     unlink = packed("UNLINK", *(f"{prefix}{peid}" for peid in gone))
                     pipe.submit(shard, unlink + packed("SREM", index, *gone), 2)

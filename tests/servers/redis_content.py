@@ -29,13 +29,16 @@ def as_pairs(peids: Int64s, sub_ids: Int64s) -> Pairs:
 
 def pairs_in_redis(client: RedisClient, generation: int) -> Pairs:
     """The pairs of a generation, found by scanning all keys: no index, no reader of ours."""
+    keys = [key for key in generation_keys(client, generation) if not key.endswith(":peids")]
+    pipeline = client.pipeline(transaction=False)
+    for key in keys:
+        pipeline.smembers(key)
+    sets: list[Any] = pipeline.execute()
     found: Pairs = set()
-    for key in generation_keys(client, generation):
-        name = key.rpartition(":")[2]
-        if name != "peids":
-            members: Any = client.smembers(key)
-            assert key == redis_keys.membership_key(generation, int(name))
-            found |= {(int(name), int(member)) for member in members}
+    for key, members in zip(keys, sets, strict=True):
+        peid = int(key.rpartition(":")[2])
+        assert key == redis_keys.membership_key(generation, peid)
+        found |= {(peid, int(member)) for member in members}
     return found
 
 
