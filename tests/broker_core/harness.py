@@ -1,0 +1,199 @@
+"""A core that is driven by hand: clients are lists of packets, time stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import mqtt5
+import numpy as np
+
+from broker.access import Action, Identity
+from broker.codec.reason_codes import ReasonCode
+from broker.connection import Connection
+from broker.core import Core
+from broker.effects import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
+from broker.journal import Record
+from broker.memberships_memory import MemoryMemberships
+from tests.broker_core import wire
+
+
+class Clock:
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(eq=False)
+class Client:
+    harness: Harness
+    connection: Connection
+    packets: list[Any] = field(default_factory=list)
+    raw: bytes = b""
+    is_closed: bool = False
+
+    def send(self, *data: bytes) -> list[Any]:
+        """Send, let the core settle, and give what came back, to this client alone."""
+        already = len(self.packets)
+        for one in data:
+            self.harness.core.receive(self.connection, one)
+        self.harness.settle()
+        return self.packets[already:]
+
+    def take(self) -> list[Any]:
+        """Everything that came since the last time."""
+        taken, self.packets = self.packets, []
+        return taken
+
+    def messages(self) -> list[Any]:
+        """The PUBLISH packets among it."""
+        return [one for one in self.take() if isinstance(one, mqtt5.PublishPacket)]
+
+    def lose(self) -> None:
+        """The network connection breaks."""
+        self.is_closed = True
+        self.harness.core.connection_lost(self.connection)
+        self.harness.settle()
+
+    def subscribe(self, pattern: str, options: int = 0, **keywords: Any) -> Any:
+        (answer,) = [
+            one
+            for one in self.send(wire.subscribe((pattern, options), **keywords))
+            if isinstance(one, mqtt5.SubAckPacket)
+        ]
+        return answer
+
+    def subscribe_near(
+        self, pattern: str, descriptor: str, nsid: int | None = None, options: int = 0
+    ) -> Any:
+        properties = wire.user("neighborhood", descriptor)
+        if nsid is not None:
+            properties += wire.user("nsid", str(nsid))
+        return self.subscribe(pattern, options, properties=properties)
+
+
+class Harness:
+    """Answers the core's requests as told by ``logins``, ``verdicts`` and ``neighborhoods``.
+
+    What is in ``held`` (kinds of requests) is not answered but collected in ``waiting``.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.clock = Clock()
+        options.setdefault("memberships", MemoryMemberships())
+        options.setdefault("sys_interval", 0)
+        self.memberships = options["memberships"]
+        self.core = Core(clock=self.clock, **options)
+        self.clients: dict[Connection, Client] = {}
+        self.neighborhoods: dict[str, Sequence[int] | str] = {}
+        self.logins: Callable[[Authenticate], ReasonCode] = lambda _request: ReasonCode.SUCCESS
+        self.judge: Callable[[Identity, str, Action], ReasonCode] = (
+            lambda _client, _topic, _action: ReasonCode.SUCCESS
+        )
+        self.slots_of: Callable[[int], Sequence[int]] = lambda _peid: ()
+        self.held: tuple[type, ...] = ()
+        self.waiting: list[Request] = []
+        self.forgotten: list[int] = []
+        self.warnings: tuple[str, ...] = ()
+        self.records: list[Record] = []
+        self.stores = True
+        self.unblocked: list[Connection] = []
+        self._sub_ids = 0
+
+    def open(self) -> Client:
+        client = Client(self, self.core.open())
+        self.clients[client.connection] = client
+        return client
+
+    def connect(self, client_id: str = "c", **keywords: Any) -> Client:
+        """A client at work; its CONNACK is the first of its packets."""
+        client = self.open()
+        client.send(wire.connect(client_id, **keywords))
+        return client
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, stopping at each deadline as a shell would."""
+        until = self.clock.now + seconds
+        while (due := self.core.next_deadline()) is not None and due <= until:
+            self.clock.now = max(self.clock.now, due)
+            self.core.tick()
+            self.settle()
+        self.clock.now = until
+
+    def settle(self) -> None:
+        """Answer, store and write until nothing is left to do."""
+        outbox = self.core.outbox
+        while True:
+            position, records = self.core.journal.take()
+            self.records += records
+            if self.stores and position > self.core.journal.committed:
+                self.core.committed(position)
+            if not (outbox.requests or outbox.writes or outbox.closing):
+                break
+            requests, outbox.requests[:] = list(outbox.requests), []
+            for request in requests:
+                if isinstance(request, self.held):
+                    self.waiting.append(request)
+                else:
+                    self.answer(request)
+            writes, outbox.writes[:] = list(outbox.writes), []
+            for connection in writes:
+                self._deliver(self.clients[connection], self.core.output_of(connection))
+            for connection in outbox.closing:
+                self.clients[connection].is_closed = True
+            outbox.closing.clear()
+        self.unblocked += outbox.unblocked
+        outbox.unblocked.clear()
+
+    def store(self) -> None:
+        """Commit what was held back while ``stores`` was false."""
+        self.core.committed(self.core.journal.position)
+        self.settle()
+
+    def answer(self, request: Request) -> None:
+        match request:
+            case Authenticate():
+                self.core.authenticated(request.ticket, self.logins(request), request.user_name)
+            case Judge():
+                verdict = self.judge(request.client, request.topic, request.action)
+                self.core.judged(request.ticket, verdict)
+            case Resolve():
+                self._resolve(request)
+            case LookUp():
+                found = {peid: tuple(self.slots_of(peid)) for peid in request.peids}
+                self.core.looked_up(request.ticket, found)
+            case Forget():
+                self.forgotten += request.sub_ids
+
+    def answer_waiting(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for request in waiting:
+            self.answer(request)
+        self.settle()
+
+    def _resolve(self, request: Resolve) -> None:
+        found = self.neighborhoods[request.descriptor]
+        if isinstance(found, str):
+            self.core.refused(request.ticket, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, found)
+            return
+        first = self._sub_ids + 1
+        self._sub_ids += len(request.filters)
+        sub_ids = tuple(range(first, self._sub_ids + 1))
+        peids = np.unique(np.array(found, np.int64))
+        self.core.resolved(request.ticket, Resolved(sub_ids, peids, self.warnings))
+
+    def _deliver(self, client: Client, data: bytes) -> None:
+        client.raw += data
+        view = memoryview(data)
+        while view:
+            if view[0] == 0x20 and view[1] == 2:
+                # CONNACK of MQTT 3.1.1, which the package does not read.
+                client.packets.append(bytes(view[:4]))
+                view = view[4:]
+                continue
+            packet, size = mqtt5.read(view)
+            client.packets.append(packet)
+            view = view[size:]
