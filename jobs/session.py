@@ -63,6 +63,9 @@ def _settings_for(master: str) -> dict[str, str]:
     settings = {"spark.ui.showConsoleProgress": "false"}
     if master.startswith("local"):
         settings["spark.ui.enabled"] = "false"
+        # Delta reads a table's log in 50 tasks by default: on one machine the tasks take
+        # longer than the log.
+        settings["spark.databricks.delta.snapshotPartitions"] = "2"
         # Workers on this machine run in the environment of the driver, activated or not.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return settings

@@ -1,4 +1,4 @@
-"""The checksum of ``world.checksum`` as Spark columns: the same digits, however large the table."""
+"""The checksum of ``world.checksum`` as Spark columns: the same digits, however large a table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LANE_DIGITS: Final = 16
 WRAP: Final = 2**64
 
 
-def content_checksum(entities: DataFrame) -> str:
-    """The checksum of all rows, as 64 hexadecimal digits."""
+def count_and_checksum(entities: DataFrame) -> tuple[int, str]:
+    """The number of rows, and the checksum of all of them as 64 hexadecimal digits."""
     digests = entities.select(F.sha2(F.encode(_row_text(), "UTF-8"), 256).alias("digest"))
-    sums = digests.agg(*[F.sum(_lane(lane)).alias(f"lane{lane}") for lane in range(LANES)])
-    row = sums.collect()[0]
-    return "".join(f"{int(lane or 0) % WRAP:016x}" for lane in row)
+    sums = [F.sum(_lane(lane)) for lane in range(LANES)]
+    count, *lanes = digests.agg(F.count("*"), *sums).collect()[0]
+    return count, "".join(f"{int(lane or 0) % WRAP:016x}" for lane in lanes)
 
 
 def _lane(lane: int) -> Column:

@@ -82,6 +82,9 @@ def problems_of(checked: DataFrame, ranked: DataFrame, sources: list[str]) -> Da
     """All problems: those of single rows, and the rows whose peid was taken."""
     columns = list(tables.UNVERSIONED_PROBLEMS.names)
     of_rows = checked.where(F.col(entity.PROBLEM_KIND).isNotNull()).select(*columns)
+    later = ranked.where(F.col(RANK) > 1)
+    if later.isEmpty():
+        return of_rows
     first = ranked.where(F.col(RANK) == 1).select(
         entity.PEID,
         *[
@@ -89,8 +92,9 @@ def problems_of(checked: DataFrame, ranked: DataFrame, sources: list[str]) -> Da
             for name in (SOURCE_NO, ORDINAL, entity.CATEGORIES, entity.NAME, entity.GEOMETRY)
         ],
     )
-    later = ranked.where(F.col(RANK) > 1).join(first, on=entity.PEID, how="inner")
-    of_peids = later.mapInArrow(world_batches.duplicate_namer(sources), PROBLEM_TYPES)
+    of_peids = later.join(first, on=entity.PEID, how="inner").mapInArrow(
+        world_batches.duplicate_namer(sources), PROBLEM_TYPES
+    )
     return of_rows.unionByName(of_peids.select(*columns))
 
 

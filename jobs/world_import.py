@@ -6,12 +6,14 @@ checksum, equal problems.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has none
 from pyproj import CRS
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark
 from pyspark.storagelevel import StorageLevel
 
 from jobs import world_frames
-from jobs.world_checksum import content_checksum
+from jobs.world_checksum import count_and_checksum
 from schemas import entity
 from schemas.errors import SourceError
 from world.geoparquet_source import GeoParquetLayout, read_layout
@@ -64,27 +66,27 @@ def import_geoparquet(
             read_layout(path, id_field=options.id_field, category=options.category)
             for path in sources
         ]
+        kept: list[DataFrame] = []
         try:
             crs = _target_crs(spark, layouts, options.srid, progress)
-            checked = world_frames.checked_rows(spark, layouts, crs)
-            # Reading and projecting is the work: counts, checksum and writing share it.
-            checked.persist(StorageLevel.DISK_ONLY)
-            try:
-                draft = _Draft(checked, [layout.source for layout in layouts], crs)
-                return draft.write(store, facts, options, strict=strict, progress=progress)
-            finally:
-                checked.unpersist()
-        except PySparkException as error:
-            reason = str(error).strip().splitlines()[0]
-            raise SourceError(f"import into {world} failed in Spark: {reason}") from error
+            progress("checking and projecting", 0, None)
+            draft = _draft(world_frames.checked_rows(spark, layouts, crs), layouts, crs, kept)
+            return draft.write(store, facts, options, strict=strict, progress=progress)
+        except (PySparkException, Py4JJavaError) as error:
+            raise SourceError(
+                f"import into {world} failed in Spark: {_reason(error, sources)}"
+            ) from error
+        finally:
+            for frame in kept:
+                frame.unpersist()
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """Everything of a version before it is written."""
 
-    checked: DataFrame
-    sources: list[str]
+    entities: DataFrame
+    problems: DataFrame
     crs: CRS
 
     def write(
@@ -97,20 +99,19 @@ class _Draft:
         progress: Progress,
     ) -> ImportReport:
         """Write entities and problems, and the row that makes the version exist last."""
-        progress("checking and projecting", 0, None)
-        ranked = world_frames.ranked_rows(self.checked)
-        entities = world_frames.entities_of(ranked)
-        problems = world_frames.problems_of(self.checked, ranked, self.sources)
-        summaries = _summaries(problems)
+        summaries = _summaries(self.problems)
         refuse_if_strict(summaries, strict=strict)
-        entity_count = entities.count()
+        entity_count, checksum = count_and_checksum(self.entities)
         refuse_if_empty(entity_count, summaries)
+        tops = world_frames.top_categories(self.entities)
         version = store.next_version()
         store.create_tables()
         progress("writing", 0, None)
         files = max(1, entity_count // ROWS_PER_FILE)
-        _replace(store, entity.ENTITIES_TABLE, version, entities.repartitionByRange(files, "peid"))
-        _replace(store, entity.PROBLEMS_TABLE, version, problems.coalesce(1))
+        in_ranges = self.entities.repartitionByRange(files, entity.PEID)
+        _replace(store, entity.ENTITIES_TABLE, version, in_ranges)
+        if summaries:
+            _replace(store, entity.PROBLEMS_TABLE, version, self.problems.coalesce(1))
         state = store.state()
         written = VersionFacts(
             version=version,
@@ -120,11 +121,33 @@ class _Draft:
             rules_sha256=options.fingerprint(facts),
             entity_count=entity_count,
             problem_counts={summary.kind.value: summary.count for summary in summaries},
-            checksum=content_checksum(entities),
+            checksum=checksum,
         )
         store.publish(written, state)
-        tops = world_frames.top_categories(entities)
         return ImportReport(written, created=True, problems=summaries, top_categories=tops)
+
+
+def _draft(
+    checked: DataFrame, layouts: list[GeoParquetLayout], crs: CRS, kept: list[DataFrame]
+) -> _Draft:
+    """The frames of a version; those that several steps read are put aside, into ``kept``."""
+
+    def keep(frame: DataFrame) -> DataFrame:
+        kept.append(frame.persist(StorageLevel.DISK_ONLY))
+        return frame
+
+    rows = keep(checked)
+    ranked = keep(world_frames.ranked_rows(rows))
+    problems = keep(world_frames.problems_of(rows, ranked, [layout.source for layout in layouts]))
+    return _Draft(world_frames.entities_of(ranked), problems, crs)
+
+
+def _reason(error: Exception, sources: Sequence[Path]) -> str:
+    """The one line that tells a person most, out of the hundred that Spark writes."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    about_a_source = (line for line in lines if any(path.name in line for path in sources))
+    causes = (line for line in lines if line.startswith("Caused by:"))
+    return next(itertools.chain(about_a_source, causes, lines))
 
 
 def _target_crs(

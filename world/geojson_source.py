@@ -135,7 +135,8 @@ def _geometries(
             faults[ordinal] = ProblemKind.UNKNOWN_GEOMETRY_TYPE, reason
             continue
         try:
-            geometries[ordinal] = shape(written)
+            with np.errstate(invalid="ignore"):  # a coordinate that is no number is found later
+                geometries[ordinal] = shape(written)
         except (ShapelyError, ValueError, TypeError, LookupError, AttributeError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             faults[ordinal] = ProblemKind.BROKEN_GEOMETRY, f"geometry cannot be read: {reason}"

@@ -109,7 +109,8 @@ def batch_candidates(
 def _decoded(wkb: NDArray[Any]) -> tuple[Geometries, dict[int, ProblemKind]]:
     """The geometries, None where there is none, and by position what cannot be read."""
     try:
-        geometries = shapely.from_wkb(wkb, on_invalid="ignore")
+        with np.errstate(invalid="ignore"):  # a coordinate that is no number is found later
+            geometries = shapely.from_wkb(wkb, on_invalid="ignore")
         curved: list[int] = []
     except NotImplementedError:
         # One curve stops the whole array; which one it is shows only one by one.
