@@ -1,0 +1,113 @@
+"""The durable state of one broker in Redis: claimed, loaded, changed step by step.
+
+Everything here does it or raises: what to do when Redis is away is the journal's decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+
+from broker.durability.changes import Changes
+from broker.durability.editions import (
+    EDITION_FIELD,
+    LAST_EDITION_FIELD,
+    TakePending,
+    old_editions,
+    remove_edition,
+    write_fresh,
+)
+from broker.durability.journal_limits import JournalLimits
+from broker.durability.loading import load_edition
+from broker.durability.ownership import Ownership
+from broker.durability.step_store import StepStore, writer_for
+from broker.durability.store_commands import Edition
+from broker.journal import Record
+from redis_link.url import RedisUrl
+from redis_link.wires import Wires
+from schemas.errors import RedisLinkError
+from schemas.redis_keys import journal_key
+
+log = logging.getLogger(__name__)
+
+
+class DurableState:
+    """One step at a time, whoever makes it."""
+
+    def __init__(self, url: str | RedisUrl, broker: str, limits: JournalLimits) -> None:
+        self._broker = broker
+        self._wires = Wires(url, answer_seconds=limits.answer_seconds)
+        self._ownership = Ownership(self._wires, broker, lease_seconds=limits.lease_seconds)
+        self._steps = StepStore(self._wires, self._ownership, broker)
+        self._one_step = asyncio.Lock()
+        self._removing: asyncio.Task[None] | None = None
+
+    async def claim(self) -> None:
+        """Become the owner, and go on from what Redis has."""
+        async with self._one_step:
+            await self._ownership.claim()
+            key = journal_key(self._broker)
+            flat = await self._wires.ask(key, "HGETALL", key)
+            found = dict(zip(flat[::2], flat[1::2], strict=True))
+            self._steps.begin(
+                sequence=int(found[b"sequence"]),
+                last_edition=int(found[LAST_EDITION_FIELD.encode()]),
+                writer=writer_for(Edition(self._broker, int(found[EDITION_FIELD.encode()]))),
+            )
+
+    async def load(self) -> Sequence[Record]:
+        """Everything that is stored; claim it first."""
+        edition = self._steps.writer.edition
+        loaded = await load_edition(self._wires, edition)
+        self._steps.writer = writer_for(edition, loaded.shared)
+        if loaded.unowned:
+            cleaning = Changes()
+            cleaning.freed = loaded.unowned
+            await self.store(cleaning)
+        await self._remove_old_editions()
+        return loaded.records
+
+    async def store(self, changes: Changes) -> None:
+        """Store changes in one step; when it raises, Redis may have them or not."""
+        async with self._one_step:
+            await self._steps.store(changes)
+
+    async def store_afresh(
+        self, parts: Iterable[Sequence[Record]], take_pending: TakePending
+    ) -> None:
+        """Replace everything that is stored by the parts and what is recorded meanwhile."""
+        async with self._one_step:
+            await write_fresh(self._steps, parts, take_pending)
+            await self._remove_old_editions()
+
+    async def renew_lease(self) -> None:
+        """Stay the owner; raises when Redis has not what we stored, or another owner."""
+        await self._steps.renew_lease()
+
+    async def release(self) -> None:
+        """Let another process begin at once."""
+        await self._ownership.release()
+
+    def close(self) -> None:
+        """Give up the connections; the lease expires if it was not released."""
+        if self._removing is not None:
+            self._removing.cancel()
+        self._wires.close()
+
+    async def _remove_old_editions(self) -> None:
+        """Begin to remove what is no longer in force; what is written later is not touched."""
+        editions = await old_editions(self._wires, self._broker)
+        if editions:
+            before, self._removing = self._removing, None
+            if before is not None:
+                before.cancel()
+            work = self._remove(editions)
+            self._removing = asyncio.create_task(work, name="old editions")
+
+    async def _remove(self, editions: list[Edition]) -> None:
+        try:
+            for edition in editions:
+                await remove_edition(self._wires, edition)
+        except RedisLinkError as error:
+            log.warning("an old edition of the durable state stays for now: %s", error)

@@ -1,0 +1,84 @@
+"""A message as bytes: exact, compact, and the same in every later release.
+
+| part | bytes | there |
+|---|---|---|
+| format | 1 | always; the number of this table |
+| flags | 1 | always: bits 0-1 QoS, 2 retain, 3 expires, 4 has a peid |
+| length of the properties | 4 | always |
+| time of expiry, place of the interval in the properties | 8 + 4 | bit 3 |
+| peid | 8 | bit 4 |
+| topic with its length, properties, payload | | always |
+
+Numbers have the highest byte first, as in MQTT.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from broker.message import NO_EXPIRY, Message
+from schemas.errors import JournalError
+
+FORMAT: Final = 1
+
+_HEAD: Final = struct.Struct(">BBI")
+_EXPIRY: Final = struct.Struct(">dI")
+_PEID: Final = struct.Struct(">Q")
+_QOS: Final = 0x03
+_RETAIN: Final = 0x04
+_EXPIRES: Final = 0x08
+_HAS_PEID: Final = 0x10
+
+
+def message_to_bytes(message: Message) -> bytes:
+    """The message as bytes."""
+    flags = message.qos
+    middle = b""
+    if message.retain:
+        flags |= _RETAIN
+    if message.expires_at is not None:
+        flags |= _EXPIRES
+        middle = _EXPIRY.pack(message.expires_at, message.expiry_offset)
+    if message.peid is not None:
+        flags |= _HAS_PEID
+        middle += _PEID.pack(message.peid)
+    head = _HEAD.pack(FORMAT, flags, len(message.properties))
+    return b"".join((head, middle, message.topic_field, message.properties, message.payload))
+
+
+def message_from_bytes(data: bytes) -> Message:
+    """The message that these bytes were made of."""
+    try:
+        return _read(data)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise JournalError(f"a stored message is damaged: {error}") from error
+
+
+def _read(data: bytes) -> Message:
+    form, flags, properties_size = _HEAD.unpack_from(data)
+    if form != FORMAT:
+        raise JournalError(f"a stored message has format {form}, this release reads {FORMAT}")
+    at = _HEAD.size
+    expires_at, expiry_offset, peid = None, NO_EXPIRY, None
+    if flags & _EXPIRES:
+        expires_at, expiry_offset = _EXPIRY.unpack_from(data, at)
+        at += _EXPIRY.size
+    if flags & _HAS_PEID:
+        (peid,) = _PEID.unpack_from(data, at)
+        at += _PEID.size
+    topic_at = at + 2
+    properties_at = topic_at + int.from_bytes(data[at:topic_at], "big")
+    payload_at = properties_at + properties_size
+    if payload_at > len(data):
+        raise JournalError("a stored message is damaged: it is cut off")
+    return Message(
+        data[topic_at:properties_at].decode(),
+        data[payload_at:],
+        properties=data[properties_at:payload_at],
+        qos=flags & _QOS,
+        retain=bool(flags & _RETAIN),
+        peid=peid,
+        expires_at=expires_at,
+        expiry_offset=expiry_offset,
+    )

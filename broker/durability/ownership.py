@@ -1,0 +1,131 @@
+"""Who writes the durable state of a broker: one process at a time.
+
+The lease is for the living: it expires unless it is renewed, and says who holds it, so that a
+second broker of the same name is refused with a readable line. The owner's token is for the
+dead: whatever a process sends after another one claimed the state is rejected by Redis.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import uuid
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from broker.durability.scripts import CLAIM, RELEASE, RENEW, run_script
+from redis_link.wire import Word
+from redis_link.wires import Wires
+from schemas.errors import JournalError
+from schemas.redis_keys import broker_lease_key, journal_key
+
+LEASE_SECONDS: Final = 6.0
+POLL_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A process that runs a broker. ``place`` is where its number means something."""
+
+    token: str
+    host: str
+    place: str
+    pid: int
+    started: str
+
+    def to_json(self) -> str:
+        """The value of the lease."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Lease:
+        """The lease as found in Redis."""
+        try:
+            content: dict[str, Any] = json.loads(text)
+            return cls(**content)
+        except (ValueError, TypeError) as error:
+            raise JournalError(f"the lease of the broker is not understood: {error}") from error
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its process is known to have ended: only its own machine can tell.
+
+        Where there is no /proc, nobody can, and the lease has to expire.
+        """
+        return self.place == _this_place() and _started(self.pid) != self.started
+
+
+class Ownership:
+    """Our claim to the durable state of one broker."""
+
+    def __init__(self, wires: Wires, broker: str, *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._wires = wires
+        self._broker = broker
+        self._lease_seconds = lease_seconds
+        self._keys = [journal_key(broker), broker_lease_key(broker)]
+        self.token = uuid.uuid4().hex
+        pid = os.getpid()
+        self._lease = Lease(
+            self.token, socket.gethostname(), _this_place(), pid, _started(pid)
+        ).to_json()
+
+    async def claim(self) -> None:
+        """Become the owner; JournalError when another process keeps its lease alive."""
+        loop = asyncio.get_running_loop()
+        # A lease that was not renewed since we first asked has expired by then.
+        deadline = loop.time() + 1.5 * self._lease_seconds
+        dead = ""
+        while (held := await self._try_to_claim(dead)) is not None:
+            lease = Lease.from_json(held)
+            if lease.is_dead and not dead:
+                dead = held.decode()
+                continue
+            if loop.time() > deadline:
+                raise JournalError(
+                    f"another broker named {self._broker!r} runs: process {lease.pid} on "
+                    f"{lease.host}; stop it, or give this one another name"
+                )
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def renew(self, confirmed: int, tried: int) -> bytes:
+        """Keep the lease; gives what the script says about us."""
+        words: list[Word] = [self.token, confirmed, tried + 1, self._milliseconds, self._lease]
+        answer: bytes = await run_script(self._wires, RENEW, self._keys, words)
+        return answer
+
+    async def release(self) -> None:
+        """Let the next process begin at once."""
+        await run_script(self._wires, RELEASE, self._keys, [self.token, self._lease])
+
+    async def _try_to_claim(self, dead: str) -> bytes | None:
+        words: list[Word] = [self.token, self._milliseconds, self._lease, dead]
+        held: bytes | None = await run_script(self._wires, CLAIM, self._keys, words)
+        return held
+
+    @property
+    def _milliseconds(self) -> int:
+        return int(self._lease_seconds * 1000)
+
+
+def _this_place() -> str:
+    """Names this boot of this machine, and the part of it in which process numbers count."""
+    parts = [socket.gethostname()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return " ".join(parts)
+
+
+def _started(pid: int) -> str:
+    """When a living process started: its number may be given again to another one."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    # The name in parentheses may hold spaces; state and start time are words 1 and 20 after it.
+    words = stat.rpartition(")")[2].split()
+    return "" if words[0] in "ZX" else words[19]

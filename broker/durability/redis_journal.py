@@ -1,0 +1,226 @@
+"""The journal in Redis: stored while Redis is there, kept by memory alone while it is not.
+
+A save is one step in Redis and returns when it is stored. A step that fails is tried again for
+some seconds, while acknowledgements wait. Then Redis counts as away: saves return at once and are
+counted as not durable, what they change is kept in mind up to a limit, and a task tries to come
+back. It then stores these changes as one step; when they became too many, or Redis has lost
+what it had, it writes the whole state as a fresh edition (docs/decisions/0081).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any, Final, Protocol
+
+from broker.durability.changes import Changes
+from broker.durability.durable_state import DurableState
+from broker.durability.folding import fold
+from broker.durability.journal_limits import JournalFigures, JournalLimits, JournalState
+from broker.durability.step_store import StateLostError, StateTakenError
+from broker.journal import Journal, Record
+from redis_link.url import RedisUrl
+from schemas.errors import JournalError, RedisLinkError
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 1.0
+# The lease is renewed so often that it outlives some failures.
+RENEWALS_IN_LEASE: Final = 6
+
+
+class DurableCore(Protocol):
+    """What is needed of the core besides its records."""
+
+    journal: Journal
+
+    def durable_parts(self) -> Iterator[Sequence[Record]]:
+        """The whole state part by part: a session at a time, each as it is when asked for."""
+
+
+class RedisJournal:
+    """A ``JournalStore`` (broker/shell/stores.py). All calls come from the event loop."""
+
+    is_durable = True
+
+    def __init__(
+        self, url: str | RedisUrl, broker: str, limits: JournalLimits | None = None
+    ) -> None:
+        self.limits = limits or JournalLimits()
+        self.figures = JournalFigures()
+        self.state = JournalState.PRESENT
+        self._durable = DurableState(url, broker, self.limits)
+        self._core: DurableCore | None = None
+        self._pending = Changes()
+        # What Redis has is not what the pending changes start from: all must be stored anew.
+        self._needs_all = False
+        # Redis does not even know us any more.
+        self._is_lost = False
+        # Changes were dropped because they were too many.
+        self._has_dropped = False
+        # A step that failed goes back behind what is pending, before another one begins.
+        self._catching_up = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def follow(self, core: DurableCore) -> None:
+        """The core whose whole state is stored when Redis comes back without it."""
+        self._core = core
+
+    async def load(self) -> Sequence[Record]:
+        """Claim the durable state and read it; RedisLinkError or JournalError when it fails."""
+        await self._durable.claim()
+        self._start(self._keep_lease(), "journal lease")
+        return await self._durable.load()
+
+    async def save(self, records: Sequence[Record]) -> None:
+        """Store records in one step; never raises."""
+        if self.state is not JournalState.TAKEN:
+            fold(self._pending, records)
+        if self.state is JournalState.PRESENT and await self._store_patiently():
+            self.figures.stored_records += len(records)
+            return
+        self.figures.not_durable_records += len(records)
+        if self._pending.is_beyond(self.limits.waiting_changes):
+            self._needs_all = self._has_dropped = True
+            self._pending = Changes()
+
+    async def close(self) -> None:
+        """Store what is left, if Redis is there, and let another process begin at once."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.state is not JournalState.TAKEN:
+            try:
+                await self._catch_up()
+                await self._durable.release()
+            except (RedisLinkError, JournalError) as error:
+                log.error("stopped without storing the last changes: %s", error)  # noqa: TRY400 - the whole story
+        self._durable.close()
+
+    # --- while Redis is there
+
+    async def _store_patiently(self) -> bool:
+        """Store what is pending; False when Redis was away for too long, or is not ours."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.limits.patience_seconds
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await self._catch_up()
+            except (StateLostError, StateTakenError) as error:
+                self._go_away(error)
+                return False
+            except RedisLinkError as error:
+                if loop.time() + pause > deadline or self._too_many_wait():
+                    self._go_away(error)
+                    return False
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                return True
+
+    def _too_many_wait(self) -> bool:
+        core = self._core
+        return core is not None and len(core.journal.records) > self.limits.waiting_records
+
+    async def _catch_up(self) -> None:
+        """Bring Redis to where the core is, or raise."""
+        async with self._catching_up:
+            if self._needs_all:
+                await self._store_everything()
+            elif self._pending:
+                step, self._pending = self._pending, Changes()
+                try:
+                    await self._durable.store(step)
+                except BaseException:
+                    self._pending.put_behind(step)
+                    raise
+                self.figures.steps += 1
+
+    async def _keep_lease(self) -> None:
+        """Stay the owner; notice what happens to Redis also when nothing is to be stored."""
+        loop = asyncio.get_running_loop()
+        good_at = loop.time()
+        while True:
+            await asyncio.sleep(self.limits.lease_seconds / RENEWALS_IN_LEASE)
+            if self.state is not JournalState.PRESENT:
+                good_at = loop.time()
+                continue
+            try:
+                await self._durable.renew_lease()
+                good_at = loop.time()
+            except (StateLostError, StateTakenError) as error:
+                self._go_away(error)
+            except RedisLinkError as error:
+                if loop.time() - good_at > self.limits.patience_seconds:
+                    self._go_away(error)
+
+    # --- while it is not
+
+    def _go_away(self, why: RedisLinkError | JournalError) -> None:
+        if self.state is JournalState.TAKEN:
+            return
+        if isinstance(why, JournalError):
+            self.state = JournalState.TAKEN
+            self._pending = Changes()
+            log.critical("nothing is durable any more: %s", why)
+            return
+        if isinstance(why, StateLostError):
+            self._is_lost = self._needs_all = True
+        if self.state is JournalState.PRESENT:
+            self.state = JournalState.AWAY
+            self.figures.times_away += 1
+            log.error("what happens from now on is not durable: %s", why)
+            self._start(self._come_back(), "journal comes back")
+
+    async def _come_back(self) -> None:
+        """Try until Redis has everything again."""
+        before = self.figures.not_durable_records
+        pause = FIRST_PAUSE
+        while self.state is JournalState.AWAY:
+            try:
+                if self._is_lost:
+                    await self._durable.claim()
+                    self._is_lost = False
+                await self._durable.renew_lease()
+                await self._catch_up()
+                self.state = JournalState.PRESENT
+            except (StateLostError, JournalError) as error:
+                self._go_away(error)
+            except RedisLinkError as error:
+                log.debug("Redis is still away: %s", error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        if self.state is JournalState.PRESENT:
+            missed = self.figures.not_durable_records - before
+            log.warning("durable again, and the %d records of meanwhile too", missed)
+            # What was recorded during the last step.
+            await self._store_patiently()
+
+    async def _store_everything(self) -> None:
+        if self._core is None:
+            raise RuntimeError("the core must be followed before anything is saved")
+        self._has_dropped = False
+        # Everything of before is in what the core gives.
+        self._take_pending(beyond=-1)
+        await self._durable.store_afresh(self._core.durable_parts(), self._take_pending)
+        self._needs_all = False
+        self.figures.fresh_editions += 1
+
+    def _take_pending(self, beyond: int) -> Changes | None:
+        if self._has_dropped:
+            raise RedisLinkError("more was recorded than could be stored in the same time")
+        if not self._pending.is_beyond(beyond):
+            return None
+        taken, self._pending = self._pending, Changes()
+        # A part of the state that is stored later may hold what is recorded from now on.
+        self._pending.is_repeated = True
+        return taken
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

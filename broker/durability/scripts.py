@@ -1,0 +1,104 @@
+"""The scripts that change a broker's durable state, each in one step or not at all.
+
+Redis runs a script alone and, when it is out of memory, refuses it before its first change. Each
+checks first that we are still the one who writes, and where the sequence of our steps stands:
+
+* another owner: a process took over, and ours must not write again;
+* no owner, or a number below the last step that was confirmed: Redis has lost something (it was
+  emptied, or a replica took over that had not heard of our last steps);
+* a number at or above the step's own: the step comes too late. It was sent on a connection
+  that we gave up, and a later step has overtaken it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+from redis_link.wire import RedisReplyError, Word
+from redis_link.wires import Wires
+
+DONE: Final = b"OK"
+LOST: Final = b"LOST"
+TAKEN: Final = b"TAKEN"
+
+_CHECK: Final = """
+local known = redis.call('HMGET', KEYS[1], 'owner', 'sequence')
+if not known[1] then return 'LOST' end
+if known[1] ~= ARGV[1] then return 'TAKEN' end
+local sequence = tonumber(known[2])
+if sequence < tonumber(ARGV[2]) or sequence >= tonumber(ARGV[3]) then return 'LOST' end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script and the name that Redis has for it."""
+
+    text: str
+    digest: str
+
+
+def _script(text: str) -> Script:
+    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+# KEYS: journal, then whatever changes. ARGV: our token, the number of the last step that is
+# known to be stored, the number of this step; then for each command its name, the number of
+# its key, how many words follow, and these.
+STORE: Final = _script(
+    _CHECK
+    + """
+local at = 4
+while at <= #ARGV do
+  local last = at + 2 + ARGV[at + 2]
+  redis.call(ARGV[at], KEYS[tonumber(ARGV[at + 1])], unpack(ARGV, at + 3, last))
+  at = last + 1
+end
+redis.call('HSET', KEYS[1], 'sequence', ARGV[3])
+return 'OK'
+"""
+)
+# KEYS: journal, lease. ARGV: token and numbers as above, milliseconds, our lease.
+RENEW: Final = _script(
+    _CHECK
+    + """
+redis.call('SET', KEYS[2], ARGV[5], 'PX', ARGV[4])
+return 'OK'
+"""
+)
+# KEYS: journal, lease. ARGV: our token, milliseconds, our lease, a lease that is known to be
+# dead. Gives somebody else's living lease, or nothing.
+CLAIM: Final = _script(
+    """
+local lease = redis.call('GET', KEYS[2])
+if lease and lease ~= ARGV[3] and lease ~= ARGV[4] then return lease end
+redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2])
+redis.call('HSET', KEYS[1], 'owner', ARGV[1])
+redis.call('HSETNX', KEYS[1], 'sequence', '0')
+redis.call('HSETNX', KEYS[1], 'edition', '0')
+redis.call('HSETNX', KEYS[1], 'last_edition', '0')
+return false
+"""
+)
+# KEYS: journal, lease. ARGV: our token, our lease.
+RELEASE: Final = _script(
+    """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
+if redis.call('GET', KEYS[2]) == ARGV[2] then redis.call('DEL', KEYS[2]) end
+return 1
+"""
+)
+
+
+async def run_script(wires: Wires, script: Script, keys: list[str], words: list[Word]) -> Any:
+    """What the script gives; all its keys lie together."""
+    wire = await wires.of_key(keys[0])
+    try:
+        return await wire.ask("EVALSHA", script.digest, len(keys), *keys, *words)
+    except RedisReplyError as error:
+        if error.code != "NOSCRIPT":
+            wires.note(error)
+            raise
+    return await wires.ask(keys[0], "EVAL", script.text, len(keys), *keys, *words)

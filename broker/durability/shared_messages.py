@@ -1,0 +1,69 @@
+"""Messages that several sessions wait for: kept once in Redis, until the last one has it.
+
+Redis counts nothing: the one writer knows who waits for what, so every change it writes is
+absolute and may be written twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+# Below this a message is cheaper repeated in each entry than kept apart.
+LEAST_BYTES: Final = 256
+
+
+class SharedMessages:
+    """Which entry of which session names which message."""
+
+    __slots__ = ("_last", "_names", "_owed")
+
+    def __init__(self) -> None:
+        self._last = 0
+        # Number of the message by client and position.
+        self._names: dict[str, dict[int, int]] = {}
+        self._owed: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        """The messages that somebody waits for."""
+        return len(self._owed)
+
+    def __contains__(self, number: int) -> bool:
+        """Whether somebody waits for the message."""
+        return number in self._owed
+
+    def new_number(self) -> int:
+        """A number that no message has."""
+        self._last += 1
+        return self._last
+
+    def number_of(self, client_id: str, position: int) -> int | None:
+        """The message that an entry names."""
+        names = self._names.get(client_id)
+        return None if names is None else names.get(position)
+
+    def note(self, client_id: str, position: int, number: int) -> None:
+        """An entry names a message."""
+        self._names.setdefault(client_id, {})[position] = number
+        self._owed[number] += 1
+        self._last = max(self._last, number)
+
+    def let_go(self, client_id: str, position: int) -> int | None:
+        """The entry is over; gives the message when nobody else waits for it."""
+        names = self._names.get(client_id)
+        number = None if names is None else names.pop(position, None)
+        if names is not None and not names:
+            del self._names[client_id]
+        return None if number is None else self._owe_less(number)
+
+    def let_all_go(self, client_id: str) -> set[int]:
+        """The session is over; gives the messages that nobody else waits for."""
+        numbers = self._names.pop(client_id, {}).values()
+        return {number for number in numbers if self._owe_less(number) is not None}
+
+    def _owe_less(self, number: int) -> int | None:
+        self._owed[number] -= 1
+        if self._owed[number]:
+            return None
+        del self._owed[number]
+        return number
