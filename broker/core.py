@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from broker.access import AccessControl, AllowAll, Verdict
@@ -26,7 +27,7 @@ from broker.limits import BrokerLimits
 from broker.memberships import Memberships, NoMemberships, Slots
 from broker.message import Message
 from broker.publishing import Publishing
-from broker.restoring import Restoring, durable_state
+from broker.restoring import Restoring, durable_parts
 from broker.retaining import Retaining
 from broker.router import Router
 from broker.session_life import SessionLife
@@ -201,7 +202,11 @@ class Core:
 
     def durable_state(self) -> Iterator[Record]:
         """All that must survive, as records: to store it afresh."""
-        return durable_state(self._state)
+        return chain.from_iterable(self.durable_parts())
+
+    def durable_parts(self) -> Iterator[list[Record]]:
+        """The same part by part, each as it is when it is asked for."""
+        return durable_parts(self._state)
 
     def restore(self, records: Iterable[Record]) -> None:
         """Come back to a state that was stored; before the first connection."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from broker import journal
 from broker.access import Identity
@@ -13,6 +14,8 @@ from broker.session import Session, record_of
 from broker.session_life import SessionLife
 from broker.subscription import Subscription
 from broker.topics import SYSTEM_PREFIX, parse_filter
+
+_RETAINED_IN_PART: Final = 500
 
 
 class Restoring:
@@ -128,24 +131,33 @@ class Restoring:
         self._deliveries[record.client_id, record.position] = delivery
 
 
-def durable_state(state: CoreState) -> Iterator[journal.Record]:
-    """Everything that must survive, as records that restore it."""
-    for session in state.registry:
-        if not session.expiry_interval:
-            continue
-        client_id = session.client_id
-        yield record_of(session)
-        for subscription in session.subscriptions.values():
-            yield journal.SubscriptionSaved(client_id, subscription.terms)
-        for packet_id in session.incoming.received:
-            yield journal.PacketReceived(client_id, packet_id)
-        flow = session.outgoing
-        waiting = [one for one in flow.queue if not one.packet_id]
-        for delivery in (*flow.identified.values(), *waiting):
-            yield from _delivery_records(session, delivery)
-    for message in state.retained:
-        if not message.topic.startswith(SYSTEM_PREFIX):
-            yield journal.RetainedSaved(message)
+def durable_parts(state: CoreState) -> Iterator[list[journal.Record]]:
+    """Everything that must survive, as records that restore it, part by part.
+
+    A part is a session, or some retained messages, as they are when it is asked for: whoever
+    stores it and then all records since that moment has the present state, so the broker need
+    not stand still for it.
+    """
+    for session in list(state.registry):
+        if session.expiry_interval and state.registry.find(session.client_id) is session:
+            yield list(_session_records(session))
+    topics = [one.topic for one in state.retained if not one.topic.startswith(SYSTEM_PREFIX)]
+    for start in range(0, len(topics), _RETAINED_IN_PART):
+        found = map(state.retained.find, topics[start : start + _RETAINED_IN_PART])
+        yield [journal.RetainedSaved(message) for message in found if message is not None]
+
+
+def _session_records(session: Session) -> Iterator[journal.Record]:
+    client_id = session.client_id
+    yield record_of(session)
+    for subscription in session.subscriptions.values():
+        yield journal.SubscriptionSaved(client_id, subscription.terms)
+    for packet_id in session.incoming.received:
+        yield journal.PacketReceived(client_id, packet_id)
+    flow = session.outgoing
+    waiting = [one for one in flow.queue if not one.packet_id]
+    for delivery in (*flow.identified.values(), *waiting):
+        yield from _delivery_records(session, delivery)
 
 
 def _delivery_records(session: Session, delivery: Delivery) -> Iterator[journal.Record]:

@@ -3,10 +3,11 @@
 | part | bytes | there |
 |---|---|---|
 | format | 1 | always; the number of this table |
-| flags | 1 | always: bits 0-1 QoS, 2 retain, 3 expires, 4 has a peid |
+| flags | 1 | always: bits 0-1 QoS, 2 retain, 3 and 4 expiry, 5 has a peid |
 | length of the properties | 4 | always |
-| time of expiry, place of the interval in the properties | 8 + 4 | bit 3 |
-| peid | 8 | bit 4 |
+| place of the expiry interval in the properties | 4 | bit 3 |
+| time of expiry | 8 | bit 4 (a will has none before it is sent) |
+| peid | 8 | bit 5 |
 | topic with its length, properties, payload | | always |
 
 Numbers have the highest byte first, as in MQTT.
@@ -23,12 +24,14 @@ from schemas.errors import JournalError
 FORMAT: Final = 1
 
 _HEAD: Final = struct.Struct(">BBI")
-_EXPIRY: Final = struct.Struct(">dI")
+_OFFSET: Final = struct.Struct(">I")
+_TIME: Final = struct.Struct(">d")
 _PEID: Final = struct.Struct(">Q")
 _QOS: Final = 0x03
 _RETAIN: Final = 0x04
-_EXPIRES: Final = 0x08
-_HAS_PEID: Final = 0x10
+_HAS_OFFSET: Final = 0x08
+_HAS_TIME: Final = 0x10
+_HAS_PEID: Final = 0x20
 
 
 def message_to_bytes(message: Message) -> bytes:
@@ -37,9 +40,12 @@ def message_to_bytes(message: Message) -> bytes:
     middle = b""
     if message.retain:
         flags |= _RETAIN
+    if message.expiry_offset != NO_EXPIRY:
+        flags |= _HAS_OFFSET
+        middle = _OFFSET.pack(message.expiry_offset)
     if message.expires_at is not None:
-        flags |= _EXPIRES
-        middle = _EXPIRY.pack(message.expires_at, message.expiry_offset)
+        flags |= _HAS_TIME
+        middle += _TIME.pack(message.expires_at)
     if message.peid is not None:
         flags |= _HAS_PEID
         middle += _PEID.pack(message.peid)
@@ -61,9 +67,12 @@ def _read(data: bytes) -> Message:
         raise JournalError(f"a stored message has format {form}, this release reads {FORMAT}")
     at = _HEAD.size
     expires_at, expiry_offset, peid = None, NO_EXPIRY, None
-    if flags & _EXPIRES:
-        expires_at, expiry_offset = _EXPIRY.unpack_from(data, at)
-        at += _EXPIRY.size
+    if flags & _HAS_OFFSET:
+        (expiry_offset,) = _OFFSET.unpack_from(data, at)
+        at += _OFFSET.size
+    if flags & _HAS_TIME:
+        (expires_at,) = _TIME.unpack_from(data, at)
+        at += _TIME.size
     if flags & _HAS_PEID:
         (peid,) = _PEID.unpack_from(data, at)
         at += _PEID.size

@@ -68,9 +68,8 @@ def test_the_bytes_are_those_of_the_first_release() -> None:
         peid=4711, expires_at=1.5, expiry_offset=1,
     )  # fmt: skip
     packed = bytes.fromhex(
-        "01" "1d" "00000005" "3ff8000000000000" "00000001" "0000000000001267"
-        "0003612f62" "0200000009" "7879"
-    )  # fmt: skip
+        "013d00000005000000013ff800000000000000000000000012670003612f6202000000097879"
+    )
     assert message_to_bytes(message) == packed
     record = MessageQueued("c", 1, message, 1, retain=True, keys=("a/#", 12))
     head = bytes.fromhex("01050002000003612f230100023132")

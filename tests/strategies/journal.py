@@ -37,7 +37,7 @@ times = st.floats(0, 4e9, allow_nan=False)
 def messages(draw: st.DrawFn) -> Message:
     """Any message; a long topic and empty parts among them."""
     properties = draw(st.binary(min_size=4, max_size=300) | st.just(b""))
-    expires_at = draw(st.none() | times) if properties else None
+    has_expiry = bool(properties) and draw(st.booleans())
     return Message(
         draw(texts | st.just("t" * 65_535)),
         draw(st.binary(max_size=600)),
@@ -45,8 +45,9 @@ def messages(draw: st.DrawFn) -> Message:
         qos=draw(st.sampled_from((0, 1, 2))),
         retain=draw(st.booleans()),
         peid=draw(st.none() | st.integers(0, 2**63 - 1)),
-        expires_at=expires_at,
-        expiry_offset=NO_EXPIRY if expires_at is None else len(properties) - 4,
+        # A will has an interval and no time yet.
+        expires_at=draw(st.none() | times) if has_expiry else None,
+        expiry_offset=len(properties) - 4 if has_expiry else NO_EXPIRY,
     )
 
 
