@@ -1,0 +1,319 @@
+"""Neighborhoods on the wire: nsid, peid, replacement, order of SUBSCRIBE and UNSUBSCRIBE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mqtt5
+import pytest
+
+from broker.counters import Drop
+from broker.effects import Resolve
+from broker.gateway import GatewayRules
+from broker.limits import BrokerLimits
+from broker.memberships import NoMemberships
+from schemas.errors import SettingsError
+from tests.broker_core import wire
+from tests.broker_core.harness import Client, Harness
+
+
+def about(peid: int | str, topic: str = "s/t", payload: bytes = b"x", **keywords: Any) -> bytes:
+    return wire.publish(topic, payload, properties=wire.user("peid", str(peid)), **keywords)
+
+
+def nsids(packet: Any) -> list[str]:
+    return [value for name, value in packet.user_properties if name == "nsid"]
+
+
+@pytest.fixture
+def harness() -> Harness:
+    harness = Harness()
+    harness.neighborhoods = {"near": [1, 2, 3], "far": [3, 4], "none": [], "bad": "stage 1: no"}
+    return harness
+
+
+@pytest.fixture
+def client(harness: Harness) -> Client:
+    return harness.connect("c")
+
+
+def test_only_messages_inside_come_with_the_nsid(client: Client) -> None:
+    suback = client.subscribe_near("s/#", "near", nsid=17)
+    assert nsids(suback) == ["17"]
+    assert [int(code) for code in suback.reason_codes] == [0]
+    client.send(about(2), about(4), about(99), wire.publish("s/t", b"no peid"), about(2, "other"))
+    (message,) = client.messages()
+    assert message.user_properties == [("nsid", "17"), ("peid", "2")]
+
+
+def test_a_client_without_an_nsid_is_given_one(client: Client) -> None:
+    given = [nsids(client.subscribe_near("s/#", "near"))[0] for _ in range(3)]
+    assert len(set(given)) == 3
+    client.subscribe_near("s/#", "far", nsid=int(given[2]) + 1)
+    assert nsids(client.subscribe_near("s/#", "near")) == [str(int(given[2]) + 2)]
+
+
+def test_one_copy_with_every_nsid_that_matches_at_the_highest_qos(client: Client) -> None:
+    client.subscribe_near("s/#", "near", nsid=1, options=0)
+    client.subscribe_near("s/+", "far", nsid=2, options=1)
+    client.subscribe_near("s/t", "none", nsid=3, options=2)
+    client.subscribe("#", 0, properties=b"\x0b\x07")
+    client.send(about(3, qos=2, packet_id=1))
+    (message,) = client.messages()
+    assert sorted(nsids(message)) == ["1", "2"]
+    assert message.subscription_ids == [7]
+    assert int(message.qos) == 1
+
+
+def test_the_same_nsid_replaces(harness: Harness, client: Client) -> None:
+    client.subscribe_near("s/#", "near", nsid=1)
+    client.subscribe_near("s/t", "far", nsid=1)
+    client.send(about(1), about(4))
+    (message,) = client.messages()
+    assert message.user_properties == [("nsid", "1"), ("peid", "4")]
+    assert harness.core.index.count == 1
+    assert harness.forgotten == [1]
+
+
+def test_a_refused_replacement_leaves_the_old_one(client: Client) -> None:
+    client.subscribe_near("s/#", "near", nsid=1)
+    suback = client.subscribe_near("s/#", "bad", nsid=1)
+    assert int(suback.reason_codes[0]) == 0x83
+    assert suback.reason_str == "stage 1: no"
+    client.send(about(1))
+    assert len(client.messages()) == 1
+
+
+def test_warnings_are_told(harness: Harness, client: Client) -> None:
+    harness.warnings = ("C AND T never holds", "ref 7 is missing")
+    suback = client.subscribe_near("s/#", "none", nsid=1)
+    assert suback.user_properties == [
+        ("nsid", "1"),
+        ("warning", "C AND T never holds"),
+        ("warning", "ref 7 is missing"),
+    ]
+
+
+def test_several_filters_have_an_nsid_each(harness: Harness, client: Client) -> None:
+    both = wire.subscribe(("a", 0), ("b", 0), properties=wire.user("neighborhood", "near"))
+    (suback,) = client.send(both)
+    assert len(set(nsids(suback))) == 2
+    too_few = wire.user("neighborhood", "near") + wire.user("nsid", "9")
+    (suback,) = client.send(wire.subscribe(("a", 0), ("b", 0), properties=too_few))
+    assert [int(code) for code in suback.reason_codes] == [0x83, 0x83]
+    assert harness.core.index.count == 2
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        wire.user("nsid", "5"),
+        wire.user("neighborhood", "near") + wire.user("nsid", "x"),
+        wire.user("neighborhood", "near") + wire.user("nsid", "-1"),
+        wire.user("neighborhood", "near") + wire.user("nsid", str(2**63)),
+        wire.user("neighborhood", "near") + wire.user("nsid", "٣"),
+        wire.user("neighborhood", "near") * 2,
+    ],
+)
+def test_properties_that_make_no_sense_are_refused(client: Client, properties: bytes) -> None:
+    suback = client.subscribe("s/#", properties=properties)
+    assert int(suback.reason_codes[0]) == 0x83
+    assert suback.reason_str
+    assert not client.is_closed
+
+
+def test_without_memberships_neighborhoods_are_refused() -> None:
+    client = Harness(memberships=NoMemberships()).connect("c")
+    suback = client.subscribe_near("s/#", "near")
+    assert int(suback.reason_codes[0]) == 0x83
+    assert suback.reason_str == "this broker serves no neighborhoods"
+
+
+def test_unsubscribe_by_nsid_and_by_filter(harness: Harness, client: Client) -> None:
+    for nsid in (1, 2, 3):
+        client.subscribe_near("s/#", "near", nsid=nsid)
+    client.subscribe_near("t/#", "near", nsid=4)
+    client.subscribe("s/#")
+    client.send(wire.unsubscribe("s/#", properties=wire.user("nsid", "2")))
+    client.send(about(1))
+    assert nsids(client.messages()[0]) == ["1", "3"]
+    assert harness.forgotten == [2]
+    (unsuback,) = client.send(wire.unsubscribe("s/#", properties=wire.user("nsid", "2")))
+    assert int(unsuback.reason_codes[0]) == 0x11
+    client.send(wire.unsubscribe("s/#"))
+    client.send(about(1), about(1, "t/x"))
+    assert [nsids(one) for one in client.messages()] == [["4"]]
+    assert sorted(harness.forgotten) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("peid", ["", "-1", "1.5", "0x1", str(2**63), "1" * 30, " 1", "٣"])
+def test_a_malformed_peid_goes_to_nobody(harness: Harness, client: Client, peid: str) -> None:
+    client.subscribe("s/#")
+    client.subscribe_near("s/#", "near")
+    client.take()
+    client.send(about(peid))
+    (puback,) = client.send(about(peid, qos=1, packet_id=1))
+    assert int(puback.reason_code) == 0x83
+    assert "decimal integer" in puback.reason_str
+    assert harness.core.counters.drops[Drop.BAD_PEID] == 1
+    assert client.messages() == []
+
+
+def test_plain_and_neighborhood_subscribers_side_by_side(harness: Harness) -> None:
+    plain, near, far, publisher = (harness.connect(name) for name in "pnfx")
+    plain.subscribe("s/+")
+    near.subscribe_near("s/+", "near")
+    far.subscribe_near("s/+", "far")
+    publisher.send(about(1), about(3), about(77), wire.publish("s/t", b"x"))
+    assert [len(one.messages()) for one in (plain, near, far)] == [4, 2, 1]
+
+
+def test_retained_messages_keep_their_peid(harness: Harness) -> None:
+    publisher = harness.connect("p")
+    for peid in (1, 3, 4):
+        publisher.send(about(peid, f"s/{peid}", retain=True))
+    publisher.send(wire.publish("s/x", b"no peid", retain=True))
+    client = harness.connect("c")
+    client.subscribe_near("s/#", "near", nsid=5)
+    found = client.messages()
+    assert sorted(one.topic for one in found) == ["s/1", "s/3"]
+    assert all(nsids(one) == ["5"] and one.retain for one in found)
+    client.subscribe("s/#")
+    assert len(client.messages()) == 4
+
+
+def test_the_limit_on_neighborhoods(harness: Harness) -> None:
+    harness = Harness(limits=BrokerLimits(neighborhoods=2, subscriptions=3))
+    harness.neighborhoods = {"near": [1]}
+    client = harness.connect("c")
+    codes = [int(client.subscribe_near("t", "near").reason_codes[0]) for _ in range(3)]
+    assert codes == [0, 0, 0x97]
+    assert int(client.subscribe_near("t", "near", nsid=1).reason_codes[0]) == 0
+    assert int(client.subscribe("a").reason_codes[0]) == 0
+    assert int(client.subscribe("b").reason_codes[0]) == 0x97
+
+
+def test_while_one_is_resolved_everything_but_subscribing_goes_on(
+    harness: Harness, client: Client
+) -> None:
+    harness.held = (Resolve,)
+    client.take()
+    client.send(
+        wire.subscribe(("s/#", 0), packet_id=1, properties=wire.user("neighborhood", "near"))
+    )
+    client.send(wire.subscribe(("plain", 0), packet_id=2))
+    client.send(wire.unsubscribe("s/#", packet_id=3), wire.PINGREQ)
+    client.send(wire.publish("t", qos=1, packet_id=9))
+    kinds = [type(one).__name__ for one in client.take()]
+    assert kinds == ["PingRespPacket", "PubAckPacket"]
+    harness.answer_waiting()
+    answers = client.take()
+    assert [(type(one).__name__, one.packet_id) for one in answers] == [
+        ("SubAckPacket", 1),
+        ("SubAckPacket", 2),
+        ("UnsubAckPacket", 3),
+    ]
+    assert int(answers[2].reason_codes[0]) == 0
+    client.send(about(1))
+    assert client.messages() == []
+
+
+def test_a_client_that_leaves_before_the_answer_has_no_subscription(
+    harness: Harness, client: Client
+) -> None:
+    harness.held = (Resolve,)
+    client.send(wire.subscribe(("s/#", 0), properties=wire.user("neighborhood", "near")))
+    client.lose()
+    harness.answer_waiting()
+    assert harness.core.index.count == 0
+    assert harness.forgotten == [1]
+
+
+def test_too_many_waiting_subscribes_are_refused_at_once() -> None:
+    harness = Harness(limits=BrokerLimits(waiting_subscribes=2))
+    harness.neighborhoods = {"near": [1]}
+    harness.held = (Resolve,)
+    client = harness.connect("c")
+    client.take()
+    near = wire.user("neighborhood", "near")
+    for number in (1, 2, 3):
+        client.send(wire.subscribe(("s/#", 0), packet_id=number, properties=near))
+    (refused,) = client.take()
+    assert (refused.packet_id, int(refused.reason_codes[0])) == (3, 0x97)
+    (unsuback,) = client.send(wire.unsubscribe("s/#", packet_id=4))
+    assert int(unsuback.reason_codes[0]) == 0x83
+
+
+def test_subscribing_again_keeps_what_waits(harness: Harness) -> None:
+    expiry = b"\x11\x00\x00\x00\x3c"
+    publisher = harness.connect("p")
+    client = harness.connect("c", properties=expiry + b"\x21\x00\x01")
+    client.subscribe_near("s/#", "near", nsid=1, options=1)
+    client.subscribe("plain", 1)
+    client.take()
+    publisher.send(about(1, qos=1, packet_id=1), about(2, qos=1, packet_id=2))
+    publisher.send(wire.publish("plain", b"p", qos=1, packet_id=3))
+    client.lose()
+    again = harness.connect("c", flags=0, properties=expiry)
+    again.subscribe_near("s/#", "near", nsid=1, options=1)
+    again.subscribe("plain", 1)
+    assert [one.topic for one in again.messages()] == ["s/t", "s/t", "plain"]
+
+
+def test_after_unsuback_nothing_comes_of_what_waited(harness: Harness) -> None:
+    publisher = harness.connect("p")
+    client = harness.connect("c", properties=b"\x21\x00\x01")
+    client.subscribe_near("s/#", "near", nsid=1, options=1)
+    client.subscribe("plain", 1)
+    publisher.send(wire.publish("plain", b"p", qos=1, packet_id=3))
+    publisher.send(about(1, qos=1, packet_id=1))
+    client.send(wire.unsubscribe("s/#"))
+    (first,) = client.messages()
+    assert client.send(wire.ack(0x40, first.packet_id)) == []
+    assert harness.core.counters.drops[Drop.UNSUBSCRIBED] == 1
+
+
+def test_the_packet_limit_holds_after_the_nsid_was_added(harness: Harness) -> None:
+    publisher = harness.connect("p")
+    added = len(wire.user("nsid", "123456789"))
+    plain = about(1, payload=b"x" * 20)
+    for limit, count in ((len(plain) + added, 1), (len(plain) + added - 1, 0)):
+        client = harness.connect("c", properties=b"\x27" + limit.to_bytes(4, "big"))
+        client.subscribe_near("s/#", "near", nsid=123_456_789)
+        publisher.send(plain)
+        assert len(client.messages()) == count
+        client.lose()
+
+
+def test_a_gateway_rule_finds_the_peid_in_the_topic() -> None:
+    harness = Harness(gateway=GatewayRules(["sensor/{peid}/temperature", "+/at/{peid}"]))
+    harness.neighborhoods = {"near": [1, 2, 3]}
+    client = harness.connect("c")
+    client.subscribe_near("#", "near")
+    for topic in (
+        "sensor/1/temperature",
+        "car/at/3",
+        "sensor/9/temperature",
+        "sensor/x/temperature",
+    ):
+        for _ in range(2):
+            client.send(wire.publish(topic, b"x"))
+        client.send(wire.publish(topic, b"x", qos=1, packet_id=1))
+    client.send(about(9, "sensor/1/temperature"))
+    topics = [one.topic for one in client.messages()]
+    assert topics == ["sensor/1/temperature"] * 3 + ["car/at/3"] * 3
+
+
+@pytest.mark.parametrize("rule", ["a/b", "{peid}/{peid}", "a/x{peid}", "a/{peid}/#"])
+def test_gateway_rules_that_cannot_work_are_refused(rule: str) -> None:
+    with pytest.raises(SettingsError, match="gateway rule"):
+        GatewayRules([rule])
+
+
+def test_user_properties_are_kept_back_from_clients_that_want_no_problem_information(
+    harness: Harness,
+) -> None:
+    client = harness.connect("c", properties=b"\x17\x00")
+    suback = client.subscribe_near("s/#", "near", nsid=1)
+    assert suback.user_properties == []
+    assert isinstance(suback, mqtt5.SubAckPacket)
