@@ -101,25 +101,24 @@ def _add(
 def _choose(group: ShareGroup, spatial: list[Subscription]) -> list[Subscription]:
     """The subscriptions of the member whose turn it is, of those that may have the message.
 
-    Members take turns; who is connected comes before who is not.
+    It is the turn of who was served longest ago; who is connected comes before who is not.
     """
-    count = len(spatial) + len(group.plain)
-    if not count:
+    candidates = spatial + _next_plain(group)
+    if not candidates:
         return []
+    served = group.served
+    chosen = min(
+        candidates,
+        key=lambda one: (one.session.connection is None, served.get(one.session, 0)),
+    ).session
     group.turn += 1
-    turn = group.turn % count
-    plain = _next_plain(group)
-    if turn < len(spatial):
-        candidates = [*spatial[turn:], *spatial[:turn], *plain]
-    else:
-        candidates = [*plain, *spatial]
-    connected = (one for one in candidates if one.session.connection is not None)
-    chosen = next(connected, candidates[0])
-    if chosen.terms.nsid is None:
-        group.plain.move_to_end(chosen.session)
-    also = group.plain.get(chosen.session)
-    own = [one for one in spatial if one.session is chosen.session]
-    return own if also is None else [also, *own]
+    served[chosen] = group.turn
+    plain = group.plain.get(chosen)
+    own = [one for one in spatial if one.session is chosen]
+    if plain is None:
+        return own
+    group.plain.move_to_end(chosen)
+    return [plain, *own]
 
 
 def _next_plain(group: ShareGroup) -> list[Subscription]:

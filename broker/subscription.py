@@ -78,16 +78,17 @@ class FilterNode:
 class ShareGroup:
     """The members of one shared subscription: same share name, same filter."""
 
-    __slots__ = ("node", "plain", "share_name", "spatial", "turn")
+    __slots__ = ("node", "plain", "served", "share_name", "spatial", "turn")
 
     def __init__(self, share_name: str, node: FilterNode) -> None:
         self.share_name = share_name
         self.node = node
-        # Those that waited longest come first.
+        # Those that were served longest ago come first.
         self.plain: OrderedDict[Session, Subscription] = OrderedDict()
         self.spatial: dict[int, Subscription] = {}
-        # Counts the messages given out, so that members take turns.
+        # Counts the messages given out, and which was the last of each member.
         self.turn = 0
+        self.served: dict[Session, int] = {}
 
 
 class Subscription:

@@ -65,6 +65,7 @@ class SubscriptionIndex:
         self.count -= 1
         if isinstance(home, ShareGroup):
             self.shared_count -= 1
+            home.served.pop(subscription.session, None)
         if was_last:
             self._prune(home)
             self._routes.clear()
