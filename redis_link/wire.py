@@ -19,6 +19,8 @@ from schemas.errors import RedisLinkError
 Word: TypeAlias = str | bytes | int
 
 _INCOMPLETE: Final = False  # what the reader gives when an answer is not whole yet
+# When our own loop was busy for long, an answer may be there and only not read yet.
+_SECOND_LOOK: Final = 0.02
 
 
 class RedisReplyError(RedisLinkError):
@@ -53,6 +55,8 @@ class Wire(asyncio.Protocol):
         self._batches: deque[_Batch] = deque()
         self._transport: asyncio.Transport | None = None
         self._watch: asyncio.TimerHandle | None = None
+        self._heard_at = 0.0
+        self._is_suspected = False
         self._failure: RedisLinkError | None = None
 
     @property
@@ -89,6 +93,8 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Give the answers to whoever waits for them."""
+        self._heard_at = self._loop.time()
+        self._is_suspected = False
         try:
             self._reader.feed(data)
             while (answer := self._reader.gets()) is not _INCOMPLETE:
@@ -106,13 +112,17 @@ class Wire(asyncio.Protocol):
         self._break(self._error(str(exc) if exc else "the connection was closed"))
 
     def _check_time(self) -> None:
-        """One timer for all batches: it costs nothing for each, and the oldest decides."""
+        """One timer for all batches: it costs nothing for each, and silence decides."""
         self._watch = None
         if not self._batches:
             return
-        due = self._batches[0].sent_at + self._timeout
-        if self._loop.time() < due:
+        due = max(self._batches[0].sent_at, self._heard_at) + self._timeout
+        now = self._loop.time()
+        if now < due:
             self._watch = self._loop.call_at(due, self._check_time)
+        elif not self._is_suspected:
+            self._is_suspected = True
+            self._watch = self._loop.call_at(now + _SECOND_LOOK, self._check_time)
         else:
             self._break(self._error(f"no answer for {self._timeout:g} s"))
 
