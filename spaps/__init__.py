@@ -1,1 +1,28 @@
 """The face of spaPS: client library and command line."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from spaps.client import SpatialClient
+    from spaps.client_errors import ClientError, RefusedError
+    from spaps.client_message import Message
+
+__all__ = ["ClientError", "Message", "RefusedError", "SpatialClient"]
+
+# Imported when somebody asks for them: commands that need no client start without paho.
+_HOMES: Final = {
+    "ClientError": "spaps.client_errors",
+    "Message": "spaps.client_message",
+    "RefusedError": "spaps.client_errors",
+    "SpatialClient": "spaps.client",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What this package offers, from the file where it lives."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,48 @@
+"""What can go wrong between a client and its broker."""
+
+from __future__ import annotations
+
+from schemas.errors import SpapsError
+
+
+class ClientError(SpapsError):
+    """The base of all errors of the client library."""
+
+
+class NotConnectedError(ClientError):
+    """The broker cannot be reached, or the connection is lost or not there yet."""
+
+
+class AnswerTimeoutError(ClientError):
+    """The broker has not answered in time."""
+
+
+class ClientUseError(ClientError):
+    """A call that cannot work, whatever the broker says."""
+
+
+class RefusedError(ClientError):
+    """The broker said no; its reason code and, if it gave one, its reason string."""
+
+    def __init__(self, what: str, reason_code: int, name: str, reason: str | None) -> None:
+        """Keep code and reason apart from the sentence, for programs that decide by them."""
+        because = f": {reason}" if reason else ""
+        super().__init__(f"{what} refused, {name} (0x{reason_code:02x}){because}")
+        self.reason_code = reason_code
+        self.reason = reason
+
+
+class ConnectRefusedError(RefusedError):
+    """The broker does not let this client in."""
+
+
+class SubscribeRefusedError(RefusedError):
+    """The broker does not grant a subscription."""
+
+
+class UnsubscribeRefusedError(RefusedError):
+    """The broker does not end a subscription, or never had it."""
+
+
+class PublishRefusedError(RefusedError):
+    """The broker does not take a message; it goes to nobody."""
