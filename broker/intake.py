@@ -51,13 +51,19 @@ class Intake:
         if connection.is_closed or not connection.is_blocked:
             return
         connection.is_blocked = False
-        held = b"".join(connection.held)
-        connection.held = []
+        held, connection.held = connection.held, []
         if held:
-            self._work_off(connection, held)
-        # The work may have blocked or closed it again.
+            self._work_off(connection, held[0])
+        if connection.is_blocked:
+            connection.held += held[1:]
+            return
+        # What came in after the question was asked needs an answer of its own: the first one
+        # may know nothing of a subscription that was confirmed in between.
+        connection.found, connection.failed = {}, frozenset()
+        later = connection.inbox.join(b"".join(held[1:]))
+        if later and not connection.is_closed:
+            self._work_off(connection, later)
         if not connection.is_blocked and not connection.is_closed:
-            connection.found, connection.failed = {}, frozenset()
             self._state.outbox.unblocked.append(connection)
 
     def _work_off(self, connection: Connection, data: bytes) -> None:

@@ -44,6 +44,11 @@ class Restoring:
         for session in list(self._state.registry):
             if session.expires_at is None:
                 session.expires_at = now + session.expiry_interval
+                if session.will is not None and session.will_at is None:
+                    session.will_at = now + session.will.delay
+                if session.is_recorded:
+                    # Another restart must not begin the wait anew.
+                    self._state.journal.write(record_of(session))
             self._life.wait(session)
 
     def _replay(self, record: journal.Record) -> None:  # noqa: C901, PLR0912 - one case for each record
