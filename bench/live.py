@@ -1,7 +1,7 @@
 """The exact resolver beside the PostGIS procedure: ``python -m bench.live`` (make bench-live).
 
 Both give the same rows, or it fails. Both are pinned to a core of their own and timed in turns,
-reference by reference, so that whatever disturbs one disturbs the other.
+a few references at a time, so that whatever disturbs one disturbs the other.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from world.snapshot import load_snapshot
 
 OUT = Path("out")
 SEED = 20
+# Calls of one kind in a row: a server and a broker both are busy with their own work.
+BLOCK = 10
 
 
 def main() -> int:
@@ -110,17 +112,19 @@ def measure(contest: Contest, title: str, references: int, repeats: int) -> Patt
     texts = [json.dumps(each) for each in descriptors(contest.table, title, references, SEED)]
     rows = [_compare(cold, peer, text) for text in texts]
     figures = PatternFigures(title, len(texts), median(rows), [], [], [], [], [], [])
-    for text in texts * repeats:
-        # Strictly cold: not even a pair shared with an earlier reference is known.
-        cold.forget()
-        neighborhood = parse_descriptor(text)
+    neighborhoods = [parse_descriptor(text) for text in texts]
+    for start in range(0, len(texts) * repeats, BLOCK):
+        block = (neighborhoods * repeats)[start : start + BLOCK]
         for frontier, times in ((False, figures.postgis), (True, figures.postgis_frontier)):
-            call = peer.call_of(neighborhood, frontier)
-            times.append(1e3 * timed(peer.rows_of, call)[0])
-        figures.cold.append(1e3 * timed(_rows, cold, neighborhood)[0])
-        figures.again.append(1e3 * timed(_rows, cold, neighborhood)[0])
-        figures.warmed.append(1e3 * timed(_rows, contest.warmed, neighborhood)[0])
-        figures.parse.append(1e3 * timed(parse_descriptor, text)[0])
+            calls = [peer.call_of(neighborhood, frontier) for neighborhood in block]
+            times.extend(timed(peer.rows_of, call)[0] for call in calls)
+        for neighborhood in block:
+            # Strictly cold: not even a pair shared with an earlier reference is known.
+            cold.forget()
+            figures.cold.append(timed(_rows, cold, neighborhood)[0])
+            figures.again.append(timed(_rows, cold, neighborhood)[0])
+        figures.warmed.extend(timed(_rows, contest.warmed, each)[0] for each in block)
+    figures.parse.extend(timed(parse_descriptor, text)[0] for text in texts)
     return figures
 
 

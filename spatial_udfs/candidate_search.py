@@ -36,16 +36,24 @@ class CandidateSearch:
         self._height = max(float(north.max(initial=0.0) - south.min(initial=0.0)), 1.0)
 
     def meeting(self, references: Positions) -> tuple[Positions, Positions]:
-        """Pairs (reference, entity) whose boxes meet, reference by reference."""
-        asked, found = self._tree.query(self._geometries[references])
-        return references[asked], found.astype(np.int32)
+        """Pairs (reference, other entity) whose boxes meet, reference by reference."""
+        return self._query(references, self._geometries[references])
 
     def within(self, references: Positions, reach: float) -> tuple[Positions, Positions]:
-        """Pairs (reference, entity) whose boxes, grown by ``reach``, meet."""
+        """Pairs (reference, other entity) whose boxes, grown by ``reach``, meet."""
         west, south, east, north = self.boxes[references].T
         around: Any = shapely.box(west - reach, south - reach, east + reach, north + reach)
-        asked, found = self._tree.query(around)
-        return references[asked], found.astype(np.int32)
+        return self._query(references, around)
+
+    def _query(self, references: Positions, geometries: Geometries) -> tuple[Positions, Positions]:
+        if len(references) == 1:
+            found = self._tree.query(geometries[0]).astype(np.int32)
+            found = found[found != references[0]]
+            return np.full(len(found), references[0]), found
+        asked, found = self._tree.query(geometries)
+        first, second = references[asked], found.astype(np.int32)
+        other = first != second
+        return first[other], second[other]
 
     def steps(self, references: Positions, reach: float = 0.0) -> Iterator[Positions]:
         """The references in groups that should not give many more than PAIRS_PER_STEP pairs.
@@ -75,7 +83,9 @@ class CandidateSearch:
         if len(references) and references[0] == references[-1]:
             # One reference for all, because pairs come reference by reference.
             references = references[:1]
-        return tuple(self.boxes[references].T), tuple(self.boxes[pairs.entities].T)
+        return tuple(self.boxes.take(references, axis=0).T), tuple(
+            self.boxes.take(pairs.entities, axis=0).T
+        )
 
 
 def lies_in(inner: Sides, outer: Sides) -> Bools:

@@ -40,8 +40,9 @@ class ConditionNeeds:
     entity_inside: bool
     reference_inside: bool
     reach: float
-    # Truth on far pairs by pair of shapes, as in far_pairs.SHAPE_PAIRS.
+    # Truth on far pairs by pair of shapes, as in far_pairs.SHAPE_PAIRS, and whether any is true.
     far: Bools
+    has_far: bool
 
     @classmethod
     def of(cls, condition: Condition) -> ConditionNeeds:
@@ -60,6 +61,7 @@ class ConditionNeeds:
             reference_inside=not nested[~_REFERENCE_INSIDE].any(),
             reach=reach(condition),
             far=np.array([bool(bits >> place & 1) for place in range(len(SHAPE_PAIRS))]),
+            has_far=bits != 0,
         )
 
 

@@ -42,8 +42,13 @@ class EntityTable:
 
     def positions_of(self, peids: Int64s) -> tuple[Positions, Int64s]:
         """Positions of the peids that exist (ascending, unique), and those that do not."""
-        # Most neighborhoods have one reference, and np.unique costs more than all the rest.
-        wanted = np.unique(peids) if len(peids) > 1 else peids
+        if len(peids) == 1:
+            # Most neighborhoods have one reference, and the general way costs as much as a stage.
+            place = int(np.searchsorted(self.peids, peids[0]))
+            if place < len(self.peids) and self.peids[place] == peids[0]:
+                return np.array([place], np.int32), peids[:0]
+            return np.empty(0, np.int32), peids
+        wanted = np.unique(peids)
         found = np.searchsorted(self.peids, wanted)
         found[found == len(self.peids)] = 0
         exists = self.peids[found] == wanted if len(self.peids) else np.zeros(len(wanted), bool)

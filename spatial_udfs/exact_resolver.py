@@ -13,6 +13,7 @@ from schemas.errors import NoReferenceError, WorldError
 from schemas.neighborhood import Neighborhood, WrittenStage
 from spatial_udfs.category_masks import CategoryMasks
 from spatial_udfs.entity_table import EntityTable, Positions
+from spatial_udfs.open_entities import OpenEntities
 from spatial_udfs.position_sets import difference, union
 from spatial_udfs.resolution import Resolution
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
@@ -101,9 +102,8 @@ class ExactResolver:
             if _repeats(stage, earlier):
                 spent = union([members[number] for number in earlier.ref_stages])
                 fresh = difference(fresh, spent)
-        eligible = self._masks.of(stage.categories).copy()
-        eligible[references] = False
-        return self._stages.select(stage.condition, eligible, fresh, limits)
+        candidates = OpenEntities(self._masks.of(stage.categories), references)
+        return self._stages.select(stage.condition, candidates, fresh, limits)
 
 
 def _repeats(stage: WrittenStage, earlier: WrittenStage) -> bool:

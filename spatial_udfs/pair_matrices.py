@@ -49,12 +49,11 @@ class PairMatrices:
 
     def kinds(self, references: Positions, entities: Positions, limits: ResolutionLimits) -> Kinds:
         """The kind of each pair (reference, entity)."""
-        large_reference = self._large[references]
-        large_entity = self._large[entities]
+        large_reference, large_entity = self._large[references], self._large[entities]
+        if not large_entity.any():
+            return self._kinds_of(references, entities, large_reference, limits)
         # Of two large areas the larger one is prepared: one copy serves more pairs.
         turn = large_entity & (~large_reference | (self._sizes[entities] > self._sizes[references]))
-        if not turn.any():
-            return self._kinds_of(references, entities, large_reference, limits)
         first = np.where(turn, entities, references)
         second = np.where(turn, references, entities)
         result = self._kinds_of(first, second, large_reference | large_entity, limits)
@@ -78,8 +77,11 @@ class PairMatrices:
         if not large.any():
             return self._related(self._geometries[first], others, first, second, limits)
         geometries = self._with_prepared(first, large)
-        inside = large.copy()
-        inside[large] = shapely.contains_properly(geometries[large], others[large])
+        inside = large
+        if large.all():
+            inside = shapely.contains_properly(geometries, others)
+        else:
+            inside[large] = shapely.contains_properly(geometries[large], others[large])
         limits.check_time()
         result: Kinds = self._inner_kinds[self._shapes[second]]
         rest = np.flatnonzero(~inside)
@@ -92,9 +94,9 @@ class PairMatrices:
         """The geometries at the positions, prepared copies in place of the large areas."""
         if large.all() and (positions == positions[0]).all():
             # One zone for all pairs, as in most first stages.
-            one = np.empty((), dtype=object)
-            one[()] = self._prepared_copy(int(positions[0]))
-            return np.broadcast_to(one, len(positions))
+            geometries = np.empty(len(positions), dtype=object)
+            geometries.fill(self._prepared_copy(int(positions[0])))
+            return geometries
         geometries = self._geometries[positions]
         areas, places = np.unique(positions[large], return_inverse=True)
         copies = np.empty(len(areas), dtype=object)
@@ -110,7 +112,6 @@ class PairMatrices:
         second: Positions,
         limits: ResolutionLimits,
     ) -> Kinds:
-        pairs = shape_pairs(self._shapes[first], self._shapes[second])
         matrices = np.full(len(first), SHARED_END_MATRIX, dtype=object)
         rest = np.flatnonzero(~self._segments.share_an_end_only(first, second))
         for start in range(0, len(rest), RELATE_STEP):
@@ -118,7 +119,7 @@ class PairMatrices:
             matrices[step] = shapely.relate(geometries[step], others[step])
             limits.check_time()
         self._line_ends.repair(matrices, geometries, others, first, second)
-        return self._names.of(matrices, pairs)
+        return self._names.of(matrices, shape_pairs(self._shapes[first], self._shapes[second]))
 
     def _prepared_copy(self, position: int) -> Any:
         """A prepared copy of the area: the table's own geometry may be in use elsewhere."""

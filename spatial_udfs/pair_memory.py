@@ -39,6 +39,10 @@ class Pairs:
 
     def where(self, chosen: Bools) -> Pairs:
         """Some of the pairs."""
+        return self.at(np.flatnonzero(chosen))
+
+    def at(self, chosen: Int64s) -> Pairs:
+        """The pairs at these places of the arrays."""
         return Pairs(
             self.references[chosen],
             self.entities[chosen],
@@ -47,7 +51,7 @@ class Pairs:
             self.memory,
         )
 
-    def remember(self, chosen: Bools, kinds: Kinds) -> None:
+    def remember(self, chosen: Int64s, kinds: Kinds) -> None:
         """Set the kinds of some of the pairs, here and in the memory that they came from."""
         self.kinds[chosen] = kinds
         if self.memory is not None and self.places is not None:
@@ -60,7 +64,8 @@ class PairMemory:
     def __init__(self, entities: int, max_pairs: int) -> None:
         """Know nothing yet."""
         self._max_pairs = max_pairs
-        self._starts = np.full(entities, -1, np.int64)
+        # Where a row starts, counted from 1: zeros cost nothing until a row is there.
+        self._starts = np.zeros(entities, np.int64)
         self._lengths = np.zeros(entities, np.int32)
         self._entities: Positions = np.empty(min(_FIRST_ROOM, max_pairs), np.int32)
         self._kinds: Kinds = np.empty(len(self._entities), np.uint16)
@@ -70,7 +75,7 @@ class PairMemory:
 
     def known(self, references: Positions) -> Bools:
         """Which of the references have a row here."""
-        return self._starts[references] >= 0
+        return self._starts[references] > 0
 
     def lengths(self, references: Positions) -> NDArray[np.int32]:
         """The lengths of rows that are known."""
@@ -93,14 +98,14 @@ class PairMemory:
             lengths = _row_lengths(references, pairs)
             self._lengths[references] = lengths
             # Starts last: they tell readers that the rest is in place.
-            self._starts[references] = self.pairs + np.cumsum(lengths) - lengths
+            self._starts[references] = 1 + self.pairs + np.cumsum(lengths) - lengths
             self.pairs = end
             self.rows += len(references)
         return Pairs(pairs.references, pairs.entities, pairs.kinds, places, self)
 
     def get(self, references: Positions) -> Pairs:
         """The rows of references that are known."""
-        starts, lengths = self._starts[references], self._lengths[references]
+        starts, lengths = self._starts[references] - 1, self._lengths[references]
         # After the starts: growing replaces these two by longer ones with the same beginning.
         entities, kinds = self._entities, self._kinds
         if len(references) == 1:

@@ -16,8 +16,9 @@ EMPTY.flags.writeable = False
 
 def is_in(positions: Positions | Int64s, members: Positions | Int64s) -> NDArray[np.bool_]:
     """For each position, whether it is one of the members (which ascend)."""
-    if not len(members):
-        return np.zeros(len(positions), np.bool_)
+    if len(members) < 2:
+        one: NDArray[np.bool_] = positions == (members[0] if len(members) else -1)
+        return one
     places = np.searchsorted(members, positions)
     places[places == len(members)] = 0
     found: NDArray[np.bool_] = members[places] == positions

@@ -56,13 +56,15 @@ class RelatedPairs:
 
     def complete(self, pairs: Pairs, limits: ResolutionLimits) -> None:
         """Compute the kinds that are not known yet, and remember them."""
-        missing = pairs.kinds == UNKNOWN
-        if missing.any():
-            with self._turn_to_compute(limits):
-                kinds = self._matrices.kinds(
-                    pairs.references[missing], pairs.entities[missing], limits
-                )
-            pairs.remember(missing, kinds)
+        missing = np.flatnonzero(pairs.kinds == UNKNOWN)
+        if not len(missing):
+            return
+        references, entities = pairs.references, pairs.entities
+        if len(missing) < len(pairs):
+            references, entities = references[missing], entities[missing]
+        with self._turn_to_compute(limits):
+            kinds = self._matrices.kinds(references, entities, limits)
+        pairs.remember(missing, kinds)
 
     def warm_up(self, stop: Callable[[], bool]) -> bool:
         """Compute everything, unless told to stop or out of room; for a thread of its own.
@@ -111,8 +113,7 @@ class RelatedPairs:
 
     def _query(self, references: Positions) -> Pairs:
         first, second = self._search.meeting(references)
-        other = first != second
-        return Pairs(first[other], second[other], np.full(int(other.sum()), UNKNOWN))
+        return Pairs(first, second, np.full(len(second), UNKNOWN))
 
     @contextmanager
     def _turn_to_compute(self, limits: ResolutionLimits) -> Iterator[None]:
@@ -135,14 +136,14 @@ class RelatedPairs:
         first, second = pairs.references, pairs.entities
         unknown = pairs.kinds == UNKNOWN
         turned = is_in(second, references) & (second < first)
-        direct = unknown & ~turned
+        direct = np.flatnonzero(unknown & ~turned)
         pairs.remember(direct, self._matrices.kinds(first[direct], second[direct], UNLIMITED))
-        turned &= unknown
+        turned_back = np.flatnonzero(turned & unknown)
         keys = first * np.int64(self._count) + second
         order = np.argsort(keys)
-        opposite = second[turned] * np.int64(self._count) + first[turned]
+        opposite = second[turned_back] * np.int64(self._count) + first[turned_back]
         places = order[np.searchsorted(keys, opposite, sorter=order)]
-        pairs.remember(turned, self.kinds.transposed(pairs.kinds[places]))
+        pairs.remember(turned_back, self.kinds.transposed(pairs.kinds[places]))
 
     def _compact_steps(self) -> Iterator[Positions]:
         """All positions in groups that lie close together, so that most pairs are mutual."""

@@ -17,6 +17,7 @@ from spatial_udfs.condition_needs import ConditionNeeds
 from spatial_udfs.condition_verdicts import truth_by_kind, verdict_of
 from spatial_udfs.entity_table import EntityTable, Int64s, Positions
 from spatial_udfs.far_count import FarCount
+from spatial_udfs.open_entities import OpenEntities
 from spatial_udfs.pair_distances import PairDistances
 from spatial_udfs.pair_kinds import Bools, shape_pairs
 from spatial_udfs.pair_memory import Pairs
@@ -41,50 +42,35 @@ class StageMembers:
     def select(
         self,
         condition: Condition,
-        eligible: Bools,
+        candidates: OpenEntities,
         references: Positions,
         limits: ResolutionLimits,
     ) -> Positions:
-        """Eligible entities that the condition ties to a reference.
-
-        ``eligible`` belongs to the callee: what has been selected is taken out of it, so that
-        no further pair of it is looked at.
-        """
+        """The candidates that the condition ties to a reference."""
         if not len(references):
             return EMPTY
         needs = _needs_of(condition)
-        far = FarCount(needs.far, self._shapes, references) if needs.far.any() else None
+        far = FarCount(needs.far, self._shapes, references) if needs.has_far else None
         found = []
-        for pairs in self._candidates(needs, eligible, references):
+        for pairs in self._pairs(needs, candidates, references):
             if far is not None:
                 far.add_candidates(pairs.references, pairs.entities)
             selected = self._select(condition, needs, pairs, limits)
-            eligible[selected] = False
+            candidates.close(selected)
             found.append(selected)
             limits.check_time()
         if far is not None:
-            found.append(far.selected(eligible))
+            found.append(far.selected(candidates.mask()))
         return as_set(np.concatenate(found)) if found else EMPTY
 
     def _select(
         self, condition: Condition, needs: ConditionNeeds, pairs: Pairs, limits: ResolutionLimits
     ) -> Positions:
-        if needs.entity_inside or needs.reference_inside:
-            pairs = self._nested(needs, pairs)
         if needs.has_topology:
             self.related.complete(pairs, limits)
         if needs.has_distance:
             return self._select_by_distance(condition, pairs)
         return pairs.entities[truth_by_kind(condition, self.related.kinds)[pairs.kinds]]
-
-    def _nested(self, needs: ConditionNeeds, pairs: Pairs) -> Pairs:
-        references, entities = self._search.sides(pairs)
-        nested = np.ones(len(pairs), np.bool_)
-        if needs.entity_inside:
-            nested &= lies_in(entities, references)
-        if needs.reference_inside:
-            nested &= lies_in(references, entities)
-        return pairs.where(nested)
 
     def _select_by_distance(self, condition: Condition, pairs: Pairs) -> Positions:
         """Pairs that boxes cannot decide get an exact distance, unless that cannot matter."""
@@ -98,17 +84,17 @@ class StageMembers:
         verdict = verdict_of(condition, kinds, pairs.kinds, exact)
         return np.concatenate([sure, pairs.entities[verdict.can_hold]])
 
-    def _candidates(
-        self, needs: ConditionNeeds, eligible: Bools, references: Positions
+    def _pairs(
+        self, needs: ConditionNeeds, candidates: OpenEntities, references: Positions
     ) -> Iterator[Pairs]:
-        """Pairs of eligible entities. Kinds are known, unknown yet, or not needed at all."""
+        """Pairs of candidates. Kinds are known, unknown yet, or not needed at all."""
         if needs.meeting_only or not needs.has_distance:
             for pairs in self.related.meeting(references):
-                yield pairs.where(eligible[pairs.entities])
+                yield pairs.where(self._fitting(needs, candidates, pairs))
             return
         for step in self._search.steps(references, needs.reach):
             first, second = self._distances.candidates(step, needs.reach)
-            wanted = eligible[second]
+            wanted = candidates.among(second)
             first, second = first[wanted], second[wanted]
             if not needs.has_topology:
                 yield Pairs(first, second, np.empty(len(first), np.uint16))
@@ -120,7 +106,18 @@ class StageMembers:
             # First those that need no matrix: what they select, the others need not.
             yield pairs.where(~is_in(self._keys(pairs), np.sort(self._keys(*meeting))))
             for part in meeting:
-                yield part.where(eligible[part.entities])
+                yield part.where(self._fitting(needs, candidates, part))
+
+    def _fitting(self, needs: ConditionNeeds, candidates: OpenEntities, pairs: Pairs) -> Bools:
+        """Pairs of candidates whose boxes nest as the condition needs it."""
+        fitting = candidates.among(pairs.entities)
+        if needs.entity_inside or needs.reference_inside:
+            references, entities = self._search.sides(pairs)
+            if needs.entity_inside:
+                fitting &= lies_in(entities, references)
+            if needs.reference_inside:
+                fitting &= lies_in(references, entities)
+        return fitting
 
     def _keys(self, *parts: Pairs) -> Int64s:
         """One number for each pair."""

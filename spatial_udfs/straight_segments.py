@@ -44,9 +44,10 @@ class StraightSegments:
 
     def share_an_end_only(self, first: Positions, second: Positions) -> Bools:
         """Pairs of segments that surely have one end in common and no other point."""
-        result = self._is_segment[first] & self._is_segment[second]
-        both = np.flatnonzero(result)
-        if len(both):
+        result = self._is_segment[first]
+        if result.any():
+            result &= self._is_segment[second]
+            both = np.flatnonzero(result)
             result[both] = _meet_in_one_end(self._ends[first[both]], self._ends[second[both]])
         return result
 

@@ -16,14 +16,21 @@ from hypothesis import strategies as st
 from schemas.conditions import Topological
 from schemas.errors import NoReferenceError
 from schemas.neighborhood import Neighborhood, Stage
-from spatial_udfs import candidate_search, exact_resolver, pair_matrices, stage_members
-from spatial_udfs.category_masks import CategoryMasks
+from spatial_udfs import (
+    candidate_search,
+    exact_resolver,
+    open_entities,
+    pair_matrices,
+    stage_members,
+)
 from spatial_udfs.condition_verdicts import Verdict
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact_resolver import ExactResolver
 from spatial_udfs.far_count import FarCount
+from spatial_udfs.open_entities import OpenEntities
 from spatial_udfs.pair_distances import PairDistances
 from spatial_udfs.pair_memory import Pairs
+from spatial_udfs.position_sets import EMPTY
 from spatial_udfs.resolution import Resolution
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.neighborhoods import neighborhoods
@@ -56,6 +63,7 @@ def tuned(stack: ExitStack, tuning: Tuning, world: EntityTable) -> ExactResolver
         (pair_matrices, "MAX_PREPARED_COORDINATES", 10 * tuning.step),
         (candidate_search, "REFERENCES_PER_STEP", tuning.step),
         (candidate_search, "PAIRS_PER_STEP", tuning.step),
+        (open_entities, "FEW_REFERENCES", tuning.step),
     ):
         stack.enter_context(patch.object(module, name, value))
     resolver = ExactResolver(world, max_pairs=tuning.max_pairs)
@@ -110,18 +118,11 @@ def _limit_left_out(self: PairDistances, pairs: Pairs) -> Any:
     return lambda limit: Verdict(distances < limit, distances >= limit)
 
 
-class NeverExcludes(np.ndarray[Any, Any]):
-    """A mask that forgets which references were taken out of it."""
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Change nothing."""
-
-
 WRONG = {
     "references are not excluded": (
-        CategoryMasks,
-        "of",
-        lambda self, patterns: self._masks(frozenset(patterns)).view(NeverExcludes),
+        exact_resolver,
+        "OpenEntities",
+        lambda of_categories, _: OpenEntities(of_categories, EMPTY),
     ),
     "a repeated condition is taken for a repeated stage": (
         exact_resolver,

@@ -1,0 +1,141 @@
+"""Conditions as data: rows that a join looks up, however many different conditions there are.
+
+For a pair that shares a point the pair kind decides, so a condition is the list of kinds for
+which it holds. For a disjoint pair shapes and distance decide, so it is a list of spans of
+distance with the pairs of shapes for which it holds there. Beyond its reach it is constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+
+from schemas.condition_parser import parse_condition
+from schemas.conditions import Condition, Leaf, Relate, Topological, WithinDistance, fold, leaves
+from schemas.far_pairs import SHAPE_PAIRS, leaf_far_bits
+from schemas.matrix_sets import MatrixSet
+from schemas.related import PAIR_KIND
+from spatial_udfs.sedona_pair_kinds import decoded
+
+CONDITION: Final = "condition"
+COND: Final = "cond"  # int, the number of a condition in this batch
+REACH: Final = "reach"  # double, null where no disjoint pair differs from a far one
+FAR: Final = "far"  # int, a bit for each of SHAPE_PAIRS: the truth beyond the reach
+KINDS: Final = "kinds"
+SPANS: Final = "spans"
+# A span of distance: more than ABOVE, at most UP_TO; HOLDS has a bit for each of SHAPE_PAIRS.
+ABOVE: Final = "above"
+UP_TO: Final = "upTo"
+HOLDS: Final = "holds"
+
+TRUTH_TYPE: Final = (
+    "struct<kinds: array<int>, "
+    "spans: array<struct<above: double, upTo: double, holds: int>>, reach: double, far: int>"
+)
+Span = tuple[float, float, int]
+
+_ALL_PAIRS: Final = (1 << len(SHAPE_PAIRS)) - 1
+
+# More than rounding can add to a distance between two corners of the world's box.
+_ROOM: Final = 1.0
+
+
+def condition_truths(
+    conditions: DataFrame, pair_kinds: tuple[int, ...], diameter: float
+) -> DataFrame:
+    """Number distinct conditions (texts) and say where each holds: TRUTH_TYPE flattened."""
+    truth = F.udf(_truth_function(pair_kinds, diameter), TRUTH_TYPE)
+    number = F.row_number().over(Window.orderBy(CONDITION)).alias(COND)
+    judged = conditions.select(CONDITION, number, truth(CONDITION).alias("truth"))
+    return judged.select(CONDITION, COND, "truth.*")
+
+
+def kind_rows(truths: DataFrame) -> DataFrame:
+    """Rows (condition, pair kind) for which the condition holds."""
+    return truths.select(COND, F.explode(KINDS).alias(PAIR_KIND))
+
+
+def span_rows(truths: DataFrame) -> DataFrame:
+    """Rows (condition, span of distance, pairs of shapes) for which the condition holds."""
+    return truths.select(COND, F.inline(SPANS))
+
+
+def span_holds(distance: Column, pair: Column) -> Column:
+    """Whether a span (of ``span_rows``) covers a disjoint pair at this distance."""
+    within = (distance > F.col(ABOVE)) & (distance <= F.col(UP_TO))
+    return within & has_bit(F.col(HOLDS), pair)
+
+
+def has_bit(bits: Column, place: Column) -> Column:
+    """Whether the bit at ``place`` is set."""
+    return F.call_function("getbit", bits.cast("bigint"), place.cast("int")) == 1
+
+
+def _truth_function(
+    pair_kinds: tuple[int, ...], diameter: float
+) -> Callable[[str], tuple[Any, ...]]:
+    return lambda text: truth_of(parse_condition(text), pair_kinds, diameter)
+
+
+def truth_of(
+    condition: Condition, pair_kinds: tuple[int, ...], diameter: float
+) -> tuple[list[int], list[Span], float | None, int]:
+    """Where the condition holds, in the order of TRUTH_TYPE."""
+    holding = fold(
+        condition, _related_leaf(pair_kinds), _matrices(pair_kinds).complement,
+        int.__and__, int.__or__,
+    )  # fmt: skip
+    kinds = [kind for place, kind in enumerate(pair_kinds) if holding >> place & 1]
+    widest = diameter + _ROOM
+    limits = _limits(condition, widest)
+    # The last span has no end; ``widest`` stands for it, because no pair is further apart.
+    bits = [_disjoint_bits(condition, limit) for limit in (*limits, widest)]
+    far = bits[-1]
+    deciding = max((place for place in range(len(limits)) if bits[place] != far), default=-1)
+    spans = [
+        (-1.0 if place == 0 else limits[place - 1], limits[place], bits[place])
+        for place in range(deciding + 1)
+        if bits[place]
+    ]
+    return kinds, spans, limits[deciding] if deciding >= 0 else None, far
+
+
+@lru_cache(maxsize=8)
+def _matrices(pair_kinds: tuple[int, ...]) -> MatrixSet:
+    return MatrixSet([decoded(kind) for kind in pair_kinds])
+
+
+def _related_leaf(pair_kinds: tuple[int, ...]) -> Callable[[Leaf], int]:
+    matrices = _matrices(pair_kinds)
+
+    def bits(leaf: Leaf) -> int:
+        match leaf:
+            case Topological(short):
+                return matrices.named(short)
+            case Relate(mask):
+                return matrices.fitting(mask)
+            case WithinDistance():
+                return matrices.all
+
+    return bits
+
+
+def _limits(condition: Condition, widest: float) -> list[float]:
+    """The distances in the condition that a pair of this world can be beyond, ascending."""
+    distances = {leaf.metres for leaf in leaves(condition) if isinstance(leaf, WithinDistance)}
+    return sorted(distance for distance in distances if distance < widest)
+
+
+def _disjoint_bits(condition: Condition, limit: float) -> int:
+    """The truth, by pair of shapes, of disjoint pairs in the span that ends at ``limit``."""
+
+    def bits(leaf: Leaf) -> int:
+        if isinstance(leaf, WithinDistance):
+            return _ALL_PAIRS if limit <= leaf.metres else 0
+        return leaf_far_bits(leaf)
+
+    return fold(condition, bits, _ALL_PAIRS.__xor__, int.__and__, int.__or__)

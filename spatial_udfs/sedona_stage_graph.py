@@ -1,0 +1,161 @@
+"""Neighborhoods taken apart into nodes, so that what two of them share is resolved once.
+
+A node is one set of entities: the references of a neighborhood (level 0), or the members of a
+stage. Its number is a hash of what defines it: the nodes that it refers to, its categories, its
+condition. Equal neighborhoods have equal nodes, and so have equal beginnings of different ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+
+from schemas.canonical import canonical_condition
+from schemas.condition_printer import condition_text
+from schemas.conditions import Condition
+from schemas.descriptor_json import parse_descriptor
+from schemas.errors import SpapsError
+from schemas.neighborhood import Neighborhood, Stage, WrittenStage
+from schemas.warnings_of import warnings_of
+
+NODE: Final = "node"
+# A second, independent hash: two rows of one node that differ in it are two different nodes.
+PROOF: Final = "proof"
+LEVEL: Final = "level"
+# Nodes whose members are references, and the lowest level at which one of them is.
+REFERRED: Final = "referred"
+REFERRED_FROM: Final = "referredFrom"
+# Those of them that can give anything new, and must be joined.
+JOINED: Final = "joined"
+JOINED_FROM: Final = "joinedFrom"
+
+GRAPH_TYPE: Final = (
+    "struct<"
+    "error: string, warnings: array<string>, base: struct<node: bigint, proof: bigint>, "
+    "refs: array<bigint>, "
+    "nodes: array<struct<node: bigint, proof: bigint, level: int, referredFrom: int,"
+    " joinedFrom: int, referred: array<bigint>, joined: array<bigint>,"
+    " categories: array<string>, condition: string>>, "
+    "shown: array<struct<node: bigint, stageNo: int>>>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """A written-out stage with its place in the graph; numbers are stages, 0 the references."""
+
+    level: int
+    referred: tuple[int, ...]
+    referred_from: int
+    joined: tuple[int, ...]
+    joined_from: int
+    categories: tuple[str, ...]
+    condition: str
+    identity: bytes
+
+
+def graph_column(text: Column, salt: int) -> Column:
+    """The graph (GRAPH_TYPE) of each descriptor text, computed by the executors."""
+    column: Column = F.udf(lambda content: graph_of(content, salt), GRAPH_TYPE)(text)
+    return column
+
+
+def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
+    """The nodes of a descriptor in the order of GRAPH_TYPE, or what is wrong with it.
+
+    ``salt`` changes all numbers: for the day on which two different nodes get the same one.
+    """
+    try:
+        neighborhood = parse_descriptor(text)
+    except SpapsError as error:
+        return (str(error), [], None, [], [], [])
+    plans, warnings = _plans(neighborhood.stages)
+    refs = sorted(set(neighborhood.refs))
+    base = _numbers(salt, b"refs", refs)
+    numbers = [base[0]]
+    nodes = []
+    for plan in plans:
+        referred = sorted(numbers[stage] for stage in plan.referred)
+        number, proof = _numbers(salt, plan.identity, referred)
+        joined = [numbers[stage] for stage in plan.joined]
+        numbers.append(number)
+        nodes.append(
+            (number, proof, plan.level, plan.referred_from, plan.joined_from,
+             referred, joined, list(plan.categories), plan.condition)
+        )  # fmt: skip
+    shown = [
+        (numbers[stage], stage)
+        for stage, visible in enumerate(neighborhood.visible, start=1)
+        if visible
+    ]
+    return (None, list(warnings), base, refs, nodes, shown)
+
+
+def _numbers(salt: int, identity: bytes, parts: list[int]) -> tuple[int, int]:
+    """A number of 63 bits and its proof."""
+    content = b"%d:%b" % (len(identity), identity) + ",".join(map(str, parts)).encode()
+    digest = blake2b(content, digest_size=16, salt=salt.to_bytes(8, "big")).digest()
+    return int.from_bytes(digest[:8], "big") >> 1, int.from_bytes(digest[8:], "big") >> 1
+
+
+@lru_cache(maxsize=4096)
+def _plans(stages: tuple[Stage, ...]) -> tuple[tuple[StagePlan, ...], tuple[str, ...]]:
+    """Everything about the stages that does not depend on the references."""
+    anything = Neighborhood(refs=(0,), stages=stages, visible=())
+    written = anything.written_out()
+    levels = [0]
+    plans = []
+    for stage in written:
+        joined = _joined(stage, written)
+        referred_from = min(levels[number] for number in stage.ref_stages)
+        joined_from = min(levels[number] for number in joined)
+        levels.append(1 + max(levels[number] for number in stage.ref_stages))
+        plans.append(
+            StagePlan(
+                level=levels[-1],
+                referred=stage.ref_stages,
+                referred_from=referred_from,
+                joined=joined,
+                joined_from=joined_from,
+                categories=tuple(sorted(set(stage.categories))),
+                condition=condition_text(stage.condition),
+                identity=_identity(stage.categories, stage.condition),
+            )
+        )
+    return tuple(plans), warnings_of(anything)
+
+
+def _identity(categories: Iterable[str], condition: Condition) -> bytes:
+    patterns = sorted(set(categories))
+    return repr((patterns, canonical_condition(condition))).encode()
+
+
+def _joined(stage: WrittenStage, written: tuple[WrittenStage, ...]) -> tuple[int, ...]:
+    """The stages whose members must be joined: those that no earlier stage has used up."""
+    spent = {
+        number
+        for earlier in written[: stage.number - 1]
+        if _spent(stage, earlier)
+        for number in earlier.ref_stages
+    }
+    return tuple(number for number in stage.ref_stages if number not in spent)
+
+
+def _spent(stage: WrittenStage, earlier: WrittenStage) -> bool:
+    """Whether the references of ``earlier`` can give nothing new in ``stage``.
+
+    All that they are tied to was found in ``earlier`` or was a reference there. When those
+    members and references are all references now, they are excluded from ``stage``.
+    """
+    return (
+        earlier.condition == stage.condition
+        and set(stage.categories) <= set(earlier.categories)
+        and earlier.number in stage.ref_stages
+        and set(earlier.ref_stages) <= set(stage.ref_stages)
+    )
