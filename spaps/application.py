@@ -10,8 +10,11 @@ import typer
 from spaps.broker_command import broker
 from spaps.check_command import check
 from spaps.import_command import import_sources
+from spaps.mqtt_options import HELP_OPTIONS
 from spaps.passwd_command import passwd
+from spaps.pub_command import pub
 from spaps.resolve_command import resolve
+from spaps.sub_command import sub
 
 app = typer.Typer(
     help="Spatial publish/subscribe: neighborhoods of a world model, and what they hold.",
@@ -24,6 +27,8 @@ app.command("check")(check)
 app.command("resolve")(resolve)
 app.command("broker")(broker)
 app.command("passwd")(passwd)
+app.command("sub", context_settings=HELP_OPTIONS)(sub)
+app.command("pub", context_settings=HELP_OPTIONS)(pub)
 
 
 @app.callback(invoke_without_command=True)
