@@ -1,0 +1,109 @@
+"""Matching by trees against matching by definition."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.limits import BrokerLimits
+from broker.message import Message
+from broker.retained import RetainedStore
+from broker.topic_tree import TopicTree
+
+NAMES = st.sampled_from(["a", "b", "", "$x", "$SYS"])
+TOPICS = st.lists(NAMES, min_size=1, max_size=5).map("/".join).filter(bool)
+FILTERS = (
+    st.tuples(st.lists(NAMES | st.just("+"), max_size=4), st.booleans())
+    .map(lambda parts: "/".join([*parts[0], *(["#"] if parts[1] else [])]))
+    .filter(bool)
+)
+
+
+def defined(pattern: str, topic: str) -> bool:
+    """The specification's words: levels in step, ``#`` for the rest, or for nothing."""
+    if topic.startswith("$") and pattern[0] in "+#":
+        return False
+    wanted, levels = pattern.split("/"), topic.split("/")
+    if wanted[-1] == "#":
+        wanted = wanted[:-1]
+        levels = levels[: len(wanted)] if len(levels) >= len(wanted) else levels
+    return len(wanted) == len(levels) and all(
+        name in ("+", level) for name, level in zip(wanted, levels, strict=True)
+    )
+
+
+def test_the_definition_itself() -> None:
+    yes = [("#", "a/b"), ("a/#", "a"), ("a/#", "a/b/c"), ("+/+", "/a"), ("/+", "/a"), ("+", "a")]
+    yes += [("$SYS/#", "$SYS/a"), ("$SYS/+", "$SYS/a"), ("a/+/c", "a//c")]
+    no = [("#", "$SYS/a"), ("+/a", "$SYS/a"), ("+", "a/b"), ("a", "a/b"), ("a/b", "a"), ("+", "/a")]
+    assert all(defined(*pair) for pair in yes)
+    assert not any(defined(*pair) for pair in no)
+
+
+@given(st.lists(FILTERS, unique=True, max_size=25), st.lists(TOPICS, max_size=8), st.data())
+def test_the_tree_of_filters(filters: list[str], topics: list[str], data: st.DataObject) -> None:
+    tree = TopicTree()
+    for one in filters:
+        assert tree.node_of(one) is tree.node_of(one)
+    removed = data.draw(st.lists(st.sampled_from(filters), unique=True)) if filters else []
+    for one in removed:
+        tree.remove(one)
+    left = set(filters) - set(removed)
+    assert len(tree) == len(left)
+    for one in filters:
+        assert (tree.find(one) is not None) == (one in left)
+    for topic in topics:
+        found = [node.topic_filter for node in tree.match(topic)]
+        assert len(found) == len(set(found))
+        assert set(found) == {one for one in left if defined(one, topic)}
+    for one in left:
+        tree.remove(one)
+    assert tree._root.is_empty
+
+
+@given(st.lists(TOPICS, unique=True, max_size=25), st.lists(FILTERS, max_size=8), st.data())
+def test_the_tree_of_retained_messages(
+    topics: list[str], filters: list[str], data: st.DataObject
+) -> None:
+    store = RetainedStore(BrokerLimits())
+    for topic in topics:
+        store.put(Message(topic, b"old"))
+        store.put(Message(topic, b"x" * 10))
+    removed = data.draw(st.lists(st.sampled_from(topics), unique=True)) if topics else []
+    for topic in removed:
+        assert store.remove(topic)
+        assert not store.remove(topic)
+    left = set(topics) - set(removed)
+    counted = [topic for topic in left if not topic.startswith("$SYS/")]
+    assert store.count == len(counted)
+    assert store.bytes == sum(Message(topic, b"x" * 10).size for topic in counted)
+    for pattern in filters:
+        found = [message.topic for message in store.match(pattern)]
+        assert len(found) == len(set(found))
+        assert set(found) == {topic for topic in left if defined(pattern, topic)}
+    assert {message.topic for message in store} == left
+
+
+def test_what_does_not_match_is_never_looked_at() -> None:
+    """Counts the levels that are visited: the same with ten filters as with ten thousand."""
+    for others in (10, 10_000):
+        tree = TopicTree()
+        tree.node_of("a/+/c")
+        for number in range(others):
+            tree.node_of(f"x{number}/+/#")
+            tree.node_of(f"a/{number}/d")
+        visited = 0
+
+        class Counting(dict):  # type: ignore[type-arg]
+            def get(self, *arguments: object) -> object:
+                nonlocal visited
+                visited += 1
+                return super().get(*arguments)
+
+        stack = [tree._root]
+        while stack:
+            level = stack.pop()
+            level.children = Counting(level.children)
+            stack += level.children.values()
+        assert [node.topic_filter for node in tree.match("a/5/c")] == ["a/+/c"]
+        assert visited == 8

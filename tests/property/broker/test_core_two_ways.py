@@ -1,0 +1,132 @@
+"""The hot path and the general path give every client the same bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.access import AccessControl, Action, Identity
+from broker.codec.reason_codes import ReasonCode
+from broker.gateway import GatewayRules
+from tests.broker_core import wire
+from tests.broker_core.harness import Client, Harness
+
+NEIGHBORHOODS = {"A": [1, 2, 3], "B": [2, 3, 4], "C": [], "D": list(range(60))}
+TOPICS = st.sampled_from(["s/a", "s/b", "s", "at/2", "at/x", "$SYS/x", "s/" + "x" * 150])
+FILTERS = st.sampled_from(["s/#", "s/+", "s/a", "#", "+/+", "at/+", "$share/g/s/#"])
+
+
+class Alone:
+    """Stands in for the hot path and leaves everything to the general one."""
+
+    def run(self, _connection: object, _session: object, _data: bytes, position: int) -> int:
+        return position
+
+
+class SomeRules:
+    def verdict(self, client: Identity, topic: str, action: Action) -> ReasonCode:
+        denied = (
+            (action is Action.RECEIVE and client.client_id == "1" and topic == "s/a")
+            or (action is Action.PUBLISH and topic == "s/b" and client.client_id == "0")
+        )  # fmt: skip
+        return ReasonCode.NOT_AUTHORIZED if denied else ReasonCode.SUCCESS
+
+
+@dataclass(frozen=True)
+class Subscription:
+    client: int
+    pattern: str
+    options: int
+    neighborhood: str | None
+    identifier: int | None
+
+
+SUBSCRIPTIONS = st.builds(
+    Subscription,
+    st.integers(0, 3),
+    FILTERS,
+    st.sampled_from([0, 1, 2, 4, 8]),
+    st.none() | st.sampled_from(sorted(NEIGHBORHOODS)),
+    st.none() | st.integers(1, 300),
+)
+PROPERTIES = (
+    st.just(b"")
+    | st.sampled_from([b"1", b"2", b"3", b"0", b"59", b"999", b"007", b"-1", b"", b"1" * 18])
+    .map(lambda value: wire.user("peid", value))
+    | st.just(wire.user("peid", str(2**63 - 1)))
+    | st.just(wire.user("peid", "2") + wire.user("a", "b"))
+    | st.just(wire.user("a", "b") + wire.user("peid", "2"))
+    | st.just(wire.user("peic", "2"))
+    | st.just(b"\x02\x00\x00\x00\x05" + wire.user("peid", "3"))
+)  # fmt: skip
+PUBLISHES = st.builds(
+    lambda topic, payload, properties, retain: wire.publish(
+        topic, payload, properties=properties, retain=retain
+    ),
+    TOPICS,
+    st.binary(max_size=140) | st.just(b"x" * 9_000),
+    PROPERTIES,
+    st.sampled_from([False, False, False, True]),
+)
+
+
+def prepare(
+    subscriptions: list[Subscription], access: AccessControl | None, *, general: bool
+) -> list[Client]:
+    harness = Harness(gateway=GatewayRules(["at/{peid}"]), access=access)
+    harness.neighborhoods = dict(NEIGHBORHOODS)
+    if general:
+        harness.core._intake._fast = Alone()  # type: ignore[assignment]
+    # One has aliases, one has a packet limit.
+    properties = [b"", b"", b"\x22\x00\x01", b"\x27\x00\x00\x00\x60"]
+    clients = [harness.connect(str(n), properties=properties[n]) for n in range(4)]
+    for nsid, one in enumerate(subscriptions, start=1):
+        if one.pattern.startswith("$share") and one.options == 4:
+            continue
+        extra = b"" if one.identifier is None else b"\x0b" + wire.varint(one.identifier)
+        if one.neighborhood is not None:
+            extra += wire.user("neighborhood", one.neighborhood) + wire.user("nsid", str(nsid))
+        clients[one.client].subscribe(one.pattern, one.options, properties=extra)
+    return clients
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(SUBSCRIPTIONS, max_size=8),
+    st.lists(PUBLISHES, min_size=1, max_size=12),
+    st.booleans(),
+    st.booleans(),
+)
+def test_same_bytes(
+    subscriptions: list[Subscription], publishes: list[bytes], restricted: bool, paused: bool
+) -> None:
+    fast, general = (
+        prepare(subscriptions, SomeRules() if restricted else None, general=way)
+        for way in (False, True)
+    )
+    for clients in (fast, general):
+        if paused:
+            clients[0].harness.core.pause_writing(clients[1].connection)
+        # Twice: the first time makes routes and verdicts, the second finds them.
+        for _ in range(2):
+            clients[0].send(b"".join(publishes))
+    assert [one.raw for one in fast] == [one.raw for one in general]
+    first, second = fast[0].harness.core.counters, general[0].harness.core.counters
+    for name in (
+        "publishes_received", "publish_bytes_received", "publishes_sent", "publish_bytes_sent",
+        "matches", "spatial_publishes", "packets_received", "drops",
+    ):  # fmt: skip
+        assert getattr(first, name) == getattr(second, name), name
+
+
+def test_the_hot_path_is_taken_at_all() -> None:
+    """Otherwise the comparison above would prove nothing."""
+    clients = prepare([Subscription(1, "s/#", 0, "A", None)], None, general=False)
+    core = clients[0].harness.core
+    clients[0].send(wire.publish("s/a", b"x"))
+    # Whatever does not take the hot path would fail now.
+    del core._intake.dispatch
+    clients[0].send(wire.publish("s/a", b"x", properties=wire.user("peid", "2")) * 10)
+    assert len(clients[1].messages()) == 10
