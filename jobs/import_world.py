@@ -45,7 +45,7 @@ def _import(options: argparse.Namespace) -> ImportReport:
             id_field=options.id_field,
             strict=options.strict,
             force=options.force,
-            progress=_print_phase,
+            progress=_PhaseLines(),
         )
     # Only now: an OSM import needs no JVM.
     from jobs.session import spark_session  # noqa: PLC0415
@@ -64,14 +64,21 @@ def _import(options: argparse.Namespace) -> ImportReport:
         checked,
         strict=options.strict,
         force=options.force,
-        progress=_print_phase,
+        progress=_PhaseLines(),
     )
 
 
-def _print_phase(phase: str, done: int, total: int | None) -> None:
+class _PhaseLines:
     """One line for each phase: the output of a job ends up in a log."""
-    if done == 0:
-        print(phase if total is None else f"{phase} ({total} steps)", file=sys.stderr)
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, phase: str, done: int, total: int | None) -> None:
+        del done, total  # a log does not want bars
+        if phase != self._last:
+            print(phase, file=sys.stderr)
+        self._last = phase
 
 
 def _parser() -> argparse.ArgumentParser:

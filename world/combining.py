@@ -32,18 +32,18 @@ def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Co
     """All readings in the given CRS, or in the one that fits them."""
     problems: list[Problem] = []
     usable: list[tuple[Candidates, CRS]] = []
-    for number, reading in enumerate(readings):
-        tell("checking", number, len(readings))
+    for number, reading in enumerate(readings, start=1):
         rows, found = readable(reading.rows)
         problems += [*reading.problems, *found]
         usable.append((rows, reading.crs))
+        tell("checking", number, len(readings))
     crs = given_crs(srid) if srid is not None else _fitting_crs(usable)
     projected: list[Candidates] = []
-    for number, (rows, source_crs) in enumerate(usable):
-        tell("projecting", number, len(usable))
+    for number, (rows, source_crs) in enumerate(usable, start=1):
         clean, found = storable(project(rows, source_crs, crs))
         problems += found
         projected.append(clean)
+        tell("projecting", number, len(usable))
     unique, found = without_duplicates(projected)
     problems += found
     written = [rows.as_table() for rows in unique] or [tables.UNVERSIONED_ENTITIES.empty_table()]

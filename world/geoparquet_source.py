@@ -182,6 +182,8 @@ def _primary_column(file: Path, schema: pa.Schema) -> tuple[str, dict[str, Any]]
         raise SourceError(f"{file}: geometry encoding {encoding!r:.40} is not supported, only WKB")
     if column not in schema.names:
         raise SourceError(f"{file}: its geometry column {column!r:.40} is not there")
+    if not _is_binary(schema.field(column).type):
+        raise SourceError(f"{file}: its geometry column {column!r:.40} does not hold bytes")
     return column, facts
 
 
@@ -199,5 +201,15 @@ def _crs(file: Path, facts: dict[str, Any]) -> CRS:
 
 def _is_list_of_strings(kind: pa.DataType) -> bool:
     lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view)
+    if not any(test(kind) for test in lists):
+        return False
+    item = (
+        kind.value_type.value_type if pa.types.is_dictionary(kind.value_type) else kind.value_type
+    )
     strings = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(test(kind) for test in lists) and any(test(kind.value_type) for test in strings)
+    return any(test(item) for test in strings)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+    return any(test(kind) for test in tests)

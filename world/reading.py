@@ -35,8 +35,9 @@ def read_sources(
     extracts = [path for path in paths if kind_of(path) is SourceKind.OSM]
     for path in paths:
         match kind_of(path):
-            case SourceKind.OSM if path == extracts[0]:
+            case SourceKind.OSM if extracts:
                 rows, problems = read_osm(extracts, options.rules, tell)
+                extracts = []
                 yield Reading(rows, WGS84, problems)
             case SourceKind.GEOJSON:
                 tell(f"reading {path.name}", 0, None)

@@ -110,6 +110,14 @@ def test_any_integer_column_can_hold_the_peid(tmp_path: Path, kind: pa.DataType)
     assert load_snapshot(str(tmp_path / "world")).peids.tolist() == [7]
 
 
+def test_categories_may_be_a_dictionary(tmp_path: Path) -> None:
+    """As pandas writes columns of few different values."""
+    coded = pa.list_(pa.dictionary(pa.int8(), pa.string()))
+    source = write_geoparquet(tmp_path / "s.parquet", [row()], types={"categories": coded})
+    import_world([source], tmp_path / "world")
+    assert load_snapshot(str(tmp_path / "world")).category_names == ("a",)
+
+
 def test_rows_that_cannot_be_used_are_listed(tmp_path: Path) -> None:
     point = BERLIN.wkb
     rows = [
@@ -193,13 +201,15 @@ def bad_geo(**changes: Any) -> dict[str, Any]:
         ),
         ({"crs": None}, "has no CRS"),
         ({"types": {"categories": pa.list_(pa.int64())}}, "must be a list of strings"),
+        ({"types": {"geometry": pa.string()}}, "does not hold bytes"),
     ],
 )
 def test_a_parquet_file_that_is_no_geoparquet_is_refused(
     tmp_path: Path, options: dict[str, Any], reason: str
 ) -> None:
-    numbers = "types" in options
-    rows = [row(1, categories=[1] if numbers else ["a"])]
+    types = options.get("types", {})
+    text = BERLIN.wkb_hex if "geometry" in types else BERLIN
+    rows = [row(1, text, [1] if "categories" in types else ["a"])]
     source = write_geoparquet(tmp_path / "bad.parquet", rows, **options)
     with pytest.raises(SourceError, match=reason) as caught:
         import_world([source], tmp_path / "world")

@@ -176,6 +176,12 @@ def test_two_extracts_are_split_with_all_roads_in_sight(tmp_path: Path) -> None:
     assert read(second, first) == (expected, [])
 
 
+def test_the_same_extract_twice_is_the_same_world(tmp_path: Path) -> None:
+    once = import_world([VILLAGE], tmp_path / "once").facts
+    twice = import_world([VILLAGE, VILLAGE], tmp_path / "twice").facts
+    assert (twice.checksum, twice.problem_counts) == (once.checksum, once.problem_counts)
+
+
 def test_what_one_extract_lacks_the_other_gives(tmp_path: Path) -> None:
     first = extract(tmp_path / "a.osm", node(1), node(2), way(1, 1, 2, 3))
     second = extract(tmp_path / "b.osm", node(3))

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -183,6 +184,7 @@ def _refuse_unknown(written: Mapping[str, Any], known: frozenset[str], where: st
         )
 
 
+@lru_cache(maxsize=65_536)  # a city says `building=yes` a hundred thousand times
 def _fitting(value: str | None, patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Those of a tag's values (``bakery;cafe`` are two) that fit a pattern, made safe."""
     if value is None:
