@@ -73,6 +73,10 @@ class PostgisPeer:
         rows = self.rows_of(self.call_of(neighborhood, frontier))
         return [(peid, number) for peid, number in rows if neighborhood.visible[number - 1]]
 
+    def query(self, text: str, values: Any = None) -> list[tuple[Any, ...]]:
+        """The rows of any other query."""
+        return self._connection.execute(text, values).fetchall()
+
     def versions(self) -> str:
         """Which PostgreSQL, PostGIS and GEOS these are."""
         row = self._connection.execute("SELECT version(), postgis_full_version()").fetchone()
