@@ -45,7 +45,7 @@ class AmqttBroker(Broker):
 
     def __init__(self, config: BrokerConfig) -> None:
         try:
-            super().__init__(config, plugin_namespace="spaps.broker.plugins")
+            super().__init__(config, plugin_namespace="amqtt.plugins")
         except (PluginError, PluginLoadError) as error:
             raise SettingsError(f"broker.plugins: {_in_words(error)}") from error
 

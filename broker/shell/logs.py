@@ -70,6 +70,8 @@ def set_up_logs(form: str, level: str) -> None:
     root.setLevel(level.upper())
     for library in ("amqtt", "websockets", "transitions", "asyncio"):
         logging.getLogger(library).setLevel(logging.WARNING)
+    # What it says in errors comes to us as an exception, and is told once.
+    logging.getLogger("amqtt.broker").setLevel(logging.CRITICAL)
 
 
 def _one_line(text: str) -> str:

@@ -53,6 +53,9 @@ class BrokerService:
         """Check the settings and build the parts; nothing listens yet."""
         self._settings = settings.broker
         self._started_at = time.time()
+        self._http_address = None
+        if settings.broker.http is not None:
+            self._http_address = parse_address(settings.broker.http, "broker.http", HTTP_PORT)
         core_limits, limits = read_limits(settings.broker.limits)
         self.limits = replace(limits, connections=use_all_files(limits.connections))
         if self.limits.connections < limits.connections:
@@ -120,10 +123,10 @@ class BrokerService:
         self.core.restore(await self._store.load())
         bound: list[tuple[str, Address]] = []
         try:
-            if self._settings.http is not None:
-                wanted = parse_address(self._settings.http, "broker.http", HTTP_PORT)
-                port = await self._http.start(wanted.host, wanted.port)
-                bound.append(("http", Address(wanted.host, port)))
+            if self._http_address is not None:
+                host = self._http_address.host
+                port = await self._http.start(host, self._http_address.port)
+                bound.append(("http", Address(host, port)))
             bound = await self._amqtt.open_listeners() + bound
         except BaseException:
             await self._http.stop()

@@ -18,12 +18,13 @@ FAREWELL_SECONDS: Final = 5.0
 class TcpLink(asyncio.Protocol):
     """Between a transport and the pump."""
 
-    __slots__ = ("_connection", "_pump", "_transport")
+    __slots__ = ("_connection", "_is_leaving", "_pump", "_transport")
 
     def __init__(self, pump: Pump) -> None:
         self._pump = pump
         self._transport: asyncio.Transport
         self._connection: Connection | None = None
+        self._is_leaving = False
 
     # --- called by the transport
 
@@ -38,7 +39,7 @@ class TcpLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client."""
-        if self._connection is not None:
+        if self._connection is not None and not self._is_leaving:
             self._pump.received(self._connection, data)
 
     def pause_writing(self) -> None:
@@ -67,7 +68,7 @@ class TcpLink(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Send; somebody who is gone already gets nothing."""
-        if not self._transport.is_closing():
+        if not self._is_leaving and not self._transport.is_closing():
             self._transport.write(data)
 
     def pause_reading(self) -> None:
@@ -79,8 +80,18 @@ class TcpLink(asyncio.Protocol):
         self._transport.resume_reading()
 
     def close(self) -> None:
-        """Close after what was written; a client that does not read it is cut off in the end."""
-        if self._transport.is_closing():
+        """Close after what was written; a client that does not read it is cut off in the end.
+
+        A socket that is closed while the client still sends is reset, and the client may never
+        read why it was sent away. So only our direction is closed, and what comes is thrown
+        away until the client closes too.
+        """
+        if self._is_leaving or self._transport.is_closing():
             return
-        self._transport.close()
+        self._is_leaving = True
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+            self._transport.resume_reading()
+        else:  # TLS, which has a farewell of its own
+            self._transport.close()
         asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._transport.abort)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # WebSocket's code for "this kind of data is not understood": MQTT allows binary messages alone.
 UNSUPPORTED_DATA: Final = 1003
 TRY_AGAIN_LATER: Final = 1013
+# Packets may be cut anywhere; libraries refuse messages beyond a limit of their own.
+MESSAGE_BYTES: Final = 65_536
 
 
 class WebSocketLink:
@@ -66,6 +68,9 @@ class WebSocketLink:
         self._outgoing.append(data)
         self._outgoing_bytes += len(data)
         self._has_outgoing.set()
+        if self._connection is not None:
+            # A client that is known may send more than a stranger.
+            self._socket.protocol.max_size = self._connection.packet_limit
         if not self._is_paused and self._outgoing_bytes > self._pump.limits.write_buffer_bytes:
             self._is_paused = True
             if self._connection is not None:
@@ -95,15 +100,15 @@ class WebSocketLink:
                 await self._may_read.wait()
 
     async def _send(self, connection: Connection) -> None:
-        """All that was written since the last message, as one message."""
+        """All that was written since the last time, in messages that any client takes."""
         with contextlib.suppress(ConnectionClosed):
             while not self._is_closing or self._outgoing:
                 await self._has_outgoing.wait()
                 self._has_outgoing.clear()
                 data = b"".join(self._outgoing)
                 self._outgoing.clear()
-                if data:
-                    await self._socket.send(data)
+                for start in range(0, len(data), MESSAGE_BYTES):
+                    await self._socket.send(data[start : start + MESSAGE_BYTES])
                 self._outgoing_bytes -= len(data)
                 if self._is_paused and not self._outgoing:
                     self._is_paused = False

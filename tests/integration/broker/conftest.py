@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from world.snapshot import entity_rows
+from schemas.reading import read_neighborhood
+from spatial_udfs.exact_resolver import ExactResolver
+from tests.integration.broker.running_broker import RunningBroker, running_broker
+from world.snapshot import entity_rows, load_snapshot
 from world.store import WorldStore
 from world.synthetic_city import SRID, synthetic_city
 
@@ -58,3 +62,48 @@ def certificates(
         folder / "ca.pem", folder / "server.pem", folder / "server.key",
         folder / "client.pem", folder / "client.key",
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def open_broker(city: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    """A broker with the newest version of the city, open to anybody on this machine."""
+    config = """
+    [broker.listeners.web]
+    type = "ws"
+    bind = "127.0.0.1:0"
+    """
+    arguments = ("--world", str(city), "--allow-anonymous", "--http", "127.0.0.1:0")
+    with running_broker(tmp_path_factory.mktemp("open"), *arguments, config=config) as broker:
+        yield broker
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """A neighborhood of the city that is in force, an entity in it and one outside of it."""
+
+    descriptor: str
+    inside: int
+    outside: int
+
+
+@pytest.fixture(scope="session")
+def surroundings(city: Path) -> Surroundings:
+    """Three roads in a row, from the first road of the newest version."""
+    table = load_snapshot(str(city))
+    road = next(
+        int(peid)
+        for at, peid in enumerate(table.peids)
+        if any(category.startswith("road/") for category in table.categories_at(at))
+    )
+    descriptor = json.dumps(
+        {
+            "refs": [road],
+            "stages": [
+                {"cats": ["road/#"], "cond": "T"},
+                {"refStages": "Prev", "cats": ["road/#"], "cond": "T", "repeat": 2},
+            ],
+        }
+    )
+    members = ExactResolver(table).resolve(read_neighborhood(descriptor)).peids()
+    outside = next(int(peid) for peid in table.peids if peid not in members)
+    return Surroundings(descriptor, int(members[0]), outside)

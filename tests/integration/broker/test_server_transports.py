@@ -1,0 +1,198 @@
+"""TLS, WebSocket and both together, with paho as the client, and odd WebSocket clients."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import paho.mqtt.client as paho
+import pytest
+import websockets
+from paho.mqtt.enums import CallbackAPIVersion
+from websockets.exceptions import ConnectionClosed
+
+from tests.integration.broker.conftest import Certificates
+from tests.integration.broker.raw_client import (
+    CONNACK,
+    SUBACK,
+    connect_packet,
+    publish_packet,
+    subscribe_packet,
+)
+from tests.integration.broker.running_broker import PATIENCE, RunningBroker, running_broker
+
+
+@pytest.fixture(scope="module")
+def broker(
+    certificates: Certificates, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningBroker]:
+    secure = f"""
+    bind = "127.0.0.1:0"
+    ssl = true
+    certfile = "{certificates.server}"
+    keyfile = "{certificates.server_key}"
+    cafile = "{certificates.authority}"
+    """
+    config = f"""
+    [broker.limits]
+    connect_timeout = 1.0
+    [broker.listeners.tls]
+    type = "tcp"
+    {secure}
+    [broker.listeners.web]
+    type = "ws"
+    bind = "127.0.0.1:0"
+    [broker.listeners.secure-web]
+    type = "ws"
+    {secure}
+    """
+    arguments = ("--memberships", "none", "--allow-anonymous", "--http", "0")
+    folder = tmp_path_factory.mktemp("transports")
+    with running_broker(folder, *arguments, config=config) as running:
+        yield running
+
+
+@pytest.mark.parametrize("listener", ["default", "tls", "web", "secure-web"])
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_a_message_goes_there_and_back(
+    listener: str, size: int, broker: RunningBroker, certificates: Certificates
+) -> None:
+    transport = "websockets" if "web" in listener else "tcp"
+    client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5, transport=transport)
+    if listener in ("tls", "secure-web"):
+        client.tls_set(str(certificates.authority))
+    received: Queue[bytes] = Queue()
+    client.on_connect = lambda *_: client.subscribe("there", qos=1)
+    client.on_subscribe = lambda *_: client.publish("there", b"x" * size, qos=1)
+    client.on_message = lambda _client, _data, message: received.put(message.payload)
+    client.connect("127.0.0.1", broker.ports[listener])
+    client.loop_start()
+    assert received.get(timeout=PATIENCE) == b"x" * size
+    client.disconnect()
+    client.loop_stop()
+
+
+def test_a_client_certificate_is_checked(
+    broker: RunningBroker, certificates: Certificates, tmp_path: Path
+) -> None:
+    async def connect(certificate: Path, key: Path) -> bytes:
+        trust = ssl.create_default_context(cafile=certificates.authority)
+        trust.load_cert_chain(certificate, key)
+        port = broker.ports["tls"]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+        writer.write(connect_packet())
+        try:
+            return await reader.read(1)
+        finally:
+            writer.close()
+
+    del tmp_path
+    assert asyncio.run(connect(certificates.client, certificates.client_key)) == bytes([CONNACK])
+
+
+def test_plain_bytes_at_the_tls_port_harm_nobody(broker: RunningBroker) -> None:
+    async def scenario() -> None:
+        port = broker.ports["tls"]
+        for data in (connect_packet(), b"\x16\x03\x01\xff\xff", b""):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(data)
+            async with asyncio.timeout(PATIENCE):
+                while await reader.read(100):
+                    pass
+            writer.close()
+
+    asyncio.run(scenario())
+
+
+class WebClient:
+    """A WebSocket that sends what it is told to."""
+
+    def __init__(self, broker: RunningBroker, **options: Any) -> None:
+        protocols = [websockets.Subprotocol("mqtt")]
+        uri = f"ws://127.0.0.1:{broker.ports['web']}"
+        self.connecting = websockets.connect(uri, subprotocols=protocols, **options)
+
+
+def over_websocket(broker: RunningBroker, *messages: bytes | str) -> tuple[bytes, int | None]:
+    """All that comes back until nothing does, and the code with which it was closed, if it was."""
+
+    async def scenario() -> tuple[bytes, int | None]:
+        received = b""
+        async with WebClient(broker).connecting as client:
+            try:
+                for message in messages:
+                    await client.send(message)
+                while True:
+                    async with asyncio.timeout(0.5):
+                        received += bytes(await client.recv())  # type: ignore[arg-type]
+            except TimeoutError:
+                return received, None
+            except ConnectionClosed:
+                return received, client.close_code
+
+    return asyncio.run(scenario())
+
+
+def test_packets_may_be_cut_and_joined_in_any_way(broker: RunningBroker) -> None:
+    stream = connect_packet("cut") + subscribe_packet("w") + publish_packet("w", b"whole")
+    whole, _ = over_websocket(broker, stream)
+    pieces, _ = over_websocket(broker, *(stream[at : at + 1] for at in range(len(stream))))
+    assert whole == pieces
+    assert whole.endswith(b"whole")
+
+
+def test_text_is_refused(broker: RunningBroker) -> None:
+    _, code = over_websocket(broker, "hello")
+    assert code == 1003
+
+
+def test_a_stranger_may_send_little(broker: RunningBroker) -> None:
+    _, code = over_websocket(broker, b"\x10" + b"x" * 70_000)
+    assert code == 1009
+
+    async def known() -> None:
+        async with WebClient(broker).connecting as client:
+            await client.send(connect_packet("known") + subscribe_packet("w"))
+            received = bytes(await client.recv())  # type: ignore[arg-type]
+            await client.send(publish_packet("w", b"x" * 70_000))
+            async with asyncio.timeout(PATIENCE):
+                while len(received) < 70_000:
+                    received += bytes(await client.recv())  # type: ignore[arg-type]
+
+    asyncio.run(known())
+
+
+def test_no_connect_in_time(broker: RunningBroker) -> None:
+    async def scenario() -> None:
+        async with WebClient(broker).connecting as client:
+            with pytest.raises(ConnectionClosed):
+                await client.recv()
+
+    asyncio.run(scenario())
+
+
+def test_a_websocket_that_stops_reading(broker: RunningBroker) -> None:
+    slow_before = broker.metric('spaps_drops_total{cause="slow_consumer"}')
+
+    async def scenario() -> None:
+        async with WebClient(broker, max_queue=1).connecting as slow:
+            await slow.send(connect_packet("slow-web") + subscribe_packet("flood"))
+            while SUBACK not in bytes(await slow.recv()):  # type: ignore[arg-type]
+                pass
+            port = broker.port
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(connect_packet("sender"))
+            await reader.read(100)
+            for _ in range(200):
+                writer.write(publish_packet("flood", b"x" * 1_000) * 100)
+                await writer.drain()
+            writer.write(b"\xc0\x00")
+            await reader.read(1)
+            writer.close()
+
+    asyncio.run(scenario())
+    assert broker.metric('spaps_drops_total{cause="slow_consumer"}') > slow_before
