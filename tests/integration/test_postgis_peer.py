@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 
 from bench.live_patterns import PATTERNS, descriptors
 from bench.postgis_peer import PostgisPeer, condition_sql, postgis_peer
@@ -19,13 +19,27 @@ from schemas.notation import parse_notation
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact_resolver import ExactResolver
 from tests.oracle.definition import matrix_of
-from tests.strategies.worlds import worlds
+from tests.strategies.worlds import EXACT_PLACEMENTS, table_of, worlds
 from world.synthetic_city import synthetic_city
 
 CONDITIONS = (
     "E", "I", "D", "T", "C", "W", "CV", "CB", "X", "O", "B", "DW75", "NOT DW300",
     "Relate(FF2******)", "C AND B", "T OR DW20", "D AND DW60", "NOT (T OR C)",
 )  # fmt: skip
+
+# Where the current GEOS overlooks a boundary point outside (locationtech/jts issue 1175).
+SHARED_ENDS = table_of(
+    (peid, ("route",), shapely.from_wkt(text))
+    for peid, text in enumerate(
+        (
+            "MULTILINESTRING ((1 0, 0 0), (-5 0, 0 0))",
+            "MULTILINESTRING ((0 0, 0 1, 0 0), (0 1, 1 0))",
+            "LINESTRING (1 0, 2 0)",
+            "POINT (1 0)",
+            "POINT (0 2)",
+        )
+    )
+)
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +91,21 @@ def test_conditions_keep_their_precedence_in_sql() -> None:
 
 
 @settings(
-    max_examples=100,
+    max_examples=150,
     deadline=None,
+    # The same examples in every run: what an old GEOS makes of others proves nothing about us.
+    derandomize=True,
+    database=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(world=worlds(max_entities=8))
+@example(world=SHARED_ENDS)
+@given(world=worlds(max_entities=8, placements=EXACT_PLACEMENTS))
 def test_an_older_geos_gives_the_same_matrices(peer: PostgisPeer, world: EntityTable) -> None:
     """Before RelateNG the matrix was computed in another way: two witnesses, not one.
 
     That way computed crossing points and rounded them, so it is no witness for lines that
-    cross themselves.
+    cross themselves, nor for coordinates that are rounded themselves.
     """
     geometries = world.geometries[shapely.is_simple(world.geometries)]
     texts = [shapely.to_wkb(geometry, hex=True) for geometry in geometries]

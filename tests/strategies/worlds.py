@@ -24,7 +24,8 @@ CATEGORIES = (
     "transport/parking",
 )
 # Exact binary fractions keep touching exact; the others make every coordinate a rounded one.
-PLACEMENTS = ((1.0, 0.0, 0.0), (1.0, 390_000.0, 5_800_000.0), (0.1, 0.0, 0.0), (1 / 3, 7e5, 5e6))
+EXACT_PLACEMENTS = ((1.0, 0.0, 0.0), (1.0, 390_000.0, 5_800_000.0))
+PLACEMENTS = (*EXACT_PLACEMENTS, (0.1, 0.0, 0.0), (1 / 3, 7e5, 5e6))
 
 
 def table_of(rows: Iterable[tuple[int, tuple[str, ...], Any]], version: int = 1) -> EntityTable:
@@ -123,12 +124,17 @@ def geometries(size: int) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, max_entities: int = 12, min_entities: int = 1) -> EntityTable:
+def worlds(
+    draw: st.DrawFn,
+    max_entities: int = 12,
+    min_entities: int = 1,
+    placements: tuple[tuple[float, float, float], ...] = PLACEMENTS,
+) -> EntityTable:
     """A world of few entities; some have the geometry of another one."""
     size = draw(st.sampled_from((3, 6)))
     drawn = draw(st.lists(geometries(size), min_size=min_entities, max_size=max_entities))
     copies = draw(st.lists(st.sampled_from(drawn), max_size=2)) if drawn else []
-    scale, east, north = draw(st.sampled_from(PLACEMENTS))
+    scale, east, north = draw(st.sampled_from(placements))
     placed = [_place(geometry, scale, east, north) for geometry in (*drawn, *copies)]
     peids = draw(
         st.lists(
