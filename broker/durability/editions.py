@@ -9,7 +9,7 @@ from broker.durability.changes import Changes
 from broker.durability.folding import fold
 from broker.durability.step_store import StepStore, writer_for
 from broker.durability.store_commands import Edition, StepCommands
-from broker.journal import Record, SessionEnded, SessionSaved
+from broker.journal import Record
 from redis_link.wire import first_answer, pack
 from redis_link.wires import Wires
 from schemas.redis_keys import journal_key
@@ -66,19 +66,11 @@ def _steps(parts: Iterable[Sequence[Record]]) -> Iterator[Changes]:
     """The parts, several of them in one step when they are small; all of one moment."""
     step = Changes()
     for part in parts:
-        fold(step, _afresh(part))
+        fold(step, part)
         if step.records >= RECORDS_IN_STEP:
             yield step
             step = Changes()
     yield step
-
-
-def _afresh(part: Sequence[Record]) -> Iterator[Record]:
-    """The records of a part; what a session already has in the edition goes first."""
-    for record in part:
-        if isinstance(record, SessionSaved):
-            yield SessionEnded(record.client_id)
-        yield record
 
 
 async def old_editions(wires: Wires, broker: str) -> list[Edition]:

@@ -85,6 +85,19 @@ def test_who_gave_up_does_not_disturb_the_next(redis_server: RedisServer) -> Non
     on_wires(redis_server.url, work)
 
 
+def test_a_master_that_became_a_replica_is_left(redis_server: RedisServer) -> None:
+    async def work(wires: Wires) -> None:
+        await wires.ask("a", "REPLICAOF", "127.0.0.1", "1")
+        wire = await wires.of_key("a")
+        with pytest.raises(RedisReplyError, match="READONLY"):
+            await wires.ask("a", "SET", "a", 1)
+        assert not wire.is_open, "the next one is looked for anew"
+        await wires.ask("a", "REPLICAOF", "NO", "ONE")
+        assert await set_and_get(wires) == b"\x00\r\n\xff"
+
+    on_wires(redis_server.url, work)
+
+
 def test_socket_file_password_and_database(tmp_path: Path) -> None:
     path, plain = tmp_path / "s", "p@ss word"
     options = ("--unixsocket", str(path), "--requirepass", plain)

@@ -25,6 +25,8 @@ from broker.journal import (
 from broker.message import Message
 
 BROKER = "killed"
+# Far beyond the end of the test: a dead process must be known by itself.
+LIMITS = JournalLimits(lease_seconds=3_600)
 CLIENTS = [f"client {number}" for number in range(8)]
 PUBLISHER = "publisher"
 # Messages that wait at any time.
@@ -52,7 +54,7 @@ def call(number: int) -> Iterator[Record]:
 
 async def main(url: str) -> None:
     """Go on where the last process was killed."""
-    journal = RedisJournal(url, BROKER, JournalLimits())
+    journal = RedisJournal(url, BROKER, LIMITS)
     loaded = await journal.load()
     if not loaded:
         await journal.save(list(beginning()))

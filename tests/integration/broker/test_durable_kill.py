@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from broker.durability.journal_limits import JournalLimits
 from broker.durability.redis_journal import RedisJournal
 from broker.journal import Record
-from tests.integration.broker.journal_writer import BROKER, CLIENTS, PUBLISHER, WAITING
+from tests.integration.broker.journal_writer import BROKER, CLIENTS, LIMITS, PUBLISHER, WAITING
 from tests.servers.redis_server import RedisServer, running_redis
 from tests.strategies.journal import JournalModel
 
@@ -35,7 +34,7 @@ def kill_after(url: str, lines: int, repository: Path) -> int:
 
 def load(url: str) -> Sequence[Record]:
     async def run() -> Sequence[Record]:
-        journal = RedisJournal(url, BROKER, JournalLimits())
+        journal = RedisJournal(url, BROKER, LIMITS)
         try:
             return await journal.load()
         finally:

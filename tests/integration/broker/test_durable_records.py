@@ -61,6 +61,30 @@ def queue(client_id: str, position: int, message: Message) -> MessageQueued:
     return MessageQueued(client_id, position, message, 1, retain=False, keys=("a/#",))
 
 
+def fields_in_redis(server: RedisServer) -> dict[str, set[str]]:
+    """The names of the fields of every session."""
+    with Redis(port=server.port, decode_responses=True) as client:
+        keys = client.scan_iter(journal_session_key(BROKER, 0, "*").replace("{", "[{]"))
+        return {key.partition(":session:")[2]: set(client.hkeys(key)) for key in keys}
+
+
+def fields_of(core: JournalModel) -> dict[str, set[str]]:
+    """Those that there should be, and no other: nothing is left of what is over."""
+    expected = {}
+    for client_id, session in core.sessions.items():
+        queue = session["queue"]
+        expected[client_id] = {
+            "s",
+            *(["w"] if session["saved"].will is not None else []),
+            *(f"f{key}" for key in session["subscriptions"] if isinstance(key, str)),
+            *(f"n{key}" for key in session["subscriptions"] if isinstance(key, int)),
+            *(f"q{position}" for position in queue),
+            *(f"i{position}" for position in queue if queue[position][1] is not None),
+            *(f"r{packet_id}" for packet_id in session["received"]),
+        }
+    return expected
+
+
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**32), batches=st.lists(st.integers(0, 60), min_size=1, max_size=8))
 def test_random_records_come_back(shared_redis: RedisServer, seed: int, batches: list[int]) -> None:
@@ -80,6 +104,7 @@ def test_random_records_come_back(shared_redis: RedisServer, seed: int, batches:
         again = await with_journal(shared_redis.url, nothing)
         assert JournalModel(again).content() == core.content()
         assert len(loaded) > 0 or not core.sessions
+        assert fields_in_redis(shared_redis) == fields_of(core)
 
     asyncio.run(run())
 

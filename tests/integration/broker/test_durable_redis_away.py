@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 from redis import Redis
@@ -14,11 +15,26 @@ from redis import Redis
 from broker.durability.changes import Changes
 from broker.durability.folding import fold
 from broker.durability.journal_limits import JournalLimits, JournalState
+from broker.durability.queue_entry import read_entry
 from broker.durability.redis_journal import RedisJournal
-from broker.journal import MessageQueued, SessionSaved
+from broker.durability.store_commands import StepCommands
+from broker.journal import (
+    MessageDone,
+    MessageQueued,
+    Record,
+    SessionEnded,
+    SessionSaved,
+    SubscriptionSaved,
+)
 from broker.message import Message
+from broker.subscription import SubscriptionTerms
 from schemas.errors import RedisLinkError
-from schemas.redis_keys import broker_lease_key, journal_key
+from schemas.redis_keys import (
+    broker_lease_key,
+    journal_key,
+    journal_messages_key,
+    journal_session_key,
+)
 from tests.servers.redis_server import RedisServer, running_redis
 from tests.strategies.journal import JournalModel, RandomCore
 
@@ -236,6 +252,130 @@ def test_what_happens_while_everything_is_written_anew_is_in_it(
                 await asyncio.sleep(0)
             assert acted > 5
             assert journal.figures.fresh_editions == 1
+        await assert_stored(redis_server, core)
+
+    asyncio.run(run())
+
+
+class ScriptedCore(JournalModel):
+    """Two sessions, and things that happen while their parts are stored."""
+
+    def __init__(self, server: RedisServer) -> None:
+        super().__init__()
+        self.happen: list[Callable[[], None]] = []
+        self._server = server
+
+    def durable_parts(self) -> Iterator[Sequence[Record]]:
+        for part in super().durable_parts():
+            yield part
+            if self.happen:
+                self.happen.pop(0)()
+
+    def fields_of(self, edition: int, client_id: str) -> set[bytes]:
+        with Redis(port=self._server.port) as client:
+            return set(client.hkeys(journal_session_key(BROKER, edition, client_id)))
+
+
+def test_between_the_parts_of_a_fresh_edition(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.durability.editions.RECORDS_IN_STEP", 2)
+
+    async def run() -> None:
+        core = ScriptedCore(redis_server)
+        message = Message("t", b"x" * 1_000)
+
+        async with opened(redis_server, core) as journal:
+
+            def record(*records: Record) -> None:
+                for one in records:
+                    core.apply(one)
+                fold(journal._pending, records)
+
+            def queued(client_id: str, position: int) -> MessageQueued:
+                return MessageQueued(client_id, position, message, 1, retain=False, keys=())
+
+            def after_first() -> None:
+                record(queued("b", 1))
+
+            def after_second() -> None:
+                # The message was in b's part, and is over now.
+                assert b"q1" in core.fields_of(1, "b")
+                record(MessageDone("b", 1), queued("a", 5), queued("c", 1))
+
+            def after_third() -> None:
+                # More than a step was recorded: it is stored in between.
+                assert b"q5" in core.fields_of(1, "a")
+                record(queued("a", 6), SessionEnded("c"))
+
+            terms = SubscriptionTerms(topic_filter="t")
+            for client_id in ("a", "b", "c"):
+                session = SessionSaved(client_id, None, 9, None, None)
+                records = [session, SubscriptionSaved(client_id, terms)]
+                record(*records)
+                await journal.save([])
+            core.happen = [after_first, after_second, after_third]
+            journal._needs_all = True
+            await journal._catch_up()
+            assert not core.happen
+        await assert_stored(redis_server, core)
+
+    asyncio.run(run())
+
+
+def kept_messages(server: RedisServer) -> set[int]:
+    """The messages that are kept for several sessions."""
+    with Redis(port=server.port) as client:
+        return {int(number) for number in client.hkeys(journal_messages_key(BROKER, 0))}
+
+
+def named_messages(server: RedisServer) -> set[int]:
+    """Those that some entry names."""
+    named = set()
+    with Redis(port=server.port) as client:
+        for key in client.scan_iter("*:session:*"):
+            for field, value in client.hgetall(key).items():
+                message = read_entry(value).message if field.startswith(b"q") else None
+                if isinstance(message, int):
+                    named.add(message)
+    return named
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_steps_that_fail_before_or_after_they_were_stored(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr("broker.durability.redis_journal.FIRST_PAUSE", 0)
+    random = Random(seed)  # noqa: S311 - a test that can be repeated
+
+    async def run() -> None:
+        core = RandomCore(seed)
+        limits = JournalLimits(patience_seconds=60)
+        async with opened(redis_server, core, limits) as journal:
+            steps = journal._durable._steps
+            store = steps.run
+
+            def more_happens() -> None:
+                core.act(15)
+                fold(journal._pending, core.take())
+
+            async def fail_often(commands: StepCommands) -> None:
+                chance = random.random()
+                if chance < 0.6:
+                    await store(commands)
+                if chance > 0.4:
+                    # More happens before this is known, and before the next attempt.
+                    more_happens()
+                    asyncio.get_running_loop().call_soon(more_happens)
+                    raise RedisLinkError("lost on its way")
+
+            monkeypatch.setattr(steps, "run", fail_often)
+            for _ in range(15):
+                await act(core, journal, 20)
+            monkeypatch.setattr(steps, "run", store)
+            await act(core, journal)
+            assert journal.figures.not_durable_records == 0
+        assert kept_messages(redis_server) == named_messages(redis_server)
         await assert_stored(redis_server, core)
 
     asyncio.run(run())
