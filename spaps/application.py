@@ -15,6 +15,7 @@ from spaps.passwd_command import passwd
 from spaps.pub_command import pub
 from spaps.resolve_command import resolve
 from spaps.sub_command import sub
+from spaps.top_command import top
 
 app = typer.Typer(
     help="Spatial publish/subscribe: neighborhoods of a world model, and what they hold.",
@@ -29,6 +30,7 @@ app.command("broker")(broker)
 app.command("passwd")(passwd)
 app.command("sub", context_settings=HELP_OPTIONS)(sub)
 app.command("pub", context_settings=HELP_OPTIONS)(pub)
+app.command("top")(top)
 
 
 @app.callback(invoke_without_command=True)

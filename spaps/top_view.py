@@ -1,0 +1,39 @@
+"""Reads a broker's figures again and again, and shows each reading in the place of the last."""
+
+from __future__ import annotations
+
+import time
+
+from rich.live import Live
+from rich.text import Text
+
+from spaps.client_errors import NotConnectedError
+from spaps.metrics_reading import read_page
+from spaps.terminal import results
+from spaps.top_table import Reading, top_table
+
+
+def watch(url: str, interval: float, count: int | None) -> None:
+    """Show ``count`` readings, or all until interrupted.
+
+    A broker that is not there at the start is an error; one that goes away later is waited for.
+    """
+    console = results()
+    before: Reading | None = None
+    now = Reading(time.monotonic(), read_page(url))
+    done = 0
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            live.update(top_table(now, before), refresh=True)
+            done += 1
+            if done == count:
+                return
+            time.sleep(interval)
+            while True:
+                try:
+                    latest = Reading(time.monotonic(), read_page(url))
+                    break
+                except NotConnectedError as error:
+                    live.update(Text(str(error), "yellow"), refresh=True)
+                    time.sleep(interval)
+            before, now = now, latest
