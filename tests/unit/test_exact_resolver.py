@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import patch
@@ -104,26 +103,15 @@ def test_warm_up_stops_when_told_and_when_out_of_room(city: EntityTable) -> None
     assert narrow.memory().pairs <= 5_000
 
 
-def test_warm_up_lets_requests_through(city: EntityTable) -> None:
-    """A request waits for one step of the warm-up, not for all of it."""
+def test_warm_up_pauses_while_a_request_waits(city: EntityTable) -> None:
     resolver = ExactResolver(city)
-    started, answered = threading.Event(), threading.Event()
-
-    def stop() -> bool:
-        started.set()
-        # The warm-up goes on only as long as it would without a request.
-        return answered.is_set()
-
-    with (
-        patch.object(candidate_search, "REFERENCES_PER_STEP", 1),
-        ThreadPoolExecutor(1) as background,
-    ):
-        finished = background.submit(resolver.warm_up, stop)
-        started.wait()
-        resolver.resolve(hops_of(city)[0])
-        answered.set()
-        assert not finished.result()
-    assert resolver.memory().rows < len(city)
+    related = resolver._stages.related
+    related._waiting = 1
+    asked = iter([False] * 5)
+    assert not resolver.warm_up(stop=lambda: next(asked, True))
+    assert resolver.memory().rows == 0
+    related._waiting = 0
+    assert resolver.warm_up()
 
 
 def test_threads_agree_with_one_thread(city: EntityTable) -> None:
