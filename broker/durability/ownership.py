@@ -91,9 +91,12 @@ class Ownership:
                 )
             await asyncio.sleep(POLL_SECONDS)
 
-    async def renew(self, confirmed: int, tried: int) -> bytes:
-        """Keep the lease; gives what the script says about us."""
-        words: list[Word] = [self.token, confirmed, tried + 1, self._milliseconds, self._lease]
+    async def renew(self, confirmed: int) -> bytes:
+        """Keep the lease; gives what the script says about us.
+
+        Steps may be stored while this is on its way, so their number has no upper bound here.
+        """
+        words: list[Word] = [self.token, confirmed, "inf", self._milliseconds, self._lease]
         answer: bytes = await run_script(self._wires, RENEW, self._keys, words)
         return answer
 

@@ -54,7 +54,7 @@ class StepStore:
 
     async def renew_lease(self) -> None:
         """Stay the owner; raises when something is wrong with what Redis has."""
-        self._judge(await self._ownership.renew(self._confirmed, self._tried))
+        self._judge(await self._ownership.renew(self._confirmed))
 
     def _judge(self, answer: bytes) -> None:
         if answer == DONE:

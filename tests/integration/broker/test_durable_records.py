@@ -30,7 +30,8 @@ from tests.servers.redis_server import RedisServer, cluster_url, running_cluster
 from tests.strategies.journal import JournalModel, RandomCore
 
 BROKER = "ours"
-LIMITS = JournalLimits(lease_seconds=1.0)
+# Long enough for a busy machine to renew it in time.
+LIMITS = JournalLimits(lease_seconds=3.0)
 
 Work = Callable[[RedisJournal], Coroutine[Any, Any, None]]
 
