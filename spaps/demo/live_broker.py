@@ -1,0 +1,156 @@
+"""The last part: a broker, clients with neighborhoods, messages, and who got what and why."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.box import HORIZONTALS
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from schemas.errors import SpapsError
+from schemas.settings import Settings
+from spaps.client import SpatialClient
+from spaps.client_message import Message
+from spaps.demo.broker_process import demo_broker
+from spaps.demo.live_messages import TOPIC, Holding, LiveMessage, messages
+from spaps.subscription_file import read_subscriptions
+from spatial_udfs.exact_resolver import ExactResolver
+from world.snapshot import load_snapshot
+from world.version_facts import VersionFacts
+
+# A message to everybody after all others: whoever has it has everything that was meant for it.
+END_TOPIC: Final = "city/end"
+NEIGHBORHOODS: Final = 3
+# So that a person can follow the messages as they come.
+PAUSE_SECONDS: Final = 0.2
+PATIENCE_SECONDS: Final = 60.0
+
+
+class DemoMismatchError(SpapsError):
+    """The broker delivered something else than the resolver predicts."""
+
+
+@dataclass(slots=True)
+class Subscriber:
+    """One client of the demonstration, and what has come to it."""
+
+    name: str
+    holdings: dict[int, Holding]
+    inbox: queue.SimpleQueue[Message] = field(default_factory=queue.SimpleQueue)
+    # By the number of the message, which is its payload: the nsids it came with.
+    received: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def predicted(self, message: LiveMessage) -> tuple[int, ...] | None:
+        """The nsids that the message must come with; None when it must not come."""
+        if not self.holdings:
+            return ()
+        nsids = [n for n, one in self.holdings.items() if one.stages_of(message.peid)]
+        return tuple(nsids) or None
+
+    def collect(self) -> None:
+        """Take everything up to the last message."""
+        while (message := self.inbox.get(timeout=PATIENCE_SECONDS)).topic != END_TOPIC:
+            self.received[int(message.payload)] = tuple(sorted(message.nsids))
+
+
+def run_live(settings: Settings, facts: VersionFacts, console: Console) -> None:
+    """Start the broker, subscribe, publish, and show the result."""
+    console.print()
+    console.rule("[bold]4. Messages, filtered", align="left")
+    table = load_snapshot(settings.world.dir, facts.version)
+    resolver = ExactResolver(table)
+    samples, _ = read_subscriptions(settings.demo.subscriptions)
+    holdings = [
+        Holding(sample, resolver.resolve(sample.neighborhood)) for sample in samples[:NEIGHBORHOODS]
+    ]
+    first, *others = holdings
+    # One client has two neighborhoods under one topic filter: their nsids tell them apart.
+    subscribers = [
+        Subscriber("A", dict(enumerate((first, *others[1:]), start=1))),
+        Subscriber("B", dict(enumerate(others[:1], start=1))),
+        Subscriber("C", {}),
+    ]
+    to_send = messages(table, holdings)
+    with demo_broker(settings.world.dir) as (port, ready):
+        console.print(ready, soft_wrap=True)
+        _exchange(port, subscribers, to_send)
+    _say_who(console, subscribers)
+    console.print(_result(to_send, subscribers))
+    _check(to_send, subscribers)
+    console.print("[dim]every delivery as the exact resolver predicts it")
+
+
+def _exchange(port: int, subscribers: Sequence[Subscriber], to_send: Sequence[LiveMessage]) -> None:
+    with ExitStack() as stack:
+        for subscriber in subscribers:
+            client = SpatialClient("127.0.0.1", port, on_message=subscriber.inbox.put)
+            stack.enter_context(client)
+            if not subscriber.holdings:
+                client.subscribe_topic(TOPIC, qos=1)
+            for nsid, holding in subscriber.holdings.items():
+                client.subscribe(TOPIC, holding.subscription.neighborhood, nsid=nsid, qos=1)
+            client.subscribe_topic(END_TOPIC, qos=1)
+        publisher = stack.enter_context(SpatialClient("127.0.0.1", port))
+        for number, message in enumerate(to_send):
+            publisher.publish(TOPIC, str(number), peid=message.peid, qos=1).wait(PATIENCE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
+        publisher.publish(END_TOPIC, qos=1).wait(PATIENCE_SECONDS)
+        for subscriber in subscribers:
+            subscriber.collect()
+
+
+def _say_who(console: Console, subscribers: Sequence[Subscriber]) -> None:
+    for subscriber in subscribers:
+        held = [f"nsid {nsid}: {one.name}" for nsid, one in subscriber.holdings.items()]
+        console.print(f"[bold]{subscriber.name}[/] {'; '.join(held) or 'the topic, all of it'}")
+
+
+def _result(to_send: Sequence[LiveMessage], subscribers: Sequence[Subscriber]) -> Table:
+    rows = Table(box=HORIZONTALS, pad_edge=False, border_style="dim")
+    rows.add_column("message about", overflow="fold")
+    for subscriber in subscribers:
+        rows.add_column(f"to {subscriber.name}")
+    for number, message in enumerate(to_send):
+        rows.add_row(message.about, *(_cell(one, number, message) for one in subscribers))
+    return rows
+
+
+def _cell(subscriber: Subscriber, number: int, message: LiveMessage) -> Text:
+    """Why it came, or why not."""
+    nsids = subscriber.received.get(number)
+    if nsids is None:
+        return Text(f"filtered: {_why_not(subscriber, message)}", "dim")
+    if not nsids:
+        return Text("topic", "green")
+    reasons = []
+    for nsid in nsids:
+        stages = subscriber.holdings[nsid].stages_of(message.peid)
+        reasons.append(f"nsid {nsid}, stage {', '.join(map(str, stages))}")
+    return Text("\n".join(reasons), "green")
+
+
+def _why_not(subscriber: Subscriber, message: LiveMessage) -> str:
+    if message.peid is None:
+        return "names no entity"
+    for nsid, holding in subscriber.holdings.items():
+        hidden = holding.stages_of(message.peid, visible=False)
+        if hidden:
+            return f"stage {', '.join(map(str, hidden))} of nsid {nsid} is not visible"
+    return "outside"
+
+
+def _check(to_send: Sequence[LiveMessage], subscribers: Sequence[Subscriber]) -> None:
+    for subscriber in subscribers:
+        for number, message in enumerate(to_send):
+            came, due = subscriber.received.get(number), subscriber.predicted(message)
+            if came != due:
+                raise DemoMismatchError(
+                    f"message about {message.about} to {subscriber.name}: came as {came}, due {due}"
+                )
