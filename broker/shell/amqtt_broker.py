@@ -12,7 +12,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import websockets
 from amqtt.broker import Broker
@@ -27,15 +27,23 @@ from schemas.errors import SettingsError
 log = logging.getLogger(__name__)
 
 
+class Publish(Protocol):
+    """Publishes a message of the broker's own."""
+
+    def __call__(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
+        """Bring it to whoever has subscribed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """What takes over a connection once a listener has accepted it."""
+    """What takes over from amqtt: connections, and messages that plugins publish."""
 
     make_tcp_protocol: Callable[[], asyncio.Protocol]
     serve_websocket: Callable[[ServerConnection], Awaitable[None]]
     # Nobody may be half connected for longer, nor send a larger message.
     connect_timeout: float
     packet_bytes: int
+    publish: Publish
 
 
 class AmqttBroker(Broker):
@@ -71,6 +79,23 @@ class AmqttBroker(Broker):
                 instance.close(close_connections=False)
             else:
                 instance.close()
+
+    async def internal_message_broadcast(
+        self, topic: str, data: bytes, qos: int | None = None
+    ) -> None:
+        """Overrides amqtt: what plugins broadcast goes through our own core."""
+        self.doors.publish(topic, bytes(data), qos or 0, retain=False)
+
+    async def retain_message(
+        self,
+        source_session: object,  # noqa: ARG002 - amqtt's shape
+        topic_name: str | None,
+        data: bytes | bytearray | None,
+        qos: int | None = None,
+    ) -> None:
+        """Overrides amqtt: what plugins retain is published and retained by our own core."""
+        if topic_name:
+            self.doors.publish(topic_name, bytes(data or b""), qos or 0, retain=True)
 
     async def _create_server_instance(
         self,

@@ -22,6 +22,7 @@ from broker.http_pages import HttpServer
 from broker.live_resolver import LiveResolver
 from broker.memberships import Memberships, NoMemberships
 from broker.memberships_memory import MemoryMemberships
+from broker.message import Message
 from broker.metrics import Metrics
 from broker.shell.access_setup import AccessFiles, forget_plugin_verdicts
 from broker.shell.addresses import Address, parse_address
@@ -34,7 +35,7 @@ from broker.shell.logins import Logins
 from broker.shell.logs import set_up_logs
 from broker.shell.pump import Pump
 from broker.shell.requests import Services
-from broker.shell.stores import NoJournal, NoReader, RegistryOfThisRun
+from broker.shell.stores import Backing
 from broker.shell.tcp_link import TcpLink
 from broker.shell.websocket_link import WebSocketLink
 from schemas.errors import SettingsError
@@ -49,9 +50,12 @@ HTTP_PORT: Final = 9883
 class BrokerService:
     """One broker. ``start``, then ``stop``; everything on one event loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, backing: Backing | None = None) -> None:
         """Check the settings and build the parts; nothing listens yet."""
         self._settings = settings.broker
+        behind = Backing() if backing is None else backing
+        if settings.redis.url is not None and not behind.journal.is_durable:
+            log.warning("redis.url is not used: nothing outlives this run of the broker")
         self._started_at = time.time()
         self._http_address = None
         if settings.broker.http is not None:
@@ -61,7 +65,7 @@ class BrokerService:
         if self.limits.connections < limits.connections:
             log.warning("room for %d connections: too few open files", self.limits.connections)
         self.resolver: LiveResolver | None = None
-        self.memberships = self._memberships()
+        self.memberships = self._memberships(behind)
         if self.memberships.serves_neighborhoods:
             self.resolver = LiveResolver(settings.world.dir, limits.resolver)
 
@@ -81,7 +85,7 @@ class BrokerService:
                 "(spaps passwd) or a plugin"
             )
 
-        self._store = NoJournal()
+        self._store = behind.journal
         clock = steady_clock()
         self.core = Core(
             clock=clock,
@@ -92,13 +96,14 @@ class BrokerService:
             durable=self._store.is_durable,
             version=version("spaps"),
         )
-        services = Services(self.logins, plugins, self.resolver, RegistryOfThisRun(), NoReader())
+        services = Services(self.logins, plugins, self.resolver, behind.registry, behind.reader)
         self.pump = Pump(self.core, services, self._store, self.limits, clock)
         self._amqtt.doors = Doors(
             lambda: TcpLink(self.pump),
             self._serve_websocket,
             connect_timeout=core_limits.connect_timeout,
             packet_bytes=core_limits.packet_bytes_before_connect,
+            publish=self._publish,
         )
         self._metrics = Metrics()
         add_figures(self._metrics, self)
@@ -176,18 +181,27 @@ class BrokerService:
             "generation": self.generation,
         }
 
-    def _memberships(self) -> Memberships:
+    def _memberships(self, behind: Backing) -> Memberships:
         match self._settings.memberships:
             case "none":
                 return NoMemberships()
             case "memory":
                 return MemoryMemberships()
+            case "redis" if behind.memberships is not None:
+                return behind.memberships
+            case "redis":
+                raise SettingsError("broker.memberships = redis needs Redis, which is not in use")
             case other:
                 modes = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
                 raise SettingsError(f"broker.memberships must be {modes}, not {other!r}")
 
     async def _serve_websocket(self, socket: ServerConnection) -> None:
         await WebSocketLink(self.pump, socket).run()
+
+    def _publish(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
+        """Something that a plugin has to say."""
+        self.core.publish(Message(topic, payload, qos=qos, retain=retain))
+        self.pump.soon()
 
     async def _stop_resolver(self) -> None:
         if self.resolver is not None:

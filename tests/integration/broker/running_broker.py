@@ -56,6 +56,11 @@ class RunningBroker:
         found = re.search(rf"^{re.escape(name)} (\S+)$", self.page("/metrics"), re.MULTILINE)
         return 0.0 if found is None else float(found[1])
 
+    def wait_until_quiet(self) -> None:
+        """Until the clients of earlier tests are gone, so that figures are this test's own."""
+        names = ("spaps_connections", "spaps_neighborhoods")
+        until(lambda: not any(self.metric(name) for name in names), "a broker without clients")
+
     def reload(self) -> None:
         """Have it read its access files now."""
         self.process.send_signal(signal.SIGHUP)

@@ -37,10 +37,23 @@ async def echo(connection: ServerConnection) -> None:
         await connection.send(b"ours: " + bytes(message))
 
 
+class Published:
+    """What plugins wanted to say."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, bytes, int, bool]] = []
+
+    def append_message(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
+        self.messages.append((topic, payload, qos, retain))
+
+
+PUBLISHED = Published()
+
+
 def broker_with(options: dict[str, Any]) -> AmqttBroker:
     settings = load_settings(options={"broker.listen": "127.0.0.1:0", **options}, environment={})
     broker = AmqttBroker(amqtt_config(settings.broker))
-    broker.doors = Doors(Echo, echo, connect_timeout=10.0, packet_bytes=1000)
+    broker.doors = Doors(Echo, echo, 10.0, packet_bytes=1000, publish=PUBLISHED.append_message)
     return broker
 
 
@@ -176,6 +189,17 @@ def test_a_port_that_is_taken_is_told_and_nothing_stays_open() -> None:
             assert not default.is_serving()
 
     asyncio.run(scenario())
+
+
+def test_what_plugins_say_is_said_by_our_core() -> None:
+    async def scenario() -> None:
+        context = broker_with({}).plugins_manager.context
+        await context.broadcast_message("a", b"1", 1)
+        await context.retain_message("b", bytearray(b"2"))
+
+    PUBLISHED.messages.clear()
+    asyncio.run(scenario())
+    assert PUBLISHED.messages == [("a", b"1", 1, False), ("b", b"2", 0, True)]
 
 
 def test_the_parts_of_amqtt_that_we_lean_on_are_there() -> None:

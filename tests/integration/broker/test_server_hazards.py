@@ -174,18 +174,18 @@ def test_a_subscriber_that_stops_reading(broker: RunningBroker) -> None:
 
 
 def test_no_connect_in_time_and_a_keep_alive_that_is_capped(tmp_path: Path) -> None:
-    config = "[broker.limits]\nconnect_timeout = 0.3\nkeep_alive = 1\n"
+    config = "[broker.limits]\nconnect_timeout = 3.0\nkeep_alive = 1\n"
     with (
         running_broker(tmp_path, *OPEN, config=config) as broker,
-        RawClient(broker.port) as silent,
-        RawClient(broker.port) as halting,
         RawClient(broker.port) as endless,
     ):
-        halting.send(connect_packet()[:5])
+        # First: it must not be late itself, however busy the machine is.
         properties = endless.connect(client_id="endless", keep_alive=0)
         assert b"\x13\x00\x01" in properties, "Server Keep Alive"
-        assert silent.is_closed()
-        assert halting.is_closed()
+        with RawClient(broker.port) as silent, RawClient(broker.port) as halting:
+            halting.send(connect_packet()[:5])
+            assert silent.is_closed()
+            assert halting.is_closed()
         first, body = endless.read_packet()
         assert (first, body[0]) == (DISCONNECT, 0x8D)
         assert endless.is_closed()
@@ -247,7 +247,7 @@ def test_clients_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
         before = crowd(100)
         used = memory(broker)
         assert crowd(600) == before
-        assert memory(broker) < used + 4 * MEGABYTE
+        assert memory(broker) < used + 8 * MEGABYTE
 
 
 def test_connack_comes_before_anything_else(broker: RunningBroker) -> None:

@@ -43,6 +43,7 @@ def test_metrics_follow_what_happens(
         lines = re.findall(r"^(spaps_[^ ]+) (\S+)$", open_broker.page("/metrics"), re.MULTILINE)
         return {name: float(value) for name, value in lines}
 
+    open_broker.wait_until_quiet()
     before = figures()
     with paho_client(open_broker.port) as client:
         client.subscribe("metrics", ("neighborhood", surroundings.descriptor))
@@ -106,6 +107,7 @@ def test_logs_as_json_without_payloads_and_secrets(tmp_path: Path) -> None:
     [
         (["--world", "nowhere"], "no world at nowhere"),
         (["--memberships", "some"], "broker.memberships must be memory, redis or none"),
+        (["--memberships", "redis"], "broker.memberships = redis needs Redis"),
         (["--listen", "nonsense:port"], "broker.listen must be HOST:PORT"),
         (["--http", "here:there"], "broker.http must be HOST:PORT"),
         (["--config", "absent.toml"], "absent.toml: No such file"),

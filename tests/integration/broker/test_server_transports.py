@@ -13,7 +13,8 @@ import paho.mqtt.client as paho
 import pytest
 import websockets
 from paho.mqtt.enums import CallbackAPIVersion
-from websockets.exceptions import ConnectionClosed
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from tests.integration.broker.conftest import Certificates
 from tests.integration.broker.raw_client import (
@@ -38,8 +39,6 @@ def broker(
     cafile = "{certificates.authority}"
     """
     config = f"""
-    [broker.limits]
-    connect_timeout = 1.0
     [broker.listeners.tls]
     type = "tcp"
     {secure}
@@ -117,62 +116,78 @@ class WebClient:
         self.connecting = websockets.connect(uri, subprotocols=protocols, **options)
 
 
-def over_websocket(broker: RunningBroker, *messages: bytes | str) -> tuple[bytes, int | None]:
-    """All that comes back until nothing does, and the code with which it was closed, if it was."""
+async def read_until(client: ClientConnection, ending: bytes) -> bytes:
+    """All that comes, up to and with the ending."""
+    received = b""
+    async with asyncio.timeout(PATIENCE):
+        while not received.endswith(ending):
+            received += bytes(await client.recv())  # type: ignore[arg-type]
+    return received
 
-    async def scenario() -> tuple[bytes, int | None]:
-        received = b""
+
+def closing_code(broker: RunningBroker, message: bytes | str) -> int | None:
+    """The code with which the broker closes after a message."""
+
+    async def scenario() -> int | None:
         async with WebClient(broker).connecting as client:
-            try:
-                for message in messages:
-                    await client.send(message)
-                while True:
-                    async with asyncio.timeout(0.5):
-                        received += bytes(await client.recv())  # type: ignore[arg-type]
-            except TimeoutError:
-                return received, None
-            except ConnectionClosed:
-                return received, client.close_code
+            await client.send(message)
+            with pytest.raises(ConnectionClosed):
+                await asyncio.wait_for(client.recv(), PATIENCE)
+            return client.close_code
 
     return asyncio.run(scenario())
 
 
 def test_packets_may_be_cut_and_joined_in_any_way(broker: RunningBroker) -> None:
     stream = connect_packet("cut") + subscribe_packet("w") + publish_packet("w", b"whole")
-    whole, _ = over_websocket(broker, stream)
-    pieces, _ = over_websocket(broker, *(stream[at : at + 1] for at in range(len(stream))))
-    assert whole == pieces
-    assert whole.endswith(b"whole")
+
+    async def scenario(pieces: list[bytes]) -> bytes:
+        async with WebClient(broker).connecting as client:
+            for piece in pieces:
+                await client.send(piece)
+            return await read_until(client, b"whole")
+
+    at_once = asyncio.run(scenario([stream]))
+    assert at_once[0] == CONNACK
+    assert asyncio.run(scenario([stream[at : at + 1] for at in range(len(stream))])) == at_once
 
 
 def test_text_is_refused(broker: RunningBroker) -> None:
-    _, code = over_websocket(broker, "hello")
-    assert code == 1003
+    assert closing_code(broker, "hello") == 1003
 
 
 def test_a_stranger_may_send_little(broker: RunningBroker) -> None:
-    _, code = over_websocket(broker, b"\x10" + b"x" * 70_000)
-    assert code == 1009
+    assert closing_code(broker, b"\x10" + b"x" * 70_000) == 1009
 
     async def known() -> None:
         async with WebClient(broker).connecting as client:
             await client.send(connect_packet("known") + subscribe_packet("w"))
-            received = bytes(await client.recv())  # type: ignore[arg-type]
-            await client.send(publish_packet("w", b"x" * 70_000))
-            async with asyncio.timeout(PATIENCE):
-                while len(received) < 70_000:
-                    received += bytes(await client.recv())  # type: ignore[arg-type]
+            await client.recv()
+            await client.send(publish_packet("w", b"x" * 70_000 + b"end"))
+            assert len(await read_until(client, b"end")) > 70_000
 
     asyncio.run(known())
 
 
-def test_no_connect_in_time(broker: RunningBroker) -> None:
-    async def scenario() -> None:
-        async with WebClient(broker).connecting as client:
-            with pytest.raises(ConnectionClosed):
-                await client.recv()
+def test_no_connect_in_time(tmp_path: Path) -> None:
+    config = """
+    [broker.limits]
+    connect_timeout = 0.5
+    [broker.listeners.web]
+    type = "ws"
+    bind = "127.0.0.1:0"
+    """
+    arguments = ("--memberships", "none", "--allow-anonymous")
 
-    asyncio.run(scenario())
+    async def scenario(broker: RunningBroker) -> None:
+        async with asyncio.timeout(PATIENCE):
+            # Half a second may pass before the handshake is done: that is a closing too.
+            with pytest.raises((ConnectionClosed, InvalidHandshake, OSError)):
+                async with WebClient(broker).connecting as client:
+                    await client.recv()
+
+    with running_broker(tmp_path, *arguments, config=config) as broker:
+        asyncio.run(scenario(broker))
 
 
 def test_a_websocket_that_stops_reading(broker: RunningBroker) -> None:
