@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 import hiredis
@@ -55,6 +55,8 @@ class Wire(asyncio.Protocol):
         self._batches: deque[_Batch] = deque()
         self._transport: asyncio.Transport | None = None
         self._watch: asyncio.TimerHandle | None = None
+        # Gets what comes unasked: the messages of a channel.
+        self.on_push: Callable[[Any], None] | None = None
         self._heard_at = 0.0
         self._is_suspected = False
         self._failure: RedisLinkError | None = None
@@ -98,6 +100,9 @@ class Wire(asyncio.Protocol):
         try:
             self._reader.feed(data)
             while (answer := self._reader.gets()) is not _INCOMPLETE:
+                if not self._batches and self.on_push is not None:
+                    self.on_push(answer)
+                    continue
                 batch = self._batches[0]
                 batch.answers.append(answer)
                 if len(batch.answers) == batch.count:

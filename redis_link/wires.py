@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any, Final
 
 from redis.crc import key_slot
@@ -60,6 +61,14 @@ class Wires:
             self.note(error)
             raise
 
+    async def listen(self, channel: str, on_notice: Callable[[], None]) -> Wire:
+        """A wire of its own that calls ``on_notice`` for each message of a channel."""
+        place = await self._any_place()
+        wire = await open_wire(self.address, place, self._answer_seconds)
+        await wire.ask("SUBSCRIBE", channel)
+        wire.on_push = lambda _message: on_notice()
+        return wire
+
     def note(self, error: RedisReplyError) -> None:
         """Look for the keys anew when Redis said that they lie elsewhere."""
         if error.code in ELSEWHERE:
@@ -78,6 +87,15 @@ class Wires:
         if not self._starts:
             return None
         return self._holders[bisect_right(self._starts, slot) - 1]
+
+    async def _any_place(self) -> Place | None:
+        """A server that hears all channels: in a cluster every node does."""
+        if self.address.topology is Topology.SENTINEL:
+            return await sentinel_master(self.address, self._answer_seconds)
+        if self.is_cluster:
+            await self.of_slot(0)
+            return self._place(0)
+        return None
 
     async def _open(self, slot: int) -> Wire:
         """Open the wire that is lacking, unless somebody else did while we waited."""

@@ -224,6 +224,23 @@ def test_a_stopped_server_fails_after_its_time_and_comes_back(tmp_path: Path) ->
         on_wires(server.url, work, answer_seconds=0.2)
 
 
+def test_notices_of_a_channel(tmp_path: Path) -> None:
+    async def hear(wires: Wires, port: int) -> None:
+        heard = asyncio.Event()
+        wire = await wires.listen("news", heard.set)
+        with Redis(port=port) as client:
+            client.publish("other news", "x")
+            client.publish("news", "x")
+        async with asyncio.timeout(30):
+            await heard.wait()
+        wire.close()
+
+    with running_redis(tmp_path / "one") as server:
+        on_wires(server.url, lambda wires: hear(wires, server.port))
+    with running_cluster(tmp_path / "cluster") as servers:
+        on_wires(cluster_url(servers), lambda wires: hear(wires, servers[-1].port))
+
+
 def test_a_server_that_is_no_redis() -> None:
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example ESMTP\r\n")
