@@ -6,14 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from spaps.aio_client import AsyncSpatialClient
     from spaps.client import SpatialClient
     from spaps.client_errors import ClientError, RefusedError
     from spaps.client_message import Message
 
-__all__ = ["ClientError", "Message", "RefusedError", "SpatialClient"]
+__all__ = ["AsyncSpatialClient", "ClientError", "Message", "RefusedError", "SpatialClient"]
 
 # Imported when somebody asks for them: commands that need no client start without paho.
 _HOMES: Final = {
+    "AsyncSpatialClient": "spaps.aio_client",
     "ClientError": "spaps.client_errors",
     "Message": "spaps.client_message",
     "RefusedError": "spaps.client_errors",

@@ -35,17 +35,30 @@ class Message:
 
 def read_message(message: MQTTMessage) -> Message:
     """The message that paho gives, with what is spatial about it read out."""
-    pairs = user_pairs(message.properties)
+    return message_of(
+        message.topic,
+        message.payload,
+        message.qos,
+        retain=message.retain,
+        properties=message.properties,
+    )
+
+
+def message_of(
+    topic: str, payload: Any, qos: int, *, retain: bool, properties: Properties | None
+) -> Message:
+    """A message of its parts."""
+    pairs = user_pairs(properties)
     peids = numbers_of(pairs, PEID)
     return Message(
-        topic=message.topic,
-        payload=bytes(message.payload),
-        qos=message.qos,
-        retain=message.retain,
+        topic=topic,
+        payload=bytes(payload),
+        qos=qos,
+        retain=retain,
         nsids=numbers_of(pairs, NSID),
         peid=peids[0] if peids else None,
         user_properties=tuple(pair for pair in pairs if pair[0] != NSID),
-        properties=message.properties,
+        properties=properties,
     )
 
 
