@@ -46,7 +46,7 @@ def verdict_of(
     def leaf_verdict(leaf: Leaf) -> Verdict:
         if isinstance(leaf, WithinDistance):
             return distance(leaf.metres)
-        holds = names.truth(leaf)[kinds]
+        holds = names.truth(leaf, names.count())[kinds]
         return Verdict(holds, ~holds)
 
     return fold(condition, leaf_verdict, Verdict.negated, Verdict.both, Verdict.either)
@@ -54,4 +54,10 @@ def verdict_of(
 
 def truth_by_kind(condition: Condition, names: PairKinds) -> Bools:
     """A condition without distances, for every kind known now."""
-    return fold(condition, names.truth, np.logical_not, np.logical_and, np.logical_or)
+    # Once for all relations: another thread may add kinds between two of them.
+    known = names.count()
+
+    def leaf_truth(leaf: Leaf) -> Bools:
+        return names.truth(leaf, known)
+
+    return fold(condition, leaf_truth, np.logical_not, np.logical_and, np.logical_or)

@@ -71,9 +71,13 @@ class PairKinds:
         turned += _TURNED_PAIRS[pair]
         return turned
 
-    def truth(self, leaf: Leaf) -> Bools:
-        """For each kind known now, whether the relation holds."""
-        return self._truth(leaf, len(self._cells))
+    def count(self) -> int:
+        """How many matrices are known now."""
+        return len(self._cells)
+
+    def truth(self, leaf: Leaf, matrices: int) -> Bools:
+        """For each kind with one of the first ``matrices``, whether the relation holds."""
+        return self._truth(leaf, matrices)
 
     def _number(self, matrix: str) -> int:
         """The number of a matrix; its transposed matrix gets one at the same time."""

@@ -76,11 +76,14 @@ class RelatedPairs:
                 time.sleep(0.001)
             if stop():
                 return False
-            new = step[~self.memory.known(step)]
-            if self.memory.add(new, self._query(new)) is None:
-                return False
+            memory = self.memory
+            # Again if another thread adds some of them meanwhile: then none of the rest is added.
+            while not (known := memory.known(step)).all():
+                new = step[~known]
+                if memory.add(new, self._query(new)) is None:
+                    return False
             with self._computing:
-                self._complete_mutually(step)
+                self._complete_mutually(memory, step)
         return True
 
     def forget(self) -> None:
@@ -130,9 +133,12 @@ class RelatedPairs:
         finally:
             self._computing.release()
 
-    def _complete_mutually(self, references: Positions) -> None:
-        """Complete the rows, each pair with both ends among the references from one side only."""
-        pairs = self.memory.get(references)
+    def _complete_mutually(self, memory: PairMemory, references: Positions) -> None:
+        """Complete rows that are known, pairs with both ends among them from one side only.
+
+        All of them must be known: the other side of a pair is looked up in its row.
+        """
+        pairs = memory.get(references)
         first, second = pairs.references, pairs.entities
         unknown = pairs.kinds == UNKNOWN
         turned = is_in(second, references) & (second < first)

@@ -49,7 +49,7 @@ def wrong_pairs(world: EntityTable, mutual: bool = True) -> list[tuple[Any, Any]
             r, e = world.geometries[i], world.geometries[j]
             kind = found.get((i, j), int(shapes[i]) * 4 + int(shapes[j]))
             same = all(
-                bool(related.kinds.truth(leaf)[kind]) == holds(leaf, r, e)
+                bool(related.kinds.truth(leaf, related.kinds.count())[kind]) == holds(leaf, r, e)
                 for leaf in (*RELATIONS, *CELL_MASKS)
             )
             if i != j and not same:

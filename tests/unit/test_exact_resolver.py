@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 from shapely import GeometryCollection, LineString, MultiLineString, Point, Polygon
 
+from schemas.condition_parser import parse_condition
+from schemas.conditions import Leaf
 from schemas.errors import DeadlineError, TooManyMembersError, WorldError
 from schemas.neighborhood import Neighborhood
 from schemas.notation import parse_notation
 from schemas.relations import Shape
 from spatial_udfs import candidate_search
-from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.condition_verdicts import truth_by_kind
+from spatial_udfs.entity_table import EntityTable, Positions
 from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.pair_kinds import Bools, PairKinds
+from spatial_udfs.pair_memory import PairMemory, Pairs
 from spatial_udfs.resolution_limits import ResolutionLimits
 from spatial_udfs.shapes import SHAPES, shape_codes
 from tests.strategies.worlds import table_of
@@ -123,6 +128,39 @@ def test_threads_agree_with_one_thread(city: EntityTable) -> None:
         runs = [pool.submit(stages_of, shared, neighborhoods) for _ in range(12)]
         assert all(run.result() == expected for run in runs)
         warming.result()
+
+
+def test_warm_up_bears_rows_added_by_another_thread(city: EntityTable) -> None:
+    """Between finding out what is missing and adding it, somebody adds a part of it."""
+    resolver = ExactResolver(city)
+    add, added = PairMemory.add, []
+
+    def add_after_another(self: PairMemory, references: Positions, pairs: Pairs) -> Pairs | None:
+        if len(references) > 1 and len(added) < 10:
+            first = pairs.where(pairs.references == references[0])
+            added.append(add(self, references[:1], first))
+        return add(self, references, pairs)
+
+    with patch.object(PairMemory, "add", add_after_another):
+        assert resolver.warm_up()
+    assert len(added) == 10
+    assert resolver.memory().rows == len(city)
+    assert stages_of(resolver, hops_of(city)) == stages_of(ExactResolver(city), hops_of(city))
+
+
+def test_kinds_that_turn_up_between_two_relations_do_no_harm() -> None:
+    kinds = PairKinds()
+    pairs = np.zeros(1, np.uint8)
+    turning_up = iter(["FF1F00102", "102F01FF2", "212101212"])
+    truth = PairKinds.truth
+
+    def truth_while_growing(self: PairKinds, leaf: Leaf, matrices: int) -> Bools:
+        self.of(np.array([next(turning_up)], dtype=object), pairs)
+        return truth(self, leaf, matrices)
+
+    with patch.object(PairKinds, "truth", truth_while_growing):
+        found = truth_by_kind(parse_condition("T OR C OR D"), kinds)
+    assert found.tolist() == truth_by_kind(parse_condition("D"), kinds)[: len(found)].tolist()
 
 
 def test_shapes() -> None:
