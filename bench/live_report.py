@@ -57,8 +57,11 @@ class LiveReport:
     patterns: list[PatternFigures]
 
     def reached(self) -> bool:
-        """Whether every aim is reached, with cold references."""
-        quick = all(pattern.ratio(pattern.cold) >= WANTED_RATIO for pattern in self.patterns)
+        """Whether every aim is reached in the state that a broker is in seconds after its start.
+
+        That is: references that nobody asked for before, in a world whose pairs are warmed up.
+        """
+        quick = all(pattern.ratio(pattern.warmed) >= WANTED_RATIO for pattern in self.patterns)
         return quick and self.snapshot_seconds <= WANTED_LOAD_SECONDS
 
     def write(self, folder: Path) -> None:

@@ -57,13 +57,13 @@ def wrong_pairs(world: EntityTable, mutual: bool = True) -> list[tuple[Any, Any]
     return wrong
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(world=worlds(max_entities=8), mutual=st.booleans())
 def test_every_matrix_is_exact(world: EntityTable, mutual: bool) -> None:
     assert wrong_pairs(world, mutual) == []
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(world=worlds(max_entities=8))
 def test_shapes_tell_the_matrix_of_disjoint_pairs(world: EntityTable) -> None:
     shapes = [SHAPES[code] for code in shape_codes(world)]

@@ -82,7 +82,7 @@ def assert_same(resolution: Resolution, world: EntityTable, neighborhood: Neighb
         assert (np.diff(members) > 0).all()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(world=worlds(), tuning=TUNINGS, data=st.data())
 def test_resolver_equals_definition(
     world: EntityTable, tuning: Tuning, data: st.DataObject
