@@ -92,3 +92,10 @@ def test_nobody_gets_in_where_there_are_no_users() -> None:
     checker = PasswordChecker({})
     for name, password in (("", b""), ("alice", b""), ("alice", b"secret")):
         assert not checker.check(name, password)
+
+
+def test_somebody_unknown_stays_out_even_with_the_password_of_nobody() -> None:
+    checker = PasswordChecker({})
+    checker._nobody = HASH
+    assert not checker.check("bob", b"secret")
+    assert not checker.is_remembered("bob", b"secret")
