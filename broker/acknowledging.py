@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from broker.codec.errors import violation
 from broker.codec.reading import RECEIPT_CODES, RELEASE_CODES, read_acknowledgement
 from broker.codec.reason_codes import ReasonCode
@@ -13,6 +15,8 @@ from broker.journal import MessageDone, MessageReleased, PacketReleased
 from broker.outgoing import Delivery
 from broker.session import Session
 
+_SHORT_PUBACK: Final = b"\x40\x02"
+
 
 class Acknowledging:
     """Moves deliveries on, and lets the next ones start."""
@@ -22,6 +26,22 @@ class Acknowledging:
     def __init__(self, state: CoreState, courier: Courier) -> None:
         self._state = state
         self._courier = courier
+
+    def pubacks(self, session: Session, data: bytes, position: int) -> int:
+        """Short PUBACK packets in a row, as a busy client sends them; where they end."""
+        identified, size = session.outgoing.identified, len(data)
+        while position + 4 <= size and data[position : position + 2] == _SHORT_PUBACK:
+            packet_id = data[position + 2] << 8 | data[position + 3]
+            delivery = identified.get(packet_id)
+            if delivery is not None:
+                if delivery.qos != 1:
+                    break
+                self._finish(session, packet_id)
+            elif not packet_id:
+                break
+            position += 4
+            self._state.counters.packets_received += 1
+        return position
 
     def puback(self, session: Session, data: bytes, body: int, end: int) -> None:
         """The client has a QoS 1 message, or will not have it: either way it is done."""

@@ -21,7 +21,7 @@ _NOT_FROM_CLIENTS = {0x10: "a second CONNECT", 0x20: "CONNACK", 0x90: "SUBACK",
 class Dispatch:
     """One method, one decision."""
 
-    __slots__ = ("_acknowledging", "_life", "_publishing", "_state", "_subscribing")
+    __slots__ = ("_life", "_publishing", "_state", "_subscribing", "acknowledging")
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Dispatch:
         self._state = state
         self._life = life
         self._publishing = publishing
-        self._acknowledging = acknowledging
+        self.acknowledging = acknowledging
         self._subscribing = subscribing
 
     def packet(  # noqa: C901, PLR0912 - one case for each packet type
@@ -48,13 +48,13 @@ class Dispatch:
             self._state.counters.publishes_received += 1
             self._state.counters.publish_bytes_received += end - start
         elif first == 0x40:
-            self._acknowledging.puback(session, data, body, end)
+            self.acknowledging.puback(session, data, body, end)
         elif first == 0x50:
-            self._acknowledging.pubrec(connection, session, data, range(body, end))
+            self.acknowledging.pubrec(connection, session, data, range(body, end))
         elif first == 0x62:
-            self._acknowledging.pubrel(connection, session, data, range(body, end))
+            self.acknowledging.pubrel(connection, session, data, range(body, end))
         elif first == 0x70:
-            self._acknowledging.pubcomp(session, data, body, end)
+            self.acknowledging.pubcomp(session, data, body, end)
         elif first == 0x82:
             self._subscribing.subscribe(connection, session, data, body, end)
         elif first == 0xA2:

@@ -225,6 +225,7 @@ def _message(route: Route, packet: bytes, at: int) -> Message:
         packet[payload_at:],
         properties=packet[at:payload_at],
         peid=int(digits) if digits else route.gateway_peid,
+        topic_field=route.topic_field,
     )
 
 

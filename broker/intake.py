@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CONNECT: Final = 0x10
+_PUBACK: Final = 0x40
 
 
 class Intake:
@@ -79,18 +80,11 @@ class Intake:
         """Work off every complete packet that need not wait; the position after the last."""
         position, size = 0, len(data)
         while position < size and not connection.is_blocked:
-            session = connection.session
-            is_at_work = connection.state is State.CONNECTED
-            if (
-                data[position] == QOS_0
-                and is_at_work
-                and session is not None
-                and not connection.failed
-            ):
-                position = self._fast.run(connection, session, data, position)
+            if connection.state is State.CONNECTED:
+                position = self._run(connection, data, position)
                 if position == size:
                     break
-            if connection.state is State.NEW and data[position] != _CONNECT:
+            elif connection.state is State.NEW and data[position] != _CONNECT:
                 # Whoever begins otherwise does not speak MQTT: no answer, nothing is kept.
                 self._state.counters.refused_connects += 1
                 self._life.close(connection, None)
@@ -103,16 +97,33 @@ class Intake:
             if end > size:
                 connection.inbox.keep(data[position:], end - position)
                 return size
-            if is_at_work and session is not None:
-                if not self.dispatch.packet(connection, session, data, position, body, end):
-                    return position
-            else:
-                self._state.counters.packets_received += 1
-                self.connecting.handle(connection, data, body, end)
+            if not self._packet(connection, data, position, body, end):
+                return position
             position = end
             if connection.is_closed:
                 return size
         return position
+
+    def _run(self, connection: Connection, data: bytes, position: int) -> int:
+        """Take packets of the most frequent kinds, many in a row, the short way."""
+        session = connection.session
+        if session is not None:
+            if data[position] == QOS_0 and not connection.failed:
+                return self._fast.run(connection, session, data, position)
+            if data[position] == _PUBACK:
+                return self.dispatch.acknowledging.pubacks(session, data, position)
+        return position
+
+    def _packet(
+        self, connection: Connection, data: bytes, position: int, body: int, end: int
+    ) -> bool:
+        """Work off one packet; False: it must wait."""
+        session = connection.session
+        if connection.state is State.CONNECTED and session is not None:
+            return self.dispatch.packet(connection, session, data, position, body, end)
+        self._state.counters.packets_received += 1
+        self.connecting.handle(connection, data, body, end)
+        return True
 
     def _fail(self, connection: Connection, error: ProtocolError) -> None:
         """End a connection for what its client sent."""

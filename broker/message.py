@@ -26,8 +26,8 @@ class Message:
     """
 
     __slots__ = (
-        "expires_at", "expiry_offset", "payload", "peid", "properties", "qos", "retain",
-        "topic", "topic_field",
+        "_copy", "expires_at", "expiry_offset", "payload", "peid", "properties", "qos", "retain",
+        "size", "topic", "topic_field",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - one for each part of a PUBLISH
@@ -41,10 +41,13 @@ class Message:
         peid: int | None = None,
         expires_at: float | None = None,
         expiry_offset: int = NO_EXPIRY,
+        topic_field: bytes | None = None,
     ) -> None:
         self.topic = topic
-        encoded = topic.encode()
-        self.topic_field = len(encoded).to_bytes(2, "big") + encoded
+        if topic_field is None:
+            encoded = topic.encode()
+            topic_field = len(encoded).to_bytes(2, "big") + encoded
+        self.topic_field = topic_field
         self.payload = payload
         self.properties = properties
         self.qos = qos
@@ -52,11 +55,9 @@ class Message:
         self.peid = peid
         self.expires_at = expires_at
         self.expiry_offset = expiry_offset
-
-    @property
-    def size(self) -> int:
-        """Bytes that keeping the message costs, as limits count them."""
-        return len(self.topic_field) + len(self.properties) + len(self.payload)
+        # Bytes that keeping the message costs, as limits count them.
+        self.size = len(topic_field) + len(properties) + len(payload)
+        self._copy: tuple[tuple[int, bytes], bytes, bytes] | None = None
 
     def has_expired(self, now: float) -> bool:
         """Whether its expiry interval has passed."""
@@ -70,6 +71,22 @@ class Message:
         # Rounded up: a message that is passed on at once keeps the interval it came with.
         left = max(0, math.ceil(self.expires_at - now))
         return self.properties[:start] + left.to_bytes(4, "big") + self.properties[start + 4 :]
+
+    def plain_copy(self, first: int, extra: bytes, now: float) -> tuple[bytes, bytes]:
+        """A PUBLISH that begins with ``first``, in two parts: a packet identifier goes between.
+
+        Receivers of one message mostly get the same bytes, so the last are remembered.
+        """
+        if self._copy is not None and self._copy[0] == (first, extra):
+            return self._copy[1], self._copy[2]
+        properties = self.properties_at(now)
+        length = varint(len(properties) + len(extra))
+        after = b"".join((length, extra, properties, self.payload))
+        remaining = len(self.topic_field) + len(after) + (2 if first & 0x06 else 0)
+        before = b"".join((bytes((first,)), varint(remaining), self.topic_field))
+        if self.expires_at is None:
+            self._copy = ((first, extra), before, after)
+        return before, after
 
     def packed(self) -> bytes:
         """The whole message as bytes, for durable storage."""

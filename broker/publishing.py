@@ -185,6 +185,7 @@ class Publishing:
             peid=peid,
             expires_at=expires_at,
             expiry_offset=properties.expiry_offset if expires_at is not None else NO_EXPIRY,
+            topic_field=route.topic_field,
         )
 
     def _no_room(self, message: Message) -> Refusal | None:

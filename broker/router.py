@@ -28,7 +28,7 @@ class Router:
 
     def route(self, message: Message, route: Route, slots: Slots, publisher: Session | None) -> int:
         """Deliver to everyone who is owed the message; the number of sessions."""
-        targets: dict[Session, list[Subscription]] = {}
+        targets: dict[Session, tuple[Subscription, ...]] = {}
         for node in route.plain:
             for subscription in node.plain.values():
                 _add(targets, subscription, publisher)
@@ -46,7 +46,7 @@ class Router:
             self._courier.bring(
                 session,
                 message,
-                tuple(subscriptions),
+                subscriptions,
                 retain=message.retain
                 and any(one.terms.retain_as_published for one in subscriptions),
             )
@@ -84,7 +84,7 @@ def _bisect_each(homes: frozenset[FilterNode | ShareGroup], slots: Slots) -> Ite
 
 
 def _add(
-    targets: dict[Session, list[Subscription]],
+    targets: dict[Session, tuple[Subscription, ...]],
     subscription: Subscription,
     publisher: Session | None,
 ) -> None:
@@ -92,10 +92,7 @@ def _add(
     if subscription.no_local and session is publisher:
         return
     known = targets.get(session)
-    if known is None:
-        targets[session] = [subscription]
-    else:
-        known.append(subscription)
+    targets[session] = (subscription,) if known is None else (*known, subscription)
 
 
 def _choose(group: ShareGroup, spatial: list[Subscription]) -> list[Subscription]:
