@@ -105,11 +105,28 @@ def test_a_retained_message_about_an_entity(
         assert done.returncode == 0
     descriptor = tmp_path / "descriptor.json"
     descriptor.write_text(surroundings.descriptor)
-    arguments = ["sub", *where(open_broker), "-t", "shell/kept/#", "-v", "-W", "2"]
-    asked = run(*arguments, "--neighborhood", str(descriptor))
-    assert asked.stdout == b"shell/kept/in from a file\n"
-    assert asked.returncode == 27
-    assert run(*arguments[:-2], "-R", "-W", "1").stdout == b""
+    arguments = ["sub", *where(open_broker), "-t", "shell/kept/#", "-v"]
+    process = subprocess.Popen(
+        [*SPAPS, *arguments, "--neighborhood", str(descriptor), "-C", "2"], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    with process.stdout, SpatialClient("127.0.0.1", open_broker.port) as client:
+        assert process.stdout.readline() == b"shell/kept/in from a file\n"
+        # Whatever else was kept has been sent before this one.
+        client.publish("shell/kept/live", "live", peid=surroundings.inside)
+        assert process.stdout.readline() == b"shell/kept/live live\n"
+    assert process.wait(PATIENCE) == 0
+    without = subprocess.Popen([*SPAPS, *arguments, "-R", "-C", "1"], stdout=subprocess.PIPE)
+    with SpatialClient("127.0.0.1", open_broker.port) as client:
+
+        def ended() -> bool:
+            client.publish("shell/kept/live", "not kept")
+            return without.poll() is not None
+
+        until(ended, "a message that was not kept")
+    assert without.stdout is not None
+    with without.stdout:
+        assert without.stdout.read() == b"shell/kept/live not kept\n"
     for name in ("in", "out"):
         assert run("pub", *where(open_broker), "-t", f"shell/kept/{name}", "-n", "-r").stderr == b""
 
