@@ -20,7 +20,16 @@ from statistics import median
 from typing import Any
 
 from bench.live_patterns import PATTERNS, descriptors
-from bench.live_report import LiveReport, PatternFigures
+from bench.live_report import (
+    AGAIN,
+    COLD,
+    PARSE,
+    POSTGIS,
+    POSTGIS_FRONTIER,
+    WARMED,
+    LiveReport,
+    PatternFigures,
+)
 from bench.postgis_peer import PostgisPeer, postgis_peer
 from bench.postgis_server import PostgisMissingError
 from schemas.descriptor_json import parse_descriptor
@@ -62,11 +71,11 @@ def run(entities: int, references: int, repeats: int) -> LiveReport:
         print(f"drawing a city of {entities:,} entities", flush=True)
         command = [sys.executable, "-m", "bench.live_world", folder, str(entities)]
         subprocess.run(command, check=True)
-        snapshot_seconds, table = timed(load_snapshot, folder)
+        snapshot_seconds, _, table = timed(load_snapshot, folder)
     rss_snapshot = _rss()
-    index_seconds, warmed = timed(ExactResolver, table)
+    index_seconds, _, warmed = timed(ExactResolver, table)
     rss_index = _rss()
-    warm_up_seconds, _ = timed(warmed.warm_up)
+    warm_up_seconds = timed(warmed.warm_up)[0]
     rss_warm, memory = _rss(), warmed.memory()
     print("loading PostGIS", flush=True)
     with postgis_peer(table, theirs) as peer:
@@ -111,20 +120,24 @@ def measure(contest: Contest, title: str, references: int, repeats: int) -> Patt
     peer, cold = contest.peer, contest.cold
     texts = [json.dumps(each) for each in descriptors(contest.table, title, references, SEED)]
     rows = [_compare(cold, peer, text) for text in texts]
-    figures = PatternFigures(title, len(texts), median(rows), [], [], [], [], [], [])
+    figures = PatternFigures(title, len(texts), median(rows))
     neighborhoods = [parse_descriptor(text) for text in texts]
     for start in range(0, len(texts) * repeats, BLOCK):
         block = (neighborhoods * repeats)[start : start + BLOCK]
-        for frontier, times in ((False, figures.postgis), (True, figures.postgis_frontier)):
-            calls = [peer.call_of(neighborhood, frontier) for neighborhood in block]
-            times.extend(timed(peer.rows_of, call)[0] for call in calls)
+        for state, frontier in ((POSTGIS, False), (POSTGIS_FRONTIER, True)):
+            for call in [peer.call_of(neighborhood, frontier) for neighborhood in block]:
+                before = peer.cpu_seconds()
+                seconds, cpu, _ = timed(peer.rows_of, call)
+                figures.add(state, seconds, cpu + peer.cpu_seconds() - before)
         for neighborhood in block:
             # Strictly cold: not even a pair shared with an earlier reference is known.
             cold.forget()
-            figures.cold.append(timed(_rows, cold, neighborhood)[0])
-            figures.again.append(timed(_rows, cold, neighborhood)[0])
-        figures.warmed.extend(timed(_rows, contest.warmed, each)[0] for each in block)
-    figures.parse.extend(timed(parse_descriptor, text)[0] for text in texts)
+            figures.add(COLD, *timed(_rows, cold, neighborhood)[:2])
+            figures.add(AGAIN, *timed(_rows, cold, neighborhood)[:2])
+        for neighborhood in block:
+            figures.add(WARMED, *timed(_rows, contest.warmed, neighborhood)[:2])
+    for text in texts:
+        figures.add(PARSE, *timed(parse_descriptor, text)[:2])
     return figures
 
 
@@ -144,11 +157,11 @@ def _compare(resolver: ExactResolver, peer: PostgisPeer, text: str) -> int:
     return len(ours)
 
 
-def timed(work: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
-    """Seconds, and what the work gave."""
-    start = time.perf_counter()
+def timed(work: Callable[..., Any], *arguments: Any) -> tuple[float, float, Any]:
+    """Seconds by the clock, seconds of this process on the processor, and what the work gave."""
+    start, cpu_start = time.perf_counter(), time.process_time()
     result = work(*arguments)
-    return time.perf_counter() - start, result
+    return time.perf_counter() - start, time.process_time() - cpu_start, result
 
 
 def _cores() -> tuple[set[int], set[int]]:

@@ -77,6 +77,11 @@ class PostgisPeer:
         """The rows of any other query."""
         return self._connection.execute(text, values).fetchall()
 
+    def cpu_seconds(self) -> float:
+        """Processor time that this connection's server process has used so far."""
+        facts = Path(f"/proc/{self._connection.info.backend_pid}/schedstat").read_text()
+        return int(facts.split()[0]) / 1e9
+
     def versions(self) -> str:
         """Which PostgreSQL, PostGIS and GEOS these are."""
         row = self._connection.execute("SELECT version(), postgis_full_version()").fetchone()
