@@ -32,7 +32,7 @@ class ResolverLimits:
 
     seconds: float = 10.0
     # Of all stages, visible or not.
-    members: int = 1_000_000
+    members: int = 100_000
     waiting: int = 1_000
 
 

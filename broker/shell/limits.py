@@ -29,8 +29,8 @@ class ShellLimits:
     # CONNECTs whose password waits to be checked.
     waiting_logins: int = 1_000
     resolve_seconds: float = 10.0
-    # Of all stages of one neighborhood, visible or not.
-    neighborhood_members: int = 1_000_000
+    # Of all stages of one neighborhood, visible or not. Entering them holds the loop up: 2 µs each.
+    neighborhood_members: int = 100_000
     waiting_neighborhoods: int = 1_000
 
     @property
