@@ -32,6 +32,7 @@ from broker.retaining import Retaining
 from broker.router import Router
 from broker.session_life import SessionLife
 from broker.subscribing import Subscribing
+from broker.subscription import Subscription
 from broker.sys_topics import SysTopics
 from broker.unsubscribing import Unsubscribing
 from broker.wills import Wills
@@ -215,6 +216,10 @@ class Core:
     def slots_by_sub_id(self) -> Mapping[int, int]:
         """The slots of all neighborhood subscriptions in force, by subId."""
         return self._state.slots.by_sub_id
+
+    def neighborhoods(self) -> list[Subscription]:
+        """The neighborhood subscriptions in force."""
+        return self._state.slots.living()
 
     # --- the rest
 

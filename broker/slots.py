@@ -39,6 +39,10 @@ class SlotTable:
         """The number of slots in use."""
         return self._used
 
+    def living(self) -> list[Subscription]:
+        """The subscriptions in force, by slot."""
+        return [one for one in self.occupants if isinstance(one, Subscription)]
+
     def enter(self, subscription: Subscription, peids: Int64s | None) -> None:
         """Give a subscription its slot and its members; None: they are loaded later."""
         reusable = self._memberships.reusable

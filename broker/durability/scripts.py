@@ -40,14 +40,15 @@ class Script:
     digest: str
 
 
-def _script(text: str) -> Script:
+def make_script(text: str) -> Script:
+    """A script with the name that Redis will have for it."""
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 # KEYS: journal, then whatever changes. ARGV: our token, the number of the last step that is
 # known to be stored, the number of this step; then for each command its name, the number of
 # its key, how many words follow, and these.
-STORE: Final = _script(
+STORE: Final = make_script(
     _CHECK
     + """
 local at = 4
@@ -61,7 +62,7 @@ return 'OK'
 """
 )
 # KEYS: journal, lease. ARGV: token and numbers as above, milliseconds, our lease.
-RENEW: Final = _script(
+RENEW: Final = make_script(
     _CHECK
     + """
 redis.call('SET', KEYS[2], ARGV[5], 'PX', ARGV[4])
@@ -70,7 +71,7 @@ return 'OK'
 )
 # KEYS: journal, lease. ARGV: our token, milliseconds, our lease, a lease that is known to be
 # dead. Gives somebody else's living lease, or nothing.
-CLAIM: Final = _script(
+CLAIM: Final = make_script(
     """
 local lease = redis.call('GET', KEYS[2])
 if lease and lease ~= ARGV[3] and lease ~= ARGV[4] then return lease end
@@ -83,7 +84,7 @@ return false
 """
 )
 # KEYS: journal, lease. ARGV: our token, our lease.
-RELEASE: Final = _script(
+RELEASE: Final = make_script(
     """
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
 if redis.call('GET', KEYS[2]) == ARGV[2] then redis.call('DEL', KEYS[2]) end

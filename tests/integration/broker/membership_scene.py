@@ -1,0 +1,93 @@
+"""What tests of memberships in Redis share: generations, subscriptions, a resolver of tables."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from broker.access import Identity
+from broker.codec.reason_codes import ReasonCode
+from broker.limits import BrokerLimits
+from broker.live_resolver import LiveResolution, NeighborhoodRefusedError
+from broker.session import Session
+from broker.subscription import Subscription, SubscriptionTerms
+from redis_link.client import RedisClient
+from redis_link.generation_push import PushSource
+from redis_link.local_push import push_pairs
+from schemas.generation import FROM_FILE, RegistryCoverage
+
+Members = Mapping[int, Iterable[int]]  # subId -> peids
+REGISTRY = "registry of the test"
+
+
+def push(
+    client: RedisClient, members: Members, *, up_to: int | None = None, version: int = 1
+) -> int:
+    """A generation with these members; without ``up_to`` it is one of a file. Its number."""
+    sub_ids = [sub_id for sub_id, peids in members.items() for _ in peids]
+    all_peids = [peid for peids in members.values() for peid in peids]
+    coverage = FROM_FILE if up_to is None else RegistryCoverage(REGISTRY, up_to)
+    block = (np.array(all_peids, np.int64), np.array(sub_ids, np.int64))
+    report = push_pairs(client, PushSource(version, "a test", coverage), [block])
+    if report.cleanup is not None:
+        report.cleanup.cancel()
+    return report.generation
+
+
+class Subscriptions:
+    """Stands for the core: neighborhoods in force, by slot."""
+
+    def __init__(self) -> None:
+        self.by_slot: dict[int, Subscription] = {}
+
+    def add(self, slot: int, sub_id: int) -> Subscription:
+        """A subscription whose neighborhood is called after its subId."""
+        session = Session(Identity(f"client {slot}", None), BrokerLimits())
+        stages = [{"cats": ["#"], "cond": "I"}]
+        descriptor = json.dumps({"refs": [sub_id], "stages": stages})
+        terms = SubscriptionTerms(topic_filter="t", nsid=1, sub_id=sub_id, descriptor=descriptor)
+        subscription = Subscription(session, terms)
+        subscription.slot = slot
+        self.by_slot[slot] = subscription
+        return subscription
+
+    def in_force(self) -> list[Subscription]:
+        return list(self.by_slot.values())
+
+    def slots_by_sub_id(self) -> dict[int, int]:
+        return {one.terms.sub_id or 0: slot for slot, one in self.by_slot.items()}
+
+
+class ResolverOfTables:
+    """Gives the members that a table names for each version and descriptor."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.tables: dict[int, dict[str, list[int]]] = {}
+        self.broken = False
+        self.asked: list[str] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def know(self, version: int, subscription: Subscription, peids: Iterable[int]) -> None:
+        """The members of a subscription on a version."""
+        descriptor = subscription.terms.descriptor or ""
+        self.tables.setdefault(version, {})[descriptor] = sorted(peids)
+
+    async def use_version(self, version: int) -> None:
+        self.version = version
+
+    async def resolve(self, descriptor: str) -> LiveResolution:
+        self.asked.append(descriptor)
+        await asyncio.sleep(0)
+        self.meanwhile()
+        if self.broken:
+            raise NeighborhoodRefusedError(ReasonCode.UNSPECIFIED_ERROR, "not just now")
+        peids = self.tables[self.version].get(descriptor)
+        if peids is None:
+            raise NeighborhoodRefusedError(
+                ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "no reference exists"
+            )
+        return LiveResolution(self.version, descriptor, "hash", np.array(peids, np.int64))
