@@ -1,0 +1,123 @@
+"""Redis behind a broker: its journal, its registry, and the memberships of its mode.
+
+Order: make it, ``load_records`` and restore the core, ``attach`` the core, ``load_memberships``,
+listen, ``run`` until the end, ``close``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Protocol
+
+from broker.durability.journal_limits import JournalLimits
+from broker.durability.redis_journal import RedisJournal
+from broker.durability.redis_registry import RedisRegistry
+from broker.generation_loading import GenerationFollower, LateResolver
+from broker.generation_targets import MemoryTarget, RedisTarget
+from broker.journal import Journal, Record
+from broker.memberships import Memberships
+from broker.memberships_memory import MemoryMemberships
+from broker.memberships_redis import RedisMemberships
+from broker.memberships_redis_reader import RedisReader
+from broker.shell.stores import MembershipReader, NoReader
+from broker.subscription import Subscription
+from redis_link.wires import Wires
+from schemas.errors import RedisLinkError
+
+log = logging.getLogger(__name__)
+
+# How long a look-up or a registration may wait for Redis.
+ANSWER_SECONDS: Final = 2.0
+STEP_SECONDS: Final = 1.0
+
+
+class BackedCore(Protocol):
+    """The core, as far as Redis needs it."""
+
+    journal: Journal
+
+    def durable_parts(self) -> Iterator[Sequence[Record]]:
+        """The whole state part by part."""
+
+    def neighborhoods(self) -> list[Subscription]:
+        """The neighborhood subscriptions in force."""
+
+    def slots_by_sub_id(self) -> Mapping[int, int]:
+        """Their slots."""
+
+
+class RedisBacking:
+    """Everything of one broker that lies in Redis; all calls come from the event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        broker: str,
+        memberships: Memberships,
+        resolver: LateResolver | None,
+        limits: JournalLimits | None = None,
+    ) -> None:
+        """``resolver`` is None in the mode that serves no neighborhoods."""
+        self._wires = Wires(url, answer_seconds=ANSWER_SECONDS)
+        self._core: BackedCore | None = None
+        self.journal = RedisJournal(url, broker, limits)
+        self.registry = RedisRegistry(self._wires, self._slots_by_sub_id)
+        self.reader: MembershipReader = NoReader()
+        self.follower: GenerationFollower | None = None
+        target: MemoryTarget | RedisTarget | None = None
+        if isinstance(memberships, MemoryMemberships):
+            target = MemoryTarget(memberships)
+        elif isinstance(memberships, RedisMemberships):
+            target = RedisTarget(memberships)
+        if target is not None and resolver is not None:
+            self.follower = GenerationFollower(self._wires, target, resolver, self._neighborhoods)
+            if isinstance(memberships, RedisMemberships):
+                self.reader = RedisReader(
+                    self._wires, memberships, self._slots_by_sub_id, self.follower.look_soon
+                )
+
+    @property
+    def generation(self) -> int:
+        """The generation in force; 0 when there is none."""
+        follower = self.follower
+        return 0 if follower is None or follower.facts is None else follower.facts.generation
+
+    def attach(self, core: BackedCore) -> None:
+        """The core that all of this is about."""
+        self._core = core
+        self.journal.follow(core)
+
+    async def load_memberships(self) -> None:
+        """Give the restored subscriptions their members; raises when that cannot be done."""
+        if self.follower is not None:
+            await self.registry.keep_in_step(self._neighborhoods)
+            await self.follower.load()
+
+    async def run(self) -> None:
+        """Keep in step with Redis until cancelled."""
+        if self.follower is None:
+            return
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.follower.follow(), name="generation")
+            tasks.create_task(self._keep_registry(), name="registry")
+
+    async def close(self) -> None:
+        """Store what is left and let go."""
+        await self.journal.close()
+        self._wires.close()
+
+    async def _keep_registry(self) -> None:
+        while True:
+            await asyncio.sleep(STEP_SECONDS)
+            try:
+                await self.registry.keep_in_step(self._neighborhoods)
+            except RedisLinkError as error:
+                log.debug("the registry cannot be reached: %s", error)
+
+    def _neighborhoods(self) -> list[Subscription]:
+        return [] if self._core is None else self._core.neighborhoods()
+
+    def _slots_by_sub_id(self) -> Mapping[int, int]:
+        return {} if self._core is None else self._core.slots_by_sub_id()

@@ -1,0 +1,143 @@
+"""The broker's subscriptions in the registry of all: numbered, forgotten in order, put back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.access import Identity
+from broker.durability.redis_registry import RedisRegistry
+from broker.effects import Resolve
+from broker.live_resolver import LiveResolution
+from broker.shell.stores import StoreAwayError
+from redis_link.client import RedisClient, connect
+from redis_link.registry import registered_subscriptions
+from redis_link.wires import Wires
+from schemas.errors import RedisLinkError
+from schemas.registration import Registration
+from tests.integration.broker.membership_scene import Subscriptions
+from tests.servers.redis_server import RedisServer, running_redis
+
+DESCRIPTOR = '{"refs": [1], "stages": [{"cats": ["#"], "cond": "I"}]}'
+
+Work = Callable[[RedisRegistry, Subscriptions], Coroutine[Any, Any, None]]
+
+
+def on_registry(url: str, work: Work) -> None:
+    async def run() -> None:
+        wires = Wires(url, answer_seconds=2.0)
+        subscriptions = Subscriptions()
+        registry = RedisRegistry(wires, subscriptions.slots_by_sub_id)
+        try:
+            await registry.keep_in_step(subscriptions.in_force)
+            await work(registry, subscriptions)
+        finally:
+            wires.close()
+
+    asyncio.run(run())
+
+
+def request(client_id: str, *nsids: int) -> Resolve:
+    filters = tuple(f"f/{nsid}" for nsid in nsids)
+    return Resolve(1, Identity(client_id, None), DESCRIPTOR, filters, nsids)
+
+
+def resolution(digest: str = "hash") -> LiveResolution:
+    return LiveResolution(1, DESCRIPTOR, digest, np.array([1], np.int64))
+
+
+def registered(client: RedisClient) -> dict[int, Registration]:
+    return dict(registered_subscriptions(client))
+
+
+def test_each_filter_gets_a_number(redis_server: RedisServer, redis_client: RedisClient) -> None:
+    async def work(registry: RedisRegistry, _: Subscriptions) -> None:
+        assert await registry.register(request("a", 7, 8), resolution()) == (1, 2)
+        assert await registry.register(request("b", 7), resolution()) == (3,)
+        # The same again is the same subscription; another one under its nsid is not.
+        assert await registry.register(request("a", 7), resolution()) == (1,)
+        assert await registry.register(request("a", 7), resolution("other")) == (4,)
+
+    on_registry(redis_server.url, work)
+    found = registered(redis_client)
+    assert {number: (one.client_id, one.nsid) for number, one in found.items()} == {
+        2: ("a", 8),
+        3: ("b", 7),
+        4: ("a", 7),
+    }
+    assert found[2] == Registration("a", 8, "f/8", DESCRIPTOR, "hash")
+
+
+def test_what_is_over_is_forgotten_unless_it_is_in_force_again(
+    redis_server: RedisServer, redis_client: RedisClient
+) -> None:
+    async def work(registry: RedisRegistry, subscriptions: Subscriptions) -> None:
+        await registry.register(request("a", 1, 2, 3), resolution())
+        await registry.forget([1])
+        assert set(registered(redis_client)) == {2, 3}
+        # Subscribed again while the end of the first was on its way.
+        subscriptions.add(0, 2)
+        await registry.forget([2, 99])
+        assert set(registered(redis_client)) == {2, 3}
+        # Its nsid belongs to another one by now.
+        (new,) = await registry.register(request("a", 3), resolution("other"))
+        await registry.forget([3])
+        assert set(registered(redis_client)) == {2, new}
+        assert await registry.register(request("a", 3), resolution("other")) == (new,)
+
+    on_registry(redis_server.url, work)
+
+
+def test_an_emptied_registry_gets_its_subscriptions_back_under_their_numbers(
+    redis_server: RedisServer, redis_client: RedisClient
+) -> None:
+    async def work(registry: RedisRegistry, subscriptions: Subscriptions) -> None:
+        await registry.register(request("client 0", 1), resolution())
+        one = subscriptions.add(0, 1)
+        subscriptions.add(1, 40)
+        redis_client.flushall()
+        with pytest.raises(StoreAwayError, match="is being restored"):
+            await registry.register(request("new", 1), resolution())
+        await registry.keep_in_step(subscriptions.in_force)
+        found = registered(redis_client)
+        assert set(found) == {1, 40}
+        assert found[1].client_id == "client 0"
+        assert found[1].descriptor == one.terms.descriptor
+        # No number is given twice.
+        assert await registry.register(request("new", 1), resolution()) == (41,)
+
+    on_registry(redis_server.url, work)
+
+
+async def keep_in_step_soon(registry: RedisRegistry, subscriptions: Subscriptions) -> None:
+    """As soon as the restarted server has read its data."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await registry.keep_in_step(subscriptions.in_force)
+            except RedisLinkError:
+                await asyncio.sleep(0.05)
+
+
+def test_what_ends_while_redis_is_away_is_forgotten_later(tmp_path: Path) -> None:
+    options = ("--appendonly", "yes", "--appendfsync", "always")
+    with running_redis(tmp_path, *options) as server:
+
+        async def work(registry: RedisRegistry, subscriptions: Subscriptions) -> None:
+            await registry.register(request("a", 1, 2), resolution())
+            server.kill()
+            with pytest.raises(StoreAwayError, match="cannot be registered"):
+                await registry.register(request("a", 3), resolution())
+            await registry.forget([1])
+            await asyncio.to_thread(server.restart)
+            await keep_in_step_soon(registry, subscriptions)
+            client = connect(server.url)
+            assert set(registered(client)) == {2}
+            client.close()
+
+        on_registry(server.url, work)
