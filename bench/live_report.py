@@ -71,9 +71,9 @@ class LiveReport:
     patterns: list[PatternFigures]
 
     def reached(self) -> bool:
-        """Whether every aim is reached in the state that a broker is in seconds after its start.
+        """Whether every aim is reached with new references in a world whose pairs are warmed up.
 
-        That is: references that nobody asked for before, in a world whose pairs are warmed up.
+        With nothing remembered the figures stand beside it, and are not judged.
         """
         quick = all(
             pattern.ratio(pattern.seconds, WARMED) >= WANTED_RATIO for pattern in self.patterns
