@@ -132,11 +132,15 @@ def main() -> None:
     with socket.socket(fileno=given.socket) as link:
         try:
             table = load_snapshot(given.world, given.version)
-            worker = Worker(ExactResolver(table), link)
+            resolver = ExactResolver(table)
+            worker = Worker(resolver, link)
         except SpapsError as error:
             link.sendall(pack_frame({"failed": str(error)}))
             return
         worker.send({"version": table.version, "entities": len(table)})
+        # Seconds of work that make every later neighborhood quick; those that come meanwhile
+        # are served beside it.
+        threading.Thread(target=resolver.warm_up, name="warm-up", daemon=True).start()
         worker.serve()
         # At once: threads may still compute, for nobody.
         os._exit(0)
