@@ -6,6 +6,7 @@ one binary value for each shard, 25 million pairs are some thousand rows for the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import Any, Final, TypeAlias
@@ -33,8 +34,20 @@ RECEIVED_COLUMNS: Final = ("received_pairs", "received_high", "received_low")
 TALLY_COLUMNS: Final = ("pairs", "peids", "high", "low")
 
 
+def forget_archives() -> None:
+    """Spare the next task of this worker the listing of pyspark.zip.
+
+    Before each task Spark makes Python look anew at all that it imports from, which lists that
+    archive once for each of its folders: a tenth of a second and more. What is dropped here
+    comes back by itself when something is imported from there.
+    """
+    for path in [path for path in sys.path_importer_cache if ".zip" in path or ".jar" in path]:
+        sys.path_importer_cache.pop(path)
+
+
 def pack_pairs(batches: Batches) -> Batches:
     """Rows (peid, subId) into rows (shard, peids, subIds) with the arrays as bytes."""
+    forget_archives()
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -51,6 +64,7 @@ def writing_task(redis_url: str, ticket: PushTicket) -> Task:
     """The task that writes packed pairs; it gives what it received and what it wrote."""
 
     def write(batches: Batches) -> Batches:
+        forget_archives()
         received = written = Tally()
         with closing(connect(redis_url)) as client, ShardPipe(client) as pipe:
             writer = FencedWriter(client, pipe, ticket)
@@ -67,6 +81,7 @@ def reading_task(redis_url: str, generation: int) -> Task:
     """The task that reads shards back, given their numbers; it gives what Redis holds."""
 
     def read(batches: Batches) -> Batches:
+        forget_archives()
         found = Tally()
         with closing(connect(redis_url)) as client:
             for batch in batches:

@@ -45,7 +45,10 @@ from schemas.membership import PEID, SUB_ID
 from schemas.redis_keys import SHARD_COUNT
 from schemas.settings import load_settings
 
-PAIRS_IN_TASK: Final = 500_000
+PAIRS_IN_TASK: Final = 1_000_000
+# Pairs are 16 bytes: Spark's default of 10,000 rows makes batches that cost more than they hold.
+BATCH_SETTING: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+ROWS_IN_BATCH: Final = "100000"
 
 EXIT_FAILED: Final = 2
 EXIT_BUSY: Final = 3
@@ -70,7 +73,7 @@ def push_generation(
     pairs, chosen = open_memberships(spark, memberships_path, version)
     client = connect(redis_url)
     source = PushSource(chosen, f"push of {memberships_path}", coverage)
-    with GenerationPush(client, source) as push, _errors_of_tasks():
+    with GenerationPush(client, source) as push, _large_batches(spark), _errors_of_tasks():
         name = f"generation {push.ticket.generation}"
         if push.swept:
             left = ", ".join(map(str, push.swept))
@@ -135,6 +138,16 @@ def _sums(frame: DataFrame, task: Task, columns: Sequence[str]) -> list[int]:
     given = frame.mapInArrow(task, schema)
     [row] = given.agg(*(F.coalesce(F.sum(name), F.lit(0)) for name in columns)).collect()
     return list(row)
+
+
+@contextmanager
+def _large_batches(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get(BATCH_SETTING)
+    spark.conf.set(BATCH_SETTING, ROWS_IN_BATCH)
+    try:
+        yield
+    finally:
+        spark.conf.set(BATCH_SETTING, before or "10000")
 
 
 @contextmanager
