@@ -81,14 +81,16 @@ class Courier:
         if len(subscriptions) > 1:
             extra = b"".join([one.extra for one in subscriptions])
         first = 0x30 | qos << 1 | retain
-        before, after = message.plain_copy(first, extra, self._state.clock())
+        now = 0.0 if message.expires_at is None else self._state.clock()
+        before, after = message.plain_copy(first, extra, now)
         out = link.out
         if not out:
             self._state.outbox.writes.append(link)
         size = len(before) + len(after)
         if qos:
             delivery = Delivery(message, qos, subscriptions, retain=retain)
-            self._record(session, delivery)
+            if session.is_recorded:
+                self._record(session, delivery)
             session.outgoing.start(delivery, queued=False)
             out += (before, delivery.packet_id.to_bytes(2, "big"), after)
             size += 2

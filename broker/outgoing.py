@@ -157,9 +157,8 @@ class OutgoingFlow:
 
     def _free_id(self) -> int:
         """An identifier that is not in use; there is one, because far fewer may be in flight."""
-        candidate = self._last_id
-        while True:
+        candidate = self._last_id % MAX_PACKET_ID + 1
+        while candidate in self.identified:
             candidate = candidate % MAX_PACKET_ID + 1
-            if candidate not in self.identified:
-                self._last_id = candidate
-                return candidate
+        self._last_id = candidate
+        return candidate

@@ -29,7 +29,15 @@ class Router:
     def route(self, message: Message, route: Route, slots: Slots, publisher: Session | None) -> int:
         """Deliver to everyone who is owed the message; the number of sessions."""
         targets: dict[Session, tuple[Subscription, ...]] = {}
-        for node in route.plain:
+        for number, node in enumerate(route.plain):
+            if number == 0:
+                # Under one filter each session stands once.
+                targets = {
+                    session: (one,)
+                    for session, one in node.plain.items()
+                    if not (one.no_local and session is publisher)
+                }
+                continue
             for subscription in node.plain.values():
                 _add(targets, subscription, publisher)
         in_groups: dict[ShareGroup, list[Subscription]] = {}

@@ -218,5 +218,5 @@ def peids_of(descriptor: str) -> Int64s:
     return np.array(NEIGHBORHOODS[descriptor], np.int64)
 
 
-Broker.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
+Broker.TestCase.settings = settings(max_examples=50, stateful_step_count=40)
 TestBroker = Broker.TestCase
