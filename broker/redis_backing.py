@@ -1,6 +1,6 @@
 """Redis behind a broker: its journal, its registry, and the memberships of its mode.
 
-Order: make it, ``load_records`` and restore the core, ``attach`` the core, ``load_memberships``,
+Order: make it, ``attach`` the core, ``journal.load`` and restore the core, ``load_memberships``,
 listen, ``run`` until the end, ``close``.
 """
 
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from broker.durability.journal_limits import JournalLimits
+from broker.durability.journal_limits import JournalLimits, JournalState
 from broker.durability.redis_journal import RedisJournal
 from broker.durability.redis_registry import RedisRegistry
 from broker.generation_loading import GenerationFollower, LateResolver
@@ -24,7 +25,7 @@ from broker.memberships_redis_reader import RedisReader
 from broker.shell.stores import MembershipReader, NoReader
 from broker.subscription import Subscription
 from redis_link.wires import Wires
-from schemas.errors import RedisLinkError
+from schemas.errors import RedisLinkError, SettingsError
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class RedisBacking:
         limits: JournalLimits | None = None,
     ) -> None:
         """``resolver`` is None in the mode that serves no neighborhoods."""
+        _check_name(broker)
         self._wires = Wires(url, answer_seconds=ANSWER_SECONDS)
         self._core: BackedCore | None = None
         self.journal = RedisJournal(url, broker, limits)
@@ -83,6 +85,17 @@ class RedisBacking:
         """The generation in force; 0 when there is none."""
         follower = self.follower
         return 0 if follower is None or follower.facts is None else follower.facts.generation
+
+    @property
+    def problems(self) -> list[str]:
+        """What an operator should know, in words."""
+        match self.journal.state:
+            case JournalState.AWAY:
+                return ["Redis is away: what happens now would not survive a kill"]
+            case JournalState.TAKEN:
+                return ["another process owns the durable state: nothing is durable"]
+            case _:
+                return []
 
     def attach(self, core: BackedCore) -> None:
         """The core that all of this is about."""
@@ -121,3 +134,10 @@ class RedisBacking:
 
     def _slots_by_sub_id(self) -> Mapping[int, int]:
         return {} if self._core is None else self._core.slots_by_sub_id()
+
+
+def _check_name(broker: str) -> None:
+    if not re.fullmatch(r"[\w.-]{1,64}", broker):
+        raise SettingsError(
+            f"broker.name must be 1 to 64 letters, digits, '_', '.' or '-', not {broker!r}"
+        )

@@ -12,6 +12,7 @@ from typing import Any
 class BrokerSettings:
     """The table [broker]. ``listeners`` and ``plugins`` take any keys: they are amqtt's."""
 
+    name: str
     listen: str
     http: str | None
     memberships: str

@@ -22,8 +22,10 @@ from broker.http_pages import HttpServer
 from broker.live_resolver import LiveResolver
 from broker.memberships import Memberships, NoMemberships
 from broker.memberships_memory import MemoryMemberships
+from broker.memberships_redis import RedisMemberships
 from broker.message import Message
 from broker.metrics import Metrics
+from broker.redis_backing import RedisBacking
 from broker.shell.access_setup import AccessFiles, forget_plugin_verdicts
 from broker.shell.addresses import Address, parse_address
 from broker.shell.amqtt_broker import AmqttBroker, Doors
@@ -54,8 +56,9 @@ class BrokerService:
         """Check the settings and build the parts; nothing listens yet."""
         self._settings = settings.broker
         behind = Backing() if backing is None else backing
-        if settings.redis.url is not None and not behind.journal.is_durable:
-            log.warning("redis.url is not used: nothing outlives this run of the broker")
+        has_redis = backing is None and settings.redis.url is not None
+        if has_redis and settings.broker.memberships == "redis":
+            behind = replace(behind, memberships=RedisMemberships())
         self._started_at = time.time()
         self._http_address = None
         if settings.broker.http is not None:
@@ -68,6 +71,17 @@ class BrokerService:
         self.memberships = self._memberships(behind)
         if self.memberships.serves_neighborhoods:
             self.resolver = LiveResolver(settings.world.dir, limits.resolver)
+        self.redis: RedisBacking | None = None
+        if has_redis and settings.redis.url is not None:
+            self.redis = RedisBacking(
+                settings.redis.url, settings.broker.name, self.memberships, self.resolver
+            )
+            behind = replace(
+                behind,
+                journal=self.redis.journal,
+                registry=self.redis.registry,
+                reader=self.redis.reader,
+            )
 
         self._amqtt = AmqttBroker(amqtt_config(settings.broker))
         plugins = PluginAccess(self._amqtt.plugins_manager)
@@ -96,6 +110,8 @@ class BrokerService:
             durable=self._store.is_durable,
             version=version("spaps"),
         )
+        if self.redis is not None:
+            self.redis.attach(self.core)
         services = Services(self.logins, plugins, self.resolver, behind.registry, behind.reader)
         self.pump = Pump(self.core, services, self._store, self.limits, clock)
         self._amqtt.doors = Doors(
@@ -119,15 +135,17 @@ class BrokerService:
     @property
     def generation(self) -> int:
         """The generation of memberships in force; 0 without Redis."""
-        return 0
+        return 0 if self.redis is None else self.redis.generation
 
     async def start(self) -> list[tuple[str, Address]]:
         """Load what must be there, then listen; the listeners' names and addresses."""
-        if self.resolver is not None:
-            await self.resolver.start()
-        self.core.restore(await self._store.load())
         bound: list[tuple[str, Address]] = []
         try:
+            if self.resolver is not None:
+                await self.resolver.start()
+            self.core.restore(await self._store.load())
+            if self.redis is not None:
+                await self.redis.load_memberships()
             if self._http_address is not None:
                 host = self._http_address.host
                 port = await self._http.start(host, self._http_address.port)
@@ -135,10 +153,13 @@ class BrokerService:
             bound = await self._amqtt.open_listeners() + bound
         except BaseException:
             await self._http.stop()
+            await self._close_store()
             await self._stop_resolver()
             raise
         self._run(self._files.watch(self.access_changed), "access files")
         self._run(sample_filter_times(self._metrics, self), "filter times")
+        if self.redis is not None:
+            self._run(self.redis.run(), "Redis")
         if self._asks_plugins:
             self._run(forget_plugin_verdicts(self.access_changed), "plugin verdicts")
         return bound
@@ -150,7 +171,7 @@ class BrokerService:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._amqtt.stop_listening()
         await self.pump.stop()
-        await self._store.close()
+        await self._close_store()
         await self._amqtt.shutdown()
         await self._http.stop()
         await self._stop_resolver()
@@ -169,6 +190,7 @@ class BrokerService:
     def health(self) -> dict[str, Any]:
         """What the health page says."""
         problems = [f"{file} denies everybody" for file in self._files.broken]
+        problems += [] if self.redis is None else self.redis.problems
         return {
             "status": "ok" if not problems else "degraded",
             "problems": problems,
@@ -202,6 +224,9 @@ class BrokerService:
         """Something that a plugin has to say."""
         self.core.publish(Message(topic, payload, qos=qos, retain=retain))
         self.pump.soon()
+
+    async def _close_store(self) -> None:
+        await (self._store if self.redis is None else self.redis).close()
 
     async def _stop_resolver(self) -> None:
         if self.resolver is not None:

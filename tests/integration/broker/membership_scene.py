@@ -24,12 +24,18 @@ REGISTRY = "registry of the test"
 
 
 def push(
-    client: RedisClient, members: Members, *, up_to: int | None = None, version: int = 1
+    client: RedisClient,
+    members: Members,
+    *,
+    up_to: int | None = None,
+    version: int = 1,
+    coverage: RegistryCoverage | None = None,
 ) -> int:
-    """A generation with these members; without ``up_to`` it is one of a file. Its number."""
+    """A generation with these members; one of a file unless it covers something. Its number."""
     sub_ids = [sub_id for sub_id, peids in members.items() for _ in peids]
     all_peids = [peid for peids in members.values() for peid in peids]
-    coverage = FROM_FILE if up_to is None else RegistryCoverage(REGISTRY, up_to)
+    if coverage is None:
+        coverage = FROM_FILE if up_to is None else RegistryCoverage(REGISTRY, up_to)
     block = (np.array(all_peids, np.int64), np.array(sub_ids, np.int64))
     report = push_pairs(client, PushSource(version, "a test", coverage), [block])
     if report.cleanup is not None:
