@@ -22,6 +22,7 @@ from broker.memberships import Memberships
 from broker.memberships_memory import MemoryMemberships
 from broker.memberships_redis import RedisMemberships
 from broker.memberships_redis_reader import RedisReader
+from broker.metrics import Figure
 from broker.shell.stores import MembershipReader, NoReader
 from broker.subscription import Subscription
 from redis_link.wires import Wires
@@ -96,6 +97,33 @@ class RedisBacking:
                 return ["another process owns the durable state: nothing is durable"]
             case _:
                 return []
+
+    def figures(self) -> list[Figure]:
+        """What is counted here, for metrics."""
+        counted = self.journal.figures
+        found = [
+            Figure("spaps_journal_present", "1 while what is acknowledged is durable",
+                   lambda: float(self.journal.state is JournalState.PRESENT)),
+            Figure("spaps_journal_steps", "Steps stored in Redis",
+                   lambda: counted.steps, is_counter=True),
+            Figure("spaps_journal_records", "Records stored in Redis before they were promised",
+                   lambda: counted.stored_records, is_counter=True),
+            Figure("spaps_journal_not_durable_records", "Records promised while Redis was away",
+                   lambda: counted.not_durable_records, is_counter=True),
+            Figure("spaps_journal_times_away", "Times that Redis was away",
+                   lambda: counted.times_away, is_counter=True),
+            Figure("spaps_journal_fresh_editions", "Times that the whole state was written anew",
+                   lambda: counted.fresh_editions, is_counter=True),
+        ]  # fmt: skip
+        reader = self.reader
+        if isinstance(reader, RedisReader):
+            found += [
+                Figure("spaps_membership_reads", "Round trips for memberships",
+                       lambda: reader.round_trips, is_counter=True),
+                Figure("spaps_membership_sets_read", "Membership sets read",
+                       lambda: reader.sets_read, is_counter=True),
+            ]  # fmt: skip
+        return found
 
     def attach(self, core: BackedCore) -> None:
         """The core that all of this is about."""

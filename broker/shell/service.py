@@ -123,6 +123,8 @@ class BrokerService:
         )
         self._metrics = Metrics()
         add_figures(self._metrics, self)
+        if self.redis is not None:
+            self._metrics.add(*self.redis.figures())
         self._http = HttpServer(pages(self._metrics, self.health))
         self._tasks: list[asyncio.Task[None]] = []
         self._asks_plugins = plugins.judges_topics
