@@ -1,0 +1,218 @@
+"""The push on Spark: Redis holds what Delta holds, or what it held before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import push_to_redis
+from jobs.push_to_redis import push_generation
+from redis_link import generation_store
+from redis_link.client import RedisClient, connect
+from redis_link.generation_push import GenerationPush, PushSource
+from redis_link.sweep import Retention
+from schemas.errors import GenerationError, PushBusyError, WorldError
+from schemas.generation import RegistryCoverage
+from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
+from schemas.redis_keys import membership_key
+from tests.servers.redis_content import Pairs, numbers_of_generations, pairs_in_redis
+from tests.servers.redis_server import RedisServer, running_redis
+
+pytestmark = pytest.mark.spark
+
+AT_ONCE = Retention(grace_seconds=0)
+SCHEMA = "subId long, peid long, stageNo int, version long"
+LARGE = 2**63 - 1
+EMPTY_VERSION = 9
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with running_redis(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: RedisServer) -> Iterator[RedisClient]:
+    opened = connect(server.url)
+    opened.flushall()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two versions; in both, some subscriptions select an entity in several stages."""
+    folder = tmp_path_factory.mktemp("lake")
+    rows = [
+        (number % 97, (number * 7919 % 601) * 10**15, 1 + number % 2, version)
+        for version, count in ((1, 4_000), (2, 6_000))
+        for number in range(count)
+    ]
+    rows += [(5, LARGE, stage, 2) for stage in (1, 2, 3)] + [(LARGE, 5, 1, 2)]
+    frame = spark.createDataFrame(rows, SCHEMA).repartition(3)
+    frame.write.format("delta").partitionBy("version").save(str(folder / MEMBERSHIPS_TABLE))
+    runs = spark.createDataFrame([(1,), (2,), (EMPTY_VERSION,)], "version long")
+    runs.write.format("delta").save(str(folder / RUNS_TABLE))
+    return folder
+
+
+def pairs_in_delta(spark: Any, lake: Path, version: int) -> Pairs:
+    rows = spark.read.format("delta").load(str(lake / MEMBERSHIPS_TABLE))
+    chosen = rows.where(f"version = {version}").select("peid", "subId").distinct()
+    return {(row["peid"], row["subId"]) for row in chosen.collect()}
+
+
+def push(spark: Any, path: Path, version: int | None, url: str, **options: Any) -> int:
+    report = push_generation(
+        spark, str(path), version, url, retention=AT_ONCE, say=lambda _: None, **options
+    )
+    assert report.cleanup is not None
+    report.cleanup.wait()
+    return report.generation
+
+
+def test_redis_holds_what_delta_holds(
+    spark: Any, lake: Path, server: RedisServer, client: RedisClient
+) -> None:
+    expected = pairs_in_delta(spark, lake, 1)
+    coverage = RegistryCoverage("registry", 96)
+    table = lake / MEMBERSHIPS_TABLE
+    first = push(spark, table, 1, server.url, coverage=coverage)
+    assert pairs_in_redis(client, first) == expected
+    facts = generation_store.current_generation(client)
+    assert facts is not None
+    assert (facts.generation, facts.version) == (first, 1)
+    assert (facts.pairs, facts.peids) == (len(expected), len({peid for peid, _ in expected}))
+    assert facts.coverage == coverage
+    # The folder that holds the table, and the newest version with rows.
+    second = push(spark, lake, 2, server.url)
+    assert pairs_in_redis(client, second) == pairs_in_delta(spark, lake, 2)
+    assert (LARGE, 5) in pairs_in_redis(client, second)
+    assert numbers_of_generations(client) == {second}
+
+
+def test_report_and_progress(
+    spark: Any, lake: Path, server: RedisServer, client: RedisClient
+) -> None:
+    said: list[str] = []
+    before = spark.conf.get(push_to_redis.BATCH_SETTING)
+    report = push_generation(spark, str(lake), 2, server.url, retention=AT_ONCE, say=said.append)
+    assert report.pairs == len(pairs_in_redis(client, report.generation))
+    assert f"{report.pairs:,} pairs" in report.summary()
+    assert set(report.seconds) == {"count", "write", "verify", "switch", "total"}
+    assert report.bytes_per_pair is not None
+    assert len(said) >= 2
+    assert spark.conf.get(push_to_redis.BATCH_SETTING) == before
+
+
+def test_a_version_without_any_member_is_an_empty_generation(
+    spark: Any, lake: Path, server: RedisServer, client: RedisClient
+) -> None:
+    generation = push(spark, lake, None, server.url)
+    facts = generation_store.current_generation(client)
+    assert facts is not None
+    assert (facts.generation, facts.version, facts.pairs) == (generation, EMPTY_VERSION, 0)
+
+
+def test_what_is_not_there_is_said(
+    spark: Any, lake: Path, server: RedisServer, client: RedisClient, tmp_path: Path
+) -> None:
+    with pytest.raises(WorldError, match="no memberships of world version 7; it has 1, 2, 9"):
+        push(spark, lake, 7, server.url)
+    with pytest.raises(WorldError, match="no Delta table of memberships"):
+        push(spark, tmp_path / "nowhere", 1, server.url)
+    with pytest.raises(WorldError, match="it lacks peid, subId"):
+        push(spark, lake / RUNS_TABLE, 1, server.url)
+    assert generation_store.current_number(client) is None
+
+
+@pytest.mark.parametrize("row", ["null, 1", "1, null", "-1, 1", "1, -1"])
+def test_rows_that_are_no_pairs_are_refused(
+    row: str, spark: Any, server: RedisServer, client: RedisClient, tmp_path: Path
+) -> None:
+    numbers = [None if text == "null" else int(text) for text in row.split(", ")]
+    rows = [(*numbers, 1, 3), (4, 4, 1, 3)]
+    frame = spark.createDataFrame(rows, SCHEMA)
+    frame.write.format("delta").partitionBy("version").save(str(tmp_path / "m"))
+    with pytest.raises(GenerationError, match="1 rows of memberships lack"):
+        push(spark, tmp_path / "m", 3, server.url)
+    assert numbers_of_generations(client) == set()
+
+
+@pytest.mark.parametrize("damage", ["none", "lost", "added"])
+def test_damage_before_reading_back_stops_the_switch(
+    damage: str,
+    spark: Any,
+    lake: Path,
+    server: RedisServer,
+    client: RedisClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = push(spark, lake, 1, server.url)
+    original = push_to_redis._read_back
+
+    def damaged(session: Any, task: Any) -> Any:
+        key = membership_key(old + 1, LARGE)
+        assert client.smembers(key) == {b"5"}
+        if damage == "lost":
+            client.delete(key)
+        if damage == "added":
+            client.sadd(key, 6)
+        return original(session, task)
+
+    monkeypatch.setattr(push_to_redis, "_read_back", damaged)
+    if damage == "none":
+        assert push(spark, lake, 2, server.url) == old + 1
+        return
+    with pytest.raises(GenerationError, match="is not what was written"):
+        push(spark, lake, 2, server.url)
+    assert generation_store.current_number(client) == old
+    assert numbers_of_generations(client) == {old}
+
+
+def test_an_error_of_a_task_is_one_line(
+    spark: Any,
+    lake: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with running_redis(tmp_path_factory.mktemp("small")) as small:
+        client = connect(small.url)
+        original = push_to_redis._write
+
+        def write_into_full_memory(*arguments: Any) -> Any:
+            client.config_set("maxmemory", 1)
+            return original(*arguments)
+
+        monkeypatch.setattr(push_to_redis, "_write", write_into_full_memory)
+        with pytest.raises(GenerationError, match=r"^a task failed: [^\n]*memory limit[^\n]*$"):
+            push(spark, lake, 2, small.url)
+        assert generation_store.current_number(client) is None
+        assert numbers_of_generations(client) == set()
+
+
+def test_two_at_once(spark: Any, lake: Path, server: RedisServer, client: RedisClient) -> None:
+    source = PushSource(1, "a push on another machine")
+    with (
+        GenerationPush(client, source),
+        pytest.raises(PushBusyError, match="a push on another machine"),
+    ):
+        push(spark, lake, 1, server.url)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(PushBusyError("it runs"), 3), (GenerationError("it failed"), 2)]
+)
+def test_exit_codes(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(push_to_redis, "_push", fail)
+    assert push_to_redis.main(["--memberships", "x", "--redis", "redis://nowhere"]) == code
+    assert capsys.readouterr().err == f"error: {error}\n"
