@@ -15,86 +15,90 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from schemas.entity import GEOMETRY, PEID
 from schemas.related import CATEGORY_SET, ENTITY, REFERENCE
 from spatial_udfs.sedona_categories import CATS
-from spatial_udfs.sedona_conditions import COND, REACH, span_holds
+from spatial_udfs.sedona_conditions import COND, FAR, REACH, span_holds
 from spatial_udfs.sedona_entities import SHAPE
 from spatial_udfs.sedona_pair_kinds import shape_pair
 from spatial_udfs.sedona_salting import spread
-from spatial_udfs.sedona_stage_graph import NODE
-from spatial_udfs.sedona_stages import Lookups
+from spatial_udfs.sedona_stages import IS_JOINED, PAIR_COLUMNS, PAIR_HOLDS, SHAPE_PAIR, Lookups
 
+BUCKET: Final = "bucket"  # int: reaches of up to 2^bucket metres
 DISTANCE: Final = "distance"
-SHAPE_PAIR: Final = "shapePair"
-SPREAD: Final = "spread"
+ORIGIN: Final = "origin"  # geometry of the reference
+ORIGIN_SHAPE: Final = "originShape"
 # How many tasks share the pairs of one reference and bucket.
 SPREAD_OVER: Final = 8
 
-_BUCKET: Final = "bucket"
-# Disjoint or not is asked only where rounding could hide it: beyond, a distance tells.
+_TARGET: Final = "target"
+_PART: Final = "part"
+_SPAN_COND: Final = "spanCond"
+# Whether a pair is disjoint is asked only where rounding could hide it.
 _SURELY_APART: Final = 0.001
 # Boxes are widened by more than rounding can change; the exact distance decides afterwards.
-_ROOM: Final = "1e-6 + 1e-9 * "
+_WIDENED: Final = f"{REACH} + 1e-6 + 1e-9 * {REACH}"
 
 
-def near_pairs(references: DataFrame, lookups: Lookups) -> DataFrame:
-    """Requests (of ``references``, with a reach) with every disjoint pair within that reach.
+def origins(references: DataFrame, lookups: Lookups) -> DataFrame:
+    """Each reference once for each bucket it is asked for in, with its geometry."""
+    widest = _asked(references).groupBy(REFERENCE, BUCKET).agg(F.max(REACH).alias(REACH))
+    places = lookups.entities.select(
+        F.col(PEID).alias(REFERENCE),
+        F.col(SHAPE).alias(ORIGIN_SHAPE),
+        F.col(GEOMETRY).alias(ORIGIN),
+    )
+    return widest.join(places, on=REFERENCE, how="inner")
 
-    Columns of the requests, then entity, distance, pair of shapes; only selected categories.
+
+def near_pairs(
+    references: DataFrame, sources: DataFrame, lookups: Lookups, *, with_failing: bool
+) -> DataFrame:
+    """Disjoint pairs within reach (PAIR_COLUMNS), of selected categories; may repeat.
+
+    ``sources`` are the ``origins`` of the references. Only pairs for which the condition
+    holds, unless failing ones count too.
     """
-    asked = references.where(F.col(REACH).isNotNull()).withColumn(_BUCKET, _bucket())
-    pairs = _measured_pairs(asked, lookups)
     every_part = F.explode(F.sequence(F.lit(0), F.lit(SPREAD_OVER - 1)))
-    return (
-        asked.withColumn(SPREAD, every_part)
+    measured = _measured(sources, _targets(references, lookups))
+    within = (
+        _asked(references)
+        .withColumn(_PART, every_part)
         .join(
-            pairs.withColumn(SPREAD, spread(F.col(ENTITY), SPREAD_OVER)),
-            on=[REFERENCE, _BUCKET, SPREAD],
+            measured.withColumn(_PART, spread(F.col(ENTITY), SPREAD_OVER)),
+            on=[REFERENCE, BUCKET, _PART],
             how="inner",
         )
         .where(F.col(DISTANCE) <= F.col(REACH))
         .join(F.broadcast(lookups.sets), on=[CATS, CATEGORY_SET], how="left_semi")
-        .select(*references.columns, ENTITY, DISTANCE, SHAPE_PAIR)
     )
+    spans = F.broadcast(lookups.spans.withColumnRenamed(COND, _SPAN_COND))
+    covered = (F.col(COND) == F.col(_SPAN_COND)) & span_holds(F.col(DISTANCE), F.col(SHAPE_PAIR))
+    judged = within.join(spans, on=covered, how="left" if with_failing else "inner")
+    holds = F.col(_SPAN_COND).isNotNull()
+    wanted = judged.withColumn(PAIR_HOLDS, holds).where(holds | (F.col(FAR) != 0))
+    return wanted.select(*PAIR_COLUMNS)
 
 
-def near_members(references: DataFrame, lookups: Lookups) -> DataFrame:
-    """Rows (node, entity) whose condition holds for a disjoint pair within reach; may repeat."""
-    covered = span_holds(F.col(DISTANCE), F.col(SHAPE_PAIR))
-    return (
-        near_pairs(references, lookups)
-        .join(F.broadcast(lookups.spans), on=COND, how="inner")
-        .where(covered)
-        .select(NODE, ENTITY)
-    )
+def _asked(references: DataFrame) -> DataFrame:
+    """References that must be joined and whose condition looks at distances."""
+    bucket = F.ceil(F.log2(F.greatest(F.col(REACH), F.lit(1.0)))).cast("int")
+    return references.where(F.col(IS_JOINED) & F.col(REACH).isNotNull()).withColumn(BUCKET, bucket)
 
 
-def _measured_pairs(asked: DataFrame, lookups: Lookups) -> DataFrame:
-    """Disjoint pairs (reference, bucket, entity) with their distance."""
-    once = asked.groupBy(REFERENCE, _BUCKET).agg(F.max(REACH).alias(REACH))
-    cats = asked.select(CATS).distinct()
+def _targets(references: DataFrame, lookups: Lookups) -> DataFrame:
+    """Entities of any category that is asked for."""
+    cats = F.broadcast(_asked(references).select(CATS).distinct())
     wanted = lookups.sets.join(cats, on=CATS, how="left_semi").select(CATEGORY_SET).distinct()
-    places = lookups.entities.select(
-        F.col(PEID).alias(REFERENCE),
-        F.col(SHAPE).alias("fromShape"),
-        F.col(GEOMETRY).alias("origin"),
-    )
-    origins = once.join(places, on=REFERENCE, how="inner")
-    targets = lookups.entities.join(F.broadcast(wanted), on=CATEGORY_SET, how="left_semi").select(
-        F.col(PEID).alias(ENTITY), SHAPE, CATEGORY_SET, F.col(GEOMETRY).alias("target")
-    )
-    within = F.expr(f"ST_DWithin(origin, target, {REACH} + {_ROOM}{REACH})")
-    distance = F.expr("ST_Distance(origin, target)").alias(DISTANCE)
-    measured = origins.join(targets, on=within, how="inner").select("*", distance)
-    apart = (F.col(DISTANCE) > _SURELY_APART) | ~F.expr("ST_Intersects(origin, target)")
-    return measured.where((F.col(DISTANCE) <= F.col(REACH)) & apart).select(
-        REFERENCE,
-        _BUCKET,
-        ENTITY,
-        DISTANCE,
-        shape_pair(F.col("fromShape"), F.col(SHAPE)).alias(SHAPE_PAIR),
-        CATEGORY_SET,
+    return lookups.entities.join(F.broadcast(wanted), on=CATEGORY_SET, how="left_semi").select(
+        F.col(PEID).alias(ENTITY), SHAPE, CATEGORY_SET, F.col(GEOMETRY).alias(_TARGET)
     )
 
 
-def _bucket() -> Column:
-    """Reaches of up to one metre share a bucket."""
-    return F.greatest(F.ceil(F.log2(F.greatest(F.col(REACH), F.lit(1.0)))), F.lit(0)).cast("int")
+def _measured(sources: DataFrame, targets: DataFrame) -> DataFrame:
+    """Disjoint pairs (reference, bucket, entity) with their distance."""
+    met = F.expr(f"ST_DWithin({ORIGIN}, {_TARGET}, {_WIDENED})")
+    distance = F.expr(f"ST_Distance({ORIGIN}, {_TARGET})")
+    pairs = sources.join(targets, on=met, how="inner").withColumn(DISTANCE, distance)
+    apart = (F.col(DISTANCE) > _SURELY_APART) | ~F.expr(f"ST_Intersects({ORIGIN}, {_TARGET})")
+    shapes: Column = shape_pair(F.col(ORIGIN_SHAPE), F.col(SHAPE))
+    return pairs.where((F.col(DISTANCE) <= F.col(REACH)) & apart).select(
+        REFERENCE, BUCKET, ENTITY, DISTANCE, shapes.alias(SHAPE_PAIR), CATEGORY_SET
+    )

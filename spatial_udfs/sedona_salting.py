@@ -15,37 +15,36 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from schemas.related import ENTITY, REFERENCE, SALT
 
 HEAVY_PAIRS: Final = 4096
+# When more than these are heavy, none of them is a large part of the work.
+MOST_HEAVY: Final = 1000
 SALTS: Final = 64
-
-_IS_HEAVY: Final = "isHeavy"
 
 
 def heavy_references(pairs: DataFrame) -> DataFrame:
-    """References with more pairs than one task should have to itself."""
-    counted = pairs.groupBy(REFERENCE).count()
-    return counted.where(F.col("count") > HEAVY_PAIRS).select(REFERENCE)
+    """References with more pairs than one task should have to itself, the heaviest of them."""
+    counted = pairs.groupBy(REFERENCE).count().where(F.col("count") > HEAVY_PAIRS)
+    return counted.orderBy(F.desc("count"), REFERENCE).limit(MOST_HEAVY).select(REFERENCE)
 
 
-def salted_pairs(pairs: DataFrame, heavy: DataFrame) -> DataFrame:
+def salted_pairs(pairs: DataFrame, heavy: tuple[int, ...]) -> DataFrame:
     """The pairs with a salt: always 0 for a reference that is not heavy."""
-    salt = F.when(F.col(_IS_HEAVY), spread(F.col(ENTITY), SALTS)).otherwise(F.lit(0))
-    marked = pairs.join(_marked(heavy), on=REFERENCE, how="left")
-    return marked.select(*pairs.columns, salt.cast("int").alias(SALT))
+    salt = F.when(_is_heavy(heavy), spread(F.col(ENTITY), SALTS)).otherwise(F.lit(0))
+    return pairs.withColumn(SALT, salt.cast("int"))
 
 
-def salted_references(references: DataFrame, heavy: DataFrame) -> DataFrame:
+def salted_references(references: DataFrame, heavy: tuple[int, ...]) -> DataFrame:
     """The references with every salt that their pairs can have."""
+    if not heavy:
+        return references.withColumn(SALT, F.lit(0))
     every_salt = F.sequence(F.lit(0), F.lit(SALTS - 1))
-    salts = F.when(F.col(_IS_HEAVY), every_salt).otherwise(F.array(F.lit(0)))
-    marked = references.join(_marked(heavy), on=REFERENCE, how="left")
-    return marked.select(*references.columns, F.explode(salts).alias(SALT))
+    salts = F.when(_is_heavy(heavy), every_salt).otherwise(F.array(F.lit(0)))
+    return references.withColumn(SALT, F.explode(salts))
 
 
-def spread(key: Column, salts: int) -> Column:
-    """A number from 0 to ``salts`` - 1 that looks random but is always the same for a key."""
-    return F.pmod(F.xxhash64(key), F.lit(salts)).cast("int")
+def spread(key: Column, parts: int) -> Column:
+    """A number from 0 to ``parts`` - 1 that looks random but is always the same for a key."""
+    return F.pmod(F.xxhash64(key), F.lit(parts)).cast("int")
 
 
-def _marked(heavy: DataFrame) -> DataFrame:
-    # One in some thousand references at most, so every task can have them all.
-    return F.broadcast(heavy.select(REFERENCE, F.expr("true").alias(_IS_HEAVY)))
+def _is_heavy(heavy: tuple[int, ...]) -> Column:
+    return F.col(REFERENCE).isin(*heavy)

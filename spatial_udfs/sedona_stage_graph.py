@@ -33,14 +33,13 @@ REFERRED: Final = "referred"
 REFERRED_FROM: Final = "referredFrom"
 # Those of them that can give anything new, and must be joined.
 JOINED: Final = "joined"
-JOINED_FROM: Final = "joinedFrom"
 
 GRAPH_TYPE: Final = (
     "struct<"
     "error: string, warnings: array<string>, base: struct<node: bigint, proof: bigint>, "
     "refs: array<bigint>, "
     "nodes: array<struct<node: bigint, proof: bigint, level: int, referredFrom: int,"
-    " joinedFrom: int, referred: array<bigint>, joined: array<bigint>,"
+    " referred: array<bigint>, joined: array<bigint>,"
     " categories: array<string>, condition: string>>, "
     "shown: array<struct<node: bigint, stageNo: int>>>"
 )
@@ -54,7 +53,6 @@ class StagePlan:
     referred: tuple[int, ...]
     referred_from: int
     joined: tuple[int, ...]
-    joined_from: int
     categories: tuple[str, ...]
     condition: str
     identity: bytes
@@ -86,7 +84,7 @@ def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
         joined = [numbers[stage] for stage in plan.joined]
         numbers.append(number)
         nodes.append(
-            (number, proof, plan.level, plan.referred_from, plan.joined_from,
+            (number, proof, plan.level, plan.referred_from,
              referred, joined, list(plan.categories), plan.condition)
         )  # fmt: skip
     shown = [
@@ -112,17 +110,14 @@ def _plans(stages: tuple[Stage, ...]) -> tuple[tuple[StagePlan, ...], tuple[str,
     levels = [0]
     plans = []
     for stage in written:
-        joined = _joined(stage, written)
         referred_from = min(levels[number] for number in stage.ref_stages)
-        joined_from = min(levels[number] for number in joined)
         levels.append(1 + max(levels[number] for number in stage.ref_stages))
         plans.append(
             StagePlan(
                 level=levels[-1],
                 referred=stage.ref_stages,
                 referred_from=referred_from,
-                joined=joined,
-                joined_from=joined_from,
+                joined=_joined(stage, written),
                 categories=tuple(sorted(set(stage.categories))),
                 condition=condition_text(stage.condition),
                 identity=_identity(stage.categories, stage.condition),

@@ -1,0 +1,78 @@
+"""One run of the bulk job: read, resolve, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from jobs.compiled_batch import compile_batch
+from jobs.level_loop import LevelLoop
+from jobs.membership_rows import write_memberships
+from jobs.problem_rows import problem_rows
+from jobs.related_tables import ensure_related
+from jobs.run_facts import RunFacts, write_problems, write_run
+from jobs.subscription_lines import SubscriptionFrames
+from jobs.world_tables import open_world
+from redis_link.push_report import StepClock
+from schemas.membership import MEMBERSHIPS_TABLE
+
+
+def resolve_batch(
+    spark: SparkSession,
+    world_path: str,
+    version: int | None,
+    subscriptions: SubscriptionFrames,
+    source: str,
+    out: str,
+    say: Callable[[str], None],
+) -> RunFacts:
+    """Resolve all subscriptions on a world version into the tables under ``out``."""
+    started_at = datetime.now(UTC)
+    clock = StepClock()
+    world = open_world(spark, world_path, version)
+    say(f"world {world.path}, version {world.version}: {world.entity_count:,} entities")
+    related = ensure_related(spark, world, say)
+    say(f"related pairs: {related.pair_count:,}, {related.origin}")
+    clock.lap("related")
+    with ExitStack() as cleaning:
+        batch = compile_batch(subscriptions.good, related)
+        say(
+            f"subscriptions: {batch.facts.subscriptions:,} read, "
+            f"{batch.facts.descriptors:,} different descriptors, "
+            f"{sum(level.nodes for level in batch.levels):,} different sets to resolve"
+        )
+        clock.lap("read")
+        loop = LevelLoop(spark, world, related, batch)
+        cleaning.callback(loop.release)
+        loop.run(say)
+        clock.lap("resolve")
+        folder = out.rstrip("/")
+        table = f"{folder}/{MEMBERSHIPS_TABLE}"
+        rows = write_memberships(spark, table, batch, loop.members, world.version)
+        say(f"memberships: {rows:,} rows in {table}")
+        clock.lap("write")
+        problems = write_problems(
+            spark,
+            folder,
+            world.version,
+            problem_rows(subscriptions.bad, batch, loop.members[0], world.version),
+        )
+        clock.lap("report")
+    facts = RunFacts(
+        version=world.version,
+        started_at=started_at,
+        world=world.path,
+        source=source,
+        subscriptions=batch.facts.subscriptions + problems.counts.get("unreadable", 0),
+        descriptors=batch.facts.descriptors,
+        rows=rows,
+        related=related.origin,
+        levels=tuple(loop.reports),
+        seconds=clock.seconds,
+        problems=problems,
+    )
+    write_run(spark, folder, facts)
+    return facts

@@ -1,0 +1,26 @@
+"""Frames that are computed now and used often, cut off from how they came about.
+
+Without the cut a level's plan would hold those of all levels before it, and planning would
+soon cost more than the work.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+from pyspark.storagelevel import StorageLevel
+
+
+def kept(frame: DataFrame) -> DataFrame:
+    """The frame, computed; executors hold it until nobody refers to it any more."""
+    # With a checkpoint folder the loss of an executor costs a step, without it the run.
+    if frame.sparkSession.sparkContext.getCheckpointDir() is not None:
+        return frame.checkpoint(eager=True)
+    return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+
+
+def kept_and_counted(frame: DataFrame) -> tuple[DataFrame, int]:
+    """The same, and how many rows it has, without a second pass."""
+    seen = Observation()
+    result = kept(frame.observe(seen, F.count(F.lit(1)).alias("rows")))
+    return result, int(seen.get["rows"])
