@@ -31,7 +31,7 @@ from tests.servers.redis_server import RedisServer
 
 VERSIONS = (1, 2)
 RANDOM_KILLS = 14
-WAIT_SECONDS = 60
+WAIT_SECONDS = 300
 
 # Where a push dies, and what stands in Redis then: the version that was pushed or the one before.
 POINTS = {
@@ -122,22 +122,27 @@ def test_killed_at_random_moments(scene: Scene) -> None:
     assert ready.wait(WAIT_SECONDS)
     started = time.monotonic()
     process.join(WAIT_SECONDS)
-    longest = time.monotonic() - started
+    span = time.monotonic() - started
     dice = random.Random(4)  # noqa: S311 - no secret, and the same moments each time
     killed = left_behind = 0
-    for attempt in range(RANDOM_KILLS):
+    for attempt in range(5 * RANDOM_KILLS):
         before = version_seen(client, scene)
         version = VERSIONS[attempt % 2]
         process, ready = start_push(scene.table, version, scene.url)
         assert ready.wait(WAIT_SECONDS)
-        time.sleep(dice.uniform(0, longest))
+        time.sleep(dice.uniform(0, span))
         process.kill()
         process.join(WAIT_SECONDS)
-        killed += process.exitcode == -signal.SIGKILL
+        if process.exitcode == -signal.SIGKILL:
+            killed += 1
+        else:
+            span /= 2  # the machine has become faster than at the first push
         assert version_seen(client, scene) in (before, version)
         left_behind += len(numbers_of_generations(client)) > 1
         expire_lock(client)
-    assert killed > RANDOM_KILLS // 3, "they ended before they were killed"
+        if killed >= RANDOM_KILLS and left_behind:
+            break
+    assert killed >= RANDOM_KILLS
     assert left_behind, "no kill fell into the writing"
     assert scene.push(2) == 0
     assert version_seen(client, scene) == 2

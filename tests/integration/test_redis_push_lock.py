@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -61,20 +60,24 @@ def test_many_at_once(redis_server: RedisServer) -> None:
 
 
 def test_lock_of_a_dead_holder_expires(redis_client: RedisClient) -> None:
-    dead = PushLock(redis_client, "a push that was killed", lock_seconds=0.5)
-    redis_client.set(redis_keys.push_lock_key(), dead.value, px=500)
+    dead = PushLock(redis_client, "a push that was killed")
+    redis_client.set(redis_keys.push_lock_key(), dead.value, px=600_000)
     with pytest.raises(PushBusyError, match="a push that was killed"):
         push(redis_client, random_pairs(12, 10))
+    redis_client.pexpire(redis_keys.push_lock_key(), 200)
     wait_for(lambda: not redis_client.exists(redis_keys.push_lock_key()), "the lock to expire")
     assert push(redis_client, random_pairs(12, 10))
 
 
-def test_lock_is_renewed_while_it_is_held(redis_client: RedisClient) -> None:
-    with PushLock(redis_client, "a long push", lock_seconds=0.6) as lock:
-        time.sleep(1.5)
+def test_lock_has_an_end_and_is_renewed_while_it_is_held(redis_client: RedisClient) -> None:
+    key = redis_keys.push_lock_key()
+    with PushLock(redis_client, "a long push", lock_seconds=9) as lock:
+        assert 0 < redis_client.pttl(key) <= 9_000
+        redis_client.pexpire(key, 8_000)
+        wait_for(lambda: redis_client.pttl(key) > 8_000, "the lock to be renewed")
         lock.check()
         assert push_lock.still_held(redis_client, lock.value)
-    assert not redis_client.exists(redis_keys.push_lock_key())
+    assert not redis_client.exists(key)
 
 
 def test_a_push_that_lost_its_lock_cannot_switch_nor_write(redis_client: RedisClient) -> None:

@@ -69,9 +69,9 @@ def test_a_failover_while_writing(watched: Watched) -> None:
     """Writes that the dead master did not pass on are lost; the comparison must see that."""
     client = connect(watched.url)
     pairs = random_pairs(2, 50_000, peids=5_000)
-    with GenerationPush(client, SOURCE) as building:
+    with GenerationPush(client, SOURCE, lock_seconds=300) as building:
         generation = building.ticket.generation
-        with ShardPipe(client) as pipe:
+        with ShardPipe(client, patience_seconds=120) as pipe:
             writer = FencedWriter(client, pipe, building.ticket)
             expected = writer.write(*pairs)
             pipe.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redis_link import generation_store, sweep
+from redis_link.background_sweep import BackgroundSweep
 from redis_link.client import RedisClient
 from redis_link.local_push import push_pairs
 from redis_link.set_writer import write_pairs
@@ -37,13 +38,14 @@ def test_next_push_replaces_and_leaves_no_key(redis_client: RedisClient) -> None
 def test_replaced_generation_stays_for_the_grace_time(redis_client: RedisClient) -> None:
     old_pairs = random_pairs(6, 3_000)
     old = push(redis_client, old_pairs)
-    report = push_pairs(
-        redis_client, SOURCE, [random_pairs(7, 3_000)], retention=Retention(grace_seconds=0.8)
-    )
+    long = Retention(grace_seconds=1e6)
+    report = push_pairs(redis_client, SOURCE, [random_pairs(7, 3_000)], retention=long)
     assert report.replaced == old
-    assert pairs_in_redis(redis_client, old) == as_pairs(*old_pairs)
     assert report.cleanup is not None
-    assert report.cleanup.wait() == (old,)
+    assert report.cleanup.running
+    assert pairs_in_redis(redis_client, old) == as_pairs(*old_pairs)
+    report.cleanup.cancel()
+    assert BackgroundSweep(redis_client, Retention(grace_seconds=0.2)).wait() == (old,)
     assert generation_keys(redis_client, old) == []
 
 
