@@ -1,0 +1,104 @@
+"""python -m jobs.show_generation: some sets of the current generation, for people to read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from redis_link.client import RedisClient, connect
+from redis_link.embedded import redis_or_embedded
+from redis_link.generation_store import current_generation
+from redis_link.set_reader import read_shards
+from schemas import entity
+from schemas.errors import SpapsError
+from schemas.redis_keys import SHARD_COUNT, membership_key, shard_of
+from schemas.settings import load_settings
+from world.store import WorldStore
+
+ENTITIES_SHOWN: Final = 8
+SUBSCRIPTIONS_SHOWN: Final = 12
+
+
+def generation_lines(
+    client: RedisClient,
+    names: Mapping[int, str],
+    *,
+    peids: Sequence[int] = (),
+    shown: int = ENTITIES_SHOWN,
+) -> Iterator[str]:
+    """What is current, and the sets of the given entities, or of some that have a name."""
+    facts = current_generation(client)
+    if facts is None:
+        yield "Redis holds no generation yet"
+        return
+    yield (
+        f"generation {facts.generation}, world version {facts.version}: {facts.pairs:,} pairs "
+        f"of {facts.peids:,} entities, checksum {facts.checksum}"
+    )
+    chosen = list(peids) or _with_names_first(client, facts.generation, names, shown)
+    for peid in chosen:
+        members = sorted(int(member) for member in client.smembers(
+            membership_key(facts.generation, peid)))  # fmt: skip
+        numbers = ", ".join(map(str, members[:SUBSCRIPTIONS_SHOWN])) or "none"
+        more = len(members) - SUBSCRIPTIONS_SHOWN
+        rest = f" … and {more:,} more" if more > 0 else ""
+        called = f" {names[peid]}" if peid in names else ""
+        yield f"  entity {peid}{called} → subscriptions {numbers}{rest}"
+
+
+def names_of_world(world: str, version: int) -> dict[int, str]:
+    """The names of the entities that have one."""
+    rows = WorldStore(world).entities(version)
+    peids, names = rows.column(entity.PEID).to_pylist(), rows.column(entity.NAME).to_pylist()
+    return {peid: name for peid, name in zip(peids, names, strict=True) if name}
+
+
+def _with_names_first(
+    client: RedisClient, generation: int, names: Mapping[int, str], shown: int
+) -> list[int]:
+    """Entities to show: named ones as far as there are; reads no more shards than it needs."""
+    named: list[int] = []
+    others: list[int] = []
+    likely = {shard_of(peid) for peid in names}
+    order = sorted(range(SHARD_COUNT), key=lambda shard: shard not in likely)
+    for members in read_shards(client, generation, order):
+        for peid in members.peids.tolist():
+            (named if peid in names else others).append(peid)
+        if len(named) >= shown:
+            break
+    return (sorted(named) + sorted(others))[:shown]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the lines; the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = load_settings(options={"redis.url": options.redis, "world.dir": options.world})
+        with redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url:
+            client = connect(url)
+            facts = current_generation(client)
+            named = facts is not None and not options.no_names
+            names = names_of_world(settings.world.dir, facts.version) if facts and named else {}
+            for line in generation_lines(client, names, peids=options.peid):
+                print(line)
+    except SpapsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="show_generation.py", description="Some sets of the current generation in Redis."
+    )
+    parser.add_argument("--redis", metavar="URL", help="default: conf/, else the embedded server")
+    parser.add_argument("--world", metavar="DIR", help="where names come from (default: conf/)")
+    parser.add_argument("--no-names", action="store_true", help="do not look into the world")
+    parser.add_argument("--peid", type=int, action="append", default=[], help="show this entity")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
