@@ -40,8 +40,8 @@ class PeidTable:
     """Pairs of peid and slot; dead slots may still be found until a pass has ended."""
 
     __slots__ = (
-        "_alive", "_cleaned", "_directory", "_dying", "_ends", "_peids", "_sizes", "_slots",
-        "_starts", "dead", "dead_pairs", "look_up", "pairs",
+        "_alive", "_cleaned", "_directory", "_dying", "_ends", "_highest", "_peids", "_sizes",
+        "_slots", "_starts", "dead", "dead_pairs", "look_up", "pairs",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -53,6 +53,7 @@ class PeidTable:
         self._slots: list[array[int]] = [array("I")]
         # Number of peids by slot.
         self._sizes: dict[int, int] = {}
+        self._highest = -1
         self.dead: set[int] = set()
         self.pairs = 0
         self.dead_pairs = 0
@@ -70,6 +71,7 @@ class PeidTable:
         if not table.pairs:
             return table
         names, sizes = np.unique(slots, return_counts=True)
+        table._highest = int(names[-1])
         table._sizes = dict(zip(names.tolist(), sizes.tolist(), strict=True))
         residues = peids % RESIDUES
         counts = np.bincount(residues, minlength=RESIDUES)
@@ -91,14 +93,17 @@ class PeidTable:
     def add(self, slot: int, peids: Int64s) -> None:
         """Enter a slot with its distinct peids."""
         directory, all_peids, all_slots = self._directory, self._peids, self._slots
+        # Slots of one peid ascend; only a slot that is given again is not the last.
+        is_last = slot > self._highest
+        self._highest = max(self._highest, slot)
         for peid, residue in zip(peids.tolist(), (peids % RESIDUES).tolist(), strict=True):
             region = directory[residue]
             region_peids = all_peids[region]
             region_slots = all_slots[region]
             at = bisect_right(region_peids, peid)
-            # Slots of one peid ascend too; only a slot that is given again is not the last.
-            while at and region_slots[at - 1] > slot and region_peids[at - 1] == peid:
-                at -= 1
+            if not is_last:
+                while at and region_slots[at - 1] > slot and region_peids[at - 1] == peid:
+                    at -= 1
             region_peids.insert(at, peid)
             region_slots.insert(at, slot)
             if len(region_peids) > MOST_PAIRS:

@@ -65,8 +65,9 @@ class Wires:
         """A wire of its own that calls ``on_notice`` for each message of a channel."""
         place = await self._any_place()
         wire = await open_wire(self.address, place, self._answer_seconds)
-        await wire.ask("SUBSCRIBE", channel)
+        # Before: a message may follow the answer in the same piece.
         wire.on_push = lambda _message: on_notice()
+        await wire.ask("SUBSCRIBE", channel)
         return wire
 
     def note(self, error: RedisReplyError) -> None:

@@ -44,6 +44,9 @@ class MiniClient:
     log: list[tuple[bytes, int]] = field(default_factory=list)
     acknowledged: set[bytes] = field(default_factory=set)
     had_connack: bool = False
+    # Whether CONNACK of the present connection was read: before it, what is published would be
+    # taken for something to repeat.
+    is_ready: bool = False
     _received: set[int] = field(default_factory=set)
     _unacknowledged: dict[int, Message] = field(default_factory=dict)
     _released: set[int] = field(default_factory=set)
@@ -51,6 +54,7 @@ class MiniClient:
 
     def connect(self, harness: Harness) -> None:
         """Ask for the session; what it owes goes out when CONNACK is there."""
+        self.is_ready = False
         self.link = harness.connect(self.name, flags=0, properties=EXPIRY)
 
     def lose(self) -> None:
@@ -86,7 +90,7 @@ class MiniClient:
             case mqtt5.ConnAckPacket():
                 # A session that was promised once is there for good.
                 assert packet.session_present or not self.had_connack
-                self.had_connack = True
+                self.had_connack = self.is_ready = True
                 for packet_id, message in self._unacknowledged.items():
                     link.send(message.packet(packet_id, duplicate=True))
                 for packet_id in sorted(self._released):

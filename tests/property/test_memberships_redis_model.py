@@ -118,5 +118,20 @@ class RedisMembershipsMachine(RuleBasedStateMachine):
         return sorted(slot for slot, members in both.items() if peid in members)
 
 
+def test_a_slot_is_free_only_when_nothing_remembered_names_it() -> None:
+    tested = RedisMemberships()
+    tested.switch(tested.begin_generation(), 1)
+    tested.keep(1, {peid: [0, 7] if peid % 2 else [7] for peid in range(10)})
+    tested.remove(0)
+    tested._late._table.dead_pairs += 10_000
+    for _ in range(100):
+        tested.sweep(3)
+        tested._late._table.dead_pairs = 0
+        named = {slot for peid in range(10) for slot in tested.look_up(peid) or ()}
+        assert not named.intersection(tested.reusable)
+    assert tested.reusable == [0]
+    assert [peid for peid in range(10) if tested.look_up(peid) is None] == [1, 3, 5, 7, 9]
+
+
 TestRedisMemberships = RedisMembershipsMachine.TestCase
 TestRedisMemberships.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

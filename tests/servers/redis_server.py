@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from tests.conftest import DEBIAN_PACKAGES, find_program
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 SLOTS = 16_384
 
 

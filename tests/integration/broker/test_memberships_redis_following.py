@@ -19,7 +19,6 @@ from redis_link.client import RedisClient
 from redis_link.wires import Wires
 from schemas.errors import GenerationError
 from schemas.redis_keys import (
-    GENERATION_CHANNEL,
     current_generation_key,
     generations_key,
     registry_id_key,
@@ -322,10 +321,33 @@ def test_a_notice_wakes_the_follower_at_once(
         broker.subscriptions.add(0, 1)
         await broker.follower.load()
         async with following(broker):
-            await until(lambda: client.pubsub_numsub(GENERATION_CHANNEL)[0][1] == 1)
+            # Of this broker: connections of earlier tests may still be counted by Redis.
+            await until(lambda: broker.follower._listening is not None)
             await asyncio.to_thread(push, client, {1: [6]}, up_to=1)
             await until(lambda: broker.follower.switches == 2)
             assert await broker.slots_of(6) == [0]
         assert client.get(current_generation_key()) == b"2"
+
+    asyncio.run(run())
+
+
+def test_news_during_a_look_lead_to_another(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.generation_loading.LOOK_SECONDS", 3_600.0)
+
+    async def run() -> None:
+        broker = Broker(redis_server.url, "memory")
+        looks = 0
+
+        async def look() -> None:
+            nonlocal looks
+            looks += 1
+            if looks == 1:
+                broker.follower.look_soon()
+
+        monkeypatch.setattr(broker.follower, "_look", look)
+        async with following(broker):
+            await until(lambda: looks == 2)
 
     asyncio.run(run())

@@ -126,7 +126,7 @@ class Broker(RuleBasedStateMachine):
     )
     def publish(self, name: str, topic: str, qos: int, peid: int | None) -> None:
         client = self.clients[name]
-        if client.link is None or not client.had_connack:
+        if client.link is None or not client.is_ready:
             return
         message = Message(topic, b"%d" % len(self.expected), qos, peid)
         self.expected[message.payload] = Expected(message)
