@@ -7,6 +7,7 @@ import sys
 from schemas.settings import load_settings
 from spaps.command_line import run_safely
 from spaps.demo.live_broker import run_live
+from spaps.demo.sample_bulk import resolve_in_bulk
 from spaps.demo.sample_neighborhoods import resolve_sample
 from spaps.demo.sample_world import import_sample
 from spaps.terminal import results
@@ -18,6 +19,7 @@ def main() -> None:
     console = results()
     facts = import_sample(settings, console)
     resolve_sample(settings, facts, console)
+    resolve_in_bulk(settings, facts, console)
     run_live(settings, facts, console)
 
 

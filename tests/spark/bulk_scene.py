@@ -1,0 +1,71 @@
+"""Running the bulk job in a test, and what the exact resolver says to the same subscriptions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from jobs.bulk_run import resolve_batch
+from jobs.run_facts import RunFacts
+from jobs.subscription_lines import open_subscriptions
+from schemas.descriptor_json import descriptor_object
+from schemas.errors import NoReferenceError
+from schemas.membership import MEMBERSHIPS_TABLE
+from schemas.neighborhood import Neighborhood
+from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.exact_resolver import ExactResolver
+from world.snapshot import entity_rows
+from world.store import WorldStore
+
+Row = tuple[int, int, int]
+
+
+def write_world(folder: Path, table: EntityTable) -> str:
+    """The table as one more version of the world in the folder."""
+    WorldStore(str(folder)).write_version(entity_rows(table), srid=table.srid)
+    return str(folder)
+
+
+def write_lines(path: Path, neighborhoods: Iterable[Neighborhood]) -> Path:
+    """A subscription file, subIds from 1."""
+    lines = [
+        json.dumps({"subId": number, "descriptor": descriptor_object(neighborhood)})
+        for number, neighborhood in enumerate(neighborhoods, start=1)
+    ]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+def run_bulk(
+    spark: Any, world: str, lines: Path, out: Path, version: int | None = None
+) -> RunFacts:
+    """The job as spark-submit runs it, in the session of the tests."""
+    frames = open_subscriptions(spark, str(lines))
+    return resolve_batch(spark, world, version, frames, str(lines), str(out), lambda _: None)
+
+
+def bulk_rows(out: Path, version: int = 1) -> list[Row]:
+    """All rows of a version, sorted; a row that stands twice would show."""
+    table = DeltaTable(str(out / MEMBERSHIPS_TABLE)).to_pyarrow_table(
+        partitions=[("version", "=", str(version))]
+    )
+    columns = [table.column(name).to_pylist() for name in ("subId", "peid", "stageNo")]
+    return sorted(zip(*columns, strict=True))
+
+
+def exact_rows(table: EntityTable, neighborhoods: Sequence[Neighborhood]) -> list[Row]:
+    """The same by the exact resolver; those without a reference give nothing."""
+    resolver = ExactResolver(table)
+    rows: list[Row] = []
+    for number, neighborhood in enumerate(neighborhoods, start=1):
+        try:
+            peids, stages = resolver.resolve(neighborhood).rows()
+        except NoReferenceError:
+            continue
+        found = zip(peids.tolist(), stages.tolist(), strict=True)
+        rows.extend((number, peid, stage) for peid, stage in found)
+    return sorted(rows)
