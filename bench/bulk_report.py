@@ -1,0 +1,197 @@
+"""The figures of the bulk benchmark as JSON, Markdown and a plot."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+from bench.live_report import cpu_name
+
+WANTED_SPEED_UP_FEW: Final = 20.0
+WANTED_SPEED_UP_MANY: Final = 100.0
+MOST_GROWTH: Final = 2.5
+WANTED_GAIN_AGAIN: Final = 2.0
+WANTED_PUSH_RATIO: Final = 1.0
+
+
+@dataclass(frozen=True)
+class PeerSample:
+    """What PostGIS took for a sample, one subscription after the other."""
+
+    versions: str
+    subscriptions: int
+    seconds: float
+    rows: int
+
+    def seconds_for(self, subscriptions: int) -> float:
+        """The same for more subscriptions of the same mix: the procedure knows no batch."""
+        return self.seconds / self.subscriptions * subscriptions
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """One ``spark-submit`` from start to end."""
+
+    title: str
+    subscriptions: int
+    seconds: float
+    rows: int
+    peak_megabytes: float
+
+
+@dataclass(frozen=True)
+class PushFigures:
+    """The push of the large run beside a plain pipeline of one process."""
+
+    pairs: int
+    pairs_per_second: float
+    plain_pairs_per_second: float
+    bytes_per_pair: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster than the plain pipeline."""
+        return self.pairs_per_second / self.plain_pairs_per_second
+
+
+@dataclass(frozen=True)
+class BulkReport:
+    """Everything that one run of the benchmark measured."""
+
+    command: str
+    entities: int
+    load_average: float
+    peer: PeerSample
+    first: JobRun
+    again: JobRun
+    large: JobRun
+    push: PushFigures
+
+    def speed_up(self, run: JobRun) -> float:
+        """How many times faster than PostGIS would be."""
+        return self.peer.seconds_for(run.subscriptions) / run.seconds
+
+    def aims(self) -> list[tuple[str, float, str, bool]]:
+        """What was to be reached: name, figure, aim, whether it is reached."""
+        few, many = self.speed_up(self.first), self.speed_up(self.large)
+        growth = self.large.seconds / self.first.seconds
+        gain = self.first.seconds / self.again.seconds
+        ratio = self.push.ratio
+        return [
+            (
+                f"times PostGIS at {self.first.subscriptions:,}",
+                few,
+                f"≥ {WANTED_SPEED_UP_FEW:g}",
+                few >= WANTED_SPEED_UP_FEW,
+            ),
+            (
+                f"times PostGIS at {self.large.subscriptions:,}",
+                many,
+                f"≥ {WANTED_SPEED_UP_MANY:g}",
+                many >= WANTED_SPEED_UP_MANY,
+            ),
+            ("growth of time", growth, f"≤ {MOST_GROWTH:g}", growth <= MOST_GROWTH),
+            (
+                "first run / repeated run",
+                gain,
+                f"≥ {WANTED_GAIN_AGAIN:g}",
+                gain >= WANTED_GAIN_AGAIN,
+            ),
+            (
+                "push / plain pipeline",
+                ratio,
+                f"≥ {WANTED_PUSH_RATIO:g}",
+                ratio >= WANTED_PUSH_RATIO,
+            ),
+        ]
+
+    def reached(self) -> bool:
+        """Whether every aim is reached."""
+        return all(reached for *_, reached in self.aims())
+
+    def write(self, folder: Path) -> None:
+        """Write bulk.json, bulk.md and bulk.png."""
+        folder.mkdir(parents=True, exist_ok=True)
+        machine = {"cores": os.cpu_count(), "cpu": cpu_name(), "python": platform.python_version()}
+        aims = {name: figure for name, figure, *_ in self.aims()}
+        content = {**asdict(self), **machine, "aims": aims}
+        (folder / "bulk.json").write_text(json.dumps(content, indent=1) + "\n")
+        (folder / "bulk.md").write_text(self.markdown())
+        self._plot(folder / "bulk.png")
+
+    def markdown(self) -> str:
+        """Two tables: the runs and the aims."""
+        peer = self.peer
+        lines = [
+            (
+                f"`{self.command}`, {cpu_name()}, {os.cpu_count()} cores, "
+                f"load average {self.load_average:.1f} at the start"
+            ),
+            "",
+            (
+                f"City of {self.entities:,} entities; {peer.versions}: "
+                f"{peer.subscriptions} subscriptions in {peer.seconds:.1f} s"
+            ),
+            "",
+            "| run | subscriptions | seconds | rows | times PostGIS | peak memory |",
+            "|---|--:|--:|--:|--:|--:|",
+            *(self._line(run) for run in (self.first, self.again, self.large)),
+            "",
+            (
+                f"Push: {self.push.pairs:,} pairs, {self.push.pairs_per_second:,.0f} a second, "
+                f"plain pipeline {self.push.plain_pairs_per_second:,.0f} a second, "
+                f"{self.push.bytes_per_pair:.1f} bytes a pair."
+            ),
+            "",
+            "| aim | figure | wanted | |",
+            "|---|--:|--:|---|",
+            *(
+                f"| {name} | {figure:.2f} | {wanted} | {'reached' if reached else 'missed'} |"
+                for name, figure, wanted, reached in self.aims()
+            ),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _line(self, run: JobRun) -> str:
+        return (
+            f"| {run.title} | {run.subscriptions:,} | {run.seconds:.1f} | {run.rows:,} "
+            f"| {self.speed_up(run):.0f} | {run.peak_megabytes:,.0f} MB |"
+        )
+
+    def _plot(self, path: Path) -> None:
+        runs = (self.first, self.large)
+        counts = [run.subscriptions for run in runs]
+        figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+        peer = [self.peer.seconds_for(count) for count in counts]
+        axes.loglog(counts, peer, "o--", color="#d55e00", label="PostGIS, one by one (projected)")
+        ours = [run.seconds for run in runs]
+        axes.loglog(counts, ours, "o-", color="#0072b2", label="spark-submit, first run")
+        axes.loglog(
+            [self.again.subscriptions],
+            [self.again.seconds],
+            "s",
+            color="#009e73",
+            label="repeated run",
+        )
+        for run, seconds in zip(runs, peer, strict=True):
+            axes.annotate(
+                f"{self.speed_up(run):.0f}x",
+                (run.subscriptions, (run.seconds * seconds) ** 0.5),
+                ha="center",
+            )
+        axes.set_xlabel("subscriptions")
+        axes.set_ylabel("seconds")
+        axes.set_title(f"Neighborhoods resolved in bulk, {self.entities:,} entities")
+        axes.grid(which="both", alpha=0.25)
+        axes.legend()
+        figure.savefig(path, dpi=130)
+        plt.close(figure)
