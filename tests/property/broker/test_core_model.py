@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+import mqtt5
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -97,6 +98,7 @@ class Broker(RuleBasedStateMachine):
             properties = wire.user("neighborhood", neighborhood) + wire.user("nsid", str(nsid))
             link.send(wire.subscribe((pattern, qos), properties=properties))
         self.harness.store()
+        assert any(isinstance(one, mqtt5.SubAckPacket) for one in link.packets)
         key: str | int = pattern if neighborhood is None else nsid
         before = self.held[name].get(key)
         self.held[name][key] = (pattern, qos, neighborhood)
@@ -108,8 +110,11 @@ class Broker(RuleBasedStateMachine):
         link = self.clients[name].link
         if link is None:
             return
+        # The client must see UNSUBACK, or it is right that messages go on coming.
+        self.harness.store()
         link.send(wire.unsubscribe(pattern))
         self.harness.store()
+        assert any(isinstance(one, mqtt5.UnsubAckPacket) for one in link.packets)
         self.held[name] = {k: held for k, held in self.held[name].items() if held[0] != pattern}
         self.forgive(name)
 
