@@ -11,7 +11,6 @@ from redis import Redis
 from redis_link import generation_store
 from redis_link.client import RedisClient
 from redis_link.generation_push import PushSource
-from redis_link.local_push import push_pairs
 from redis_link.push_lock import PushLock
 from redis_link.set_reader import read_generation
 from redis_link.sweep import Retention
@@ -22,7 +21,7 @@ from tests.servers.redis_content import (
     pairs_in_redis,
     random_pairs,
 )
-from tests.servers.redis_pushes import AT_ONCE, SOURCE, all_tallies, push
+from tests.servers.redis_pushes import AT_ONCE, all_tallies, push, push_reported
 from tests.servers.redis_server import wait_for
 
 
@@ -62,7 +61,7 @@ def test_a_popular_entity_is_whole(redis_client: RedisClient) -> None:
 def test_a_report_says_what_was_done(redis_client: RedisClient) -> None:
     pairs = random_pairs(2, 5_000)
     said: list[str] = []
-    report = push_pairs(redis_client, SOURCE, [pairs], retention=AT_ONCE, say=said.append)
+    report = push_reported(redis_client, pairs, retention=AT_ONCE, say=said.append)
     assert report.pairs == len(as_pairs(*pairs))
     assert report.replaced is None
     assert f"{report.pairs:,} pairs" in report.summary()
@@ -98,7 +97,7 @@ def test_switch_is_announced(redis_client: RedisClient) -> None:
 def test_switching_back_and_forth(redis_client: RedisClient) -> None:
     first = push(redis_client, random_pairs(23, 500))
     keep = Retention(grace_seconds=0, keep=1)
-    second = push_pairs(redis_client, SOURCE, [random_pairs(24, 500)], retention=keep).generation
+    second = push_reported(redis_client, random_pairs(24, 500), retention=keep).generation
     with PushLock(redis_client, "rollback") as lock:
         old = generation_store.require_complete(redis_client, first)
         back = replace(old, retired_at=None)
@@ -110,7 +109,7 @@ def test_switching_back_and_forth(redis_client: RedisClient) -> None:
 
 def test_coverage_is_kept(redis_client: RedisClient) -> None:
     coverage = RegistryCoverage("abc", 2**62 + 1)
-    push_pairs(redis_client, PushSource(1, "a rebuild", coverage), [random_pairs(28, 10)])
+    push_reported(redis_client, random_pairs(28, 10), PushSource(1, "a rebuild", coverage))
     facts = generation_store.current_generation(redis_client)
     assert facts is not None
     assert facts.coverage == coverage

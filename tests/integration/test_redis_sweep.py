@@ -19,7 +19,7 @@ from tests.servers.redis_content import (
     pairs_in_redis,
     random_pairs,
 )
-from tests.servers.redis_pushes import AT_ONCE, SOURCE, push
+from tests.servers.redis_pushes import AT_ONCE, SOURCE, push, push_reported
 
 
 def test_next_push_replaces_and_leaves_no_key(redis_client: RedisClient) -> None:
@@ -84,7 +84,7 @@ def test_a_sweep_that_was_killed_goes_on(
         patch.setattr(sweep, "_unlink", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         facts = generation_store.current_generation(redis_client)
         assert facts is not None
-        push_pairs(redis_client, SOURCE, [random_pairs(21, 100)])
+        push_reported(redis_client, random_pairs(21, 100))
         retired = generation_store.all_generations(redis_client)[0]
         with pytest.raises(KeyboardInterrupt):
             sweep.remove_generation(redis_client, retired)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from redis_link.client import RedisClient
 from redis_link.generation_push import PushSource
 from redis_link.local_push import push_pairs
+from redis_link.push_report import PushReport
 from redis_link.set_reader import read_shards
-from redis_link.sweep import Retention
+from redis_link.sweep import KEEP_ALL, Retention
 from redis_link.tally import Int64s, Tally
 from schemas.redis_keys import SHARD_COUNT
 
@@ -18,10 +20,27 @@ SOURCE = PushSource(3, "a test")
 
 def push(client: RedisClient, pairs: tuple[Int64s, Int64s], version: int = 3) -> int:
     """Push, remove what was replaced, and give the number of the generation."""
-    report = push_pairs(client, replace(SOURCE, version=version), [pairs], retention=AT_ONCE)
+    return push_reported(client, pairs, replace(SOURCE, version=version), AT_ONCE).generation
+
+
+def push_reported(
+    client: RedisClient,
+    pairs: tuple[Int64s, Int64s],
+    source: PushSource = SOURCE,
+    retention: Retention = KEEP_ALL,
+    say: Callable[[str], None] = lambda _: None,
+) -> PushReport:
+    """Push and wait for the sweep, or end it where it would wait for a grace time.
+
+    A sweep that went on would meet the next test, which empties the server and so gives the
+    numbers of this one's generations again.
+    """
+    report = push_pairs(client, source, [pairs], retention=retention, say=say)
     assert report.cleanup is not None
+    if retention.grace_seconds:
+        report.cleanup.cancel()
     report.cleanup.wait()
-    return report.generation
+    return report
 
 
 def all_tallies(client: RedisClient, generation: int) -> Tally:
