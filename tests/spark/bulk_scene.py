@@ -51,7 +51,7 @@ def run_bulk(
 def bulk_rows(out: Path, version: int = 1) -> list[Row]:
     """All rows of a version, sorted; a row that stands twice would show."""
     table = DeltaTable(str(out / MEMBERSHIPS_TABLE)).to_pyarrow_table(
-        partitions=[("version", "=", str(version))]
+        filters=[("version", "=", version)]
     )
     columns = [table.column(name).to_pylist() for name in ("subId", "peid", "stageNo")]
     return sorted(zip(*columns, strict=True))

@@ -6,55 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from bench.bulk_subscriptions import mixed_descriptors
 from schemas.descriptor_json import parse_descriptor
-from schemas.neighborhood import Neighborhood
 from schemas.reading import read_neighborhood
 from schemas.subscription_line import parse_subscription
 from spatial_udfs.entity_table import EntityTable
 from tests.spark.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
-from tests.strategies.neighborhoods import neighborhoods
-from tests.strategies.worlds import worlds
 from world.importing import import_world
 from world.snapshot import load_snapshot
 from world.synthetic_city import synthetic_city
 
 pytestmark = pytest.mark.spark
-
-SUBSCRIPTIONS_IN_A_BATCH = 60
-
-
-@st.composite
-def batches(draw: st.DrawFn) -> tuple[EntityTable, list[Neighborhood]]:
-    """A world, and many neighborhoods on it: a Spark run is slow to start, not to widen."""
-    world = draw(worlds(min_entities=12, max_entities=40))
-    return world, [draw(neighborhoods(world)) for _ in range(SUBSCRIPTIONS_IN_A_BATCH)]
-
-
-@settings(
-    max_examples=4,
-    database=None,
-    # Shrinking would start hundreds of Spark runs; the failing batch is printed as it is.
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=list(HealthCheck),
-)
-@given(batch=batches())
-def test_on_random_worlds(
-    batch: tuple[EntityTable, list[Neighborhood]],
-    spark: Any,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    table, wanted = batch
-    folder = tmp_path_factory.mktemp("random")
-    world = write_world(folder / "world", table)
-    run_bulk(spark, world, write_lines(folder / "s.jsonl", wanted), folder / "out")
-    found, expected = bulk_rows(folder / "out"), exact_rows(table, wanted)
-    different = {row[0] for row in set(found) ^ set(expected)}
-    assert not different, [wanted[number - 1] for number in sorted(different)]
-    assert found == expected
 
 
 def test_on_the_sample(spark: Any, monaco_world: str, repository: Path, tmp_path: Path) -> None:
