@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from bench.live_patterns import PATTERNS, Descriptor
+from bench.live_patterns import PATTERNS, Descriptor, peids_of
 from spatial_udfs.entity_table import EntityTable, Int64s
 
 # The exponent of popularity in many measured systems; 1 is the classic of word counts.
@@ -25,7 +25,7 @@ def mixed_descriptors(table: EntityTable, count: int, seed: int) -> Iterator[Des
     rng = np.random.default_rng(seed)
     draws: list[tuple[Callable[[int], Descriptor], Int64s]] = []
     for category, descriptor in PATTERNS.values():
-        peids = rng.permutation(_peids_of(table, category))
+        peids = rng.permutation(peids_of(table, category))
         draws.append((descriptor, rng.choice(peids, size=count, p=_popularity(len(peids)))))
     for number in range(count):
         descriptor, references = draws[number % len(draws)]
@@ -43,9 +43,3 @@ def write_subscriptions(path: Path, table: EntityTable, count: int, seed: int) -
 def _popularity(count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     weights = 1.0 / np.arange(1, count + 1) ** ZIPF_EXPONENT
     return weights / weights.sum()
-
-
-def _peids_of(table: EntityTable, category: str) -> Int64s:
-    code = table.category_names.index(category)
-    owners = np.repeat(np.arange(len(table)), np.diff(table.category_offsets))
-    return table.peids[owners[table.category_codes == code]]

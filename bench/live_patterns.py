@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.entity_table import EntityTable, Int64s
 
 Descriptor = dict[str, Any]
 
@@ -45,9 +45,14 @@ PATTERNS: Final[Mapping[str, tuple[str, Callable[[int], Descriptor]]]] = {
 def descriptors(table: EntityTable, title: str, count: int, seed: int) -> list[Descriptor]:
     """Descriptors of the pattern with distinct references, drawn at random from the seed."""
     category, descriptor = PATTERNS[title]
-    code = table.category_names.index(category)
-    owners = np.repeat(np.arange(len(table)), np.diff(table.category_offsets))
-    peids = table.peids[owners[table.category_codes == code]]
+    peids = peids_of(table, category)
     rng = np.random.default_rng(seed)
     chosen = rng.choice(peids, size=min(count, len(peids)), replace=False)
     return [descriptor(int(peid)) for peid in chosen]
+
+
+def peids_of(table: EntityTable, category: str) -> Int64s:
+    """The entities that stand in exactly this category."""
+    code = table.category_names.index(category)
+    owners = np.repeat(np.arange(len(table)), np.diff(table.category_offsets))
+    return table.peids[owners[table.category_codes == code]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import threading
 import time
@@ -78,8 +77,3 @@ def _proportional_kilobytes(pid: int) -> int:
     except OSError:
         return 0
     return next((int(s.split()[1]) for s in rollup.splitlines() if s.startswith("Pss:")), 0)
-
-
-def cores() -> str:
-    """All cores this process may use, as taskset writes them."""
-    return ",".join(str(core) for core in sorted(os.sched_getaffinity(0)))
