@@ -6,14 +6,16 @@ import contextlib
 import fcntl
 import os
 import socket
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from schemas.errors import WorldError
 
 LOCK_FILE: Final = ".import.lock"
+SECONDS_TO_SIGN: Final = 5.0
 
 
 @contextlib.contextmanager
@@ -28,15 +30,34 @@ def import_lock(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise WorldError(f"world {folder}: {error.strerror or error}") from error
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.seek(0)
-            holder = lock.read().strip() or "another process"
-            raise WorldError(f"world {folder} is being imported into by {holder}") from error
-        lock.seek(0)
-        lock.truncate()
+        if holder := _other_holder(lock):
+            raise WorldError(f"world {folder} is being imported into by {holder}")
+        lock.truncate(0)
         since = datetime.now(UTC).isoformat(timespec="seconds")
         lock.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
         lock.flush()
-        yield
+        try:
+            yield
+        finally:
+            # Emptied while still held, so that the next holder never goes by this one's name.
+            lock.truncate(0)
+
+
+def _other_holder(lock: TextIO) -> str | None:
+    """Take the lock, or say who has it.
+
+    A holder signs a moment after it took the lock. Until then the lock is tried again rather than
+    its holder left nameless: it may be free by now.
+    """
+    deadline = time.monotonic() + SECONDS_TO_SIGN
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            holder = lock.read().strip()
+            if holder or time.monotonic() > deadline:
+                return holder or "another process"
+            time.sleep(0.01)
+        else:
+            return None
