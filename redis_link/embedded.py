@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -86,6 +87,30 @@ class EmbeddedRedis:
             except BlockingIOError:
                 return
             self._stop()
+
+    def revive(self) -> bool:
+        """Start the server again if it has ended; whether that was so.
+
+        Only a socket that nobody listens on says so. A server that is slow to answer is there,
+        and a second one would write into its files.
+        """
+        if self._is_listening():
+            return False
+        with self._starting():
+            if self._users is None or self._is_listening():
+                return False
+            self._start()
+        return True
+
+    def _is_listening(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(self._socket))
+            except (ConnectionRefusedError, FileNotFoundError):
+                return False
+            except OSError:
+                return True  # a full backlog: somebody is there
+        return True
 
     @contextmanager
     def _starting(self) -> Iterator[None]:

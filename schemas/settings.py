@@ -22,6 +22,8 @@ ENVIRONMENT_PREFIX: Final = "SPAPS"
 DEFAULTS_FILE: Final = "spaps.toml"
 TRUE_WORDS: Final = ("true", "yes", "on", "1")
 FALSE_WORDS: Final = ("false", "no", "off", "0")
+# Instead of a URL: the broker keeps nothing beyond its process.
+NO_REDIS: Final = "none"
 
 Table = TypeVar("Table")
 
@@ -35,7 +37,10 @@ class WorldSettings:
 
 @dataclass(frozen=True, slots=True)
 class RedisSettings:
-    """Which Redis: the one at the URL, or the embedded one with its data in the folder."""
+    """Which Redis: the one at the URL, or the embedded one with its data in the folder.
+
+    The broker can do without: then the URL is ``NO_REDIS``.
+    """
 
     url: str | None
     data_dir: Path

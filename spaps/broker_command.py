@@ -21,7 +21,11 @@ def broker(
         str | None, typer.Option(metavar="HOST:PORT", help="Health page and metrics.")
     ] = None,
     redis: Annotated[
-        str | None, typer.Option(metavar="URL", help="Redis; default: redis.url in conf.")
+        str | None,
+        typer.Option(
+            metavar="URL|none",
+            help="Redis; default: redis.url in conf, else an embedded one. none: nothing is kept.",
+        ),
     ] = None,
     memberships: Annotated[
         str | None,
@@ -34,7 +38,7 @@ def broker(
     config: ConfigOption = None,
 ) -> None:
     """Run the broker until it is told to stop (Ctrl-C or SIGTERM). SIGHUP: access files anew."""
-    from broker.shell.service import run_broker
+    from broker.shell.runner import run_broker
 
     settings = load_settings(
         config,

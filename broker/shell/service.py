@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Final
 
-import uvloop
 from websockets.asyncio.server import ServerConnection
 
 from broker.access_control import access_control
@@ -34,7 +32,6 @@ from broker.shell.figures import add_figures, pages, sample_filter_times
 from broker.shell.limits import read_limits, use_all_files
 from broker.shell.listeners import amqtt_config, check_openness
 from broker.shell.logins import Logins
-from broker.shell.logs import set_up_logs
 from broker.shell.pump import Pump
 from broker.shell.requests import Services
 from broker.shell.stores import Backing
@@ -53,7 +50,10 @@ class BrokerService:
     """One broker. ``start``, then ``stop``; everything on one event loop."""
 
     def __init__(self, settings: Settings, backing: Backing | None = None) -> None:
-        """Check the settings and build the parts; nothing listens yet."""
+        """Check the settings and build the parts; nothing listens yet.
+
+        A Redis is used when the settings name one: starting one is the runner's business.
+        """
         self._settings = settings.broker
         behind = Backing() if backing is None else backing
         has_redis = backing is None and settings.redis.url is not None
@@ -236,25 +236,3 @@ class BrokerService:
 
     def _run(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))
-
-
-def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; ``say`` gets one line when clients can connect."""
-    set_up_logs(settings.broker.log_format, settings.broker.log_level)
-    uvloop.run(_serve(settings, say))
-
-
-async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
-    loop = asyncio.get_running_loop()
-    told_to_stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told_to_stop.set)
-    service = BrokerService(settings)
-    bound = await service.start()
-    loop.add_signal_handler(signal.SIGHUP, service.reload_access)
-    places = ", ".join(f"{address} ({name})" for name, address in bound)
-    world = f"world version {service.world_version}" if service.world_version else "no world"
-    say(f"spaps broker ready: {places}; {world}")
-    await told_to_stop.wait()
-    log.info("the broker stops")
-    await service.stop()

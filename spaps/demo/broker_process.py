@@ -29,11 +29,13 @@ def demo_broker(world: str) -> Iterator[tuple[int, str]]:
     """A broker on a free port of this machine alone: the port, and what it said when ready."""
     with tempfile.TemporaryDirectory(prefix="spaps-demo-") as folder:
         log = Path(folder) / "broker.log"
-        # The broker runs in a folder of its own, so that it leaves nothing in the clone.
+        # The broker runs in a folder of its own, so that it leaves nothing in the clone, and
+        # keeps nothing: it is there for some seconds.
         place = world if "://" in world else str(Path(world).resolve())
         with log.open("wb") as stderr:
             process = subprocess.Popen(  # noqa: S603  our own command
-                [*COMMAND, "--world", place, "--listen", "127.0.0.1:0", "--allow-anonymous"],
+                [*COMMAND, "--world", place, "--listen", "127.0.0.1:0", "--allow-anonymous",
+                 "--redis", "none"],
                 stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=folder,
             )  # fmt: skip
         try:
