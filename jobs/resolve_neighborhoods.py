@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Resolve, write, push when asked; the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        _run(options, load_settings(options={"redis.url": options.redis}))
+        _run(options, load_settings(options={"redis.url": options.redis or None}))
     except PushBusyError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BUSY
@@ -124,7 +124,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", metavar="DIR", default=DEFAULT_OUT, help="folder of the result (%(default)s)"
     )
-    parser.add_argument("--redis", metavar="URL", help="push the result to this Redis")
+    parser.add_argument(
+        "--redis",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="push the result to Redis; without a URL: the one of conf/, else the embedded server",
+    )
     parser.add_argument(
         "--checkpoint",
         metavar="DIR",

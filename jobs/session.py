@@ -28,6 +28,8 @@ CONF_FOLDER: Final = PROJECT_ROOT / "conf"
 # What executors import: the language, the spatial meaning, the checks of an import, and the
 # way to Redis.
 SHIPPED_PACKAGES: Final = ("schemas", "spatial_udfs", "world", "redis_link", "jobs")
+# Chosen by the number of cores, unless whoever starts the job has said it.
+PARTITIONS_SETTING: Final = "spark.sql.shuffle.partitions"
 REQUIRED_EXTENSIONS: Final = ("DeltaSparkSessionExtension", "SedonaSqlExtensions")
 
 
@@ -51,8 +53,9 @@ def spark_session(
     _check_extensions(spark)
     context = spark.sparkContext
     context.setLogLevel("ERROR")
-    partitions = shuffle_partitions or max(8, 2 * context.defaultParallelism)
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    if shuffle_partitions is not None or not context.getConf().contains(PARTITIONS_SETTING):
+        partitions = shuffle_partitions or max(8, 2 * context.defaultParallelism)
+        spark.conf.set(PARTITIONS_SETTING, str(partitions))
     if not chosen_master.startswith("local["):
         _ship_packages(context)
     return spark

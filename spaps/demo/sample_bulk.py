@@ -11,20 +11,14 @@ import time
 from pathlib import Path
 from typing import Final
 
-from rich.box import HORIZONTALS
 from rich.console import Console
-from rich.table import Table
 
+from jobs.show_generation import generation_lines, names_of_world
 from redis_link.client import connect
 from redis_link.embedded import redis_or_embedded
 from redis_link.generation_store import current_generation
-from redis_link.set_reader import read_generation
 from schemas.errors import SpapsError
-from schemas.generation import GenerationFacts
-from schemas.redis_keys import membership_key
 from schemas.settings import Settings
-from spatial_udfs.entity_table import EntityTable, Int64s
-from world.snapshot import load_snapshot
 from world.version_facts import VersionFacts
 
 SHOWN_SETS: Final = 6
@@ -44,8 +38,9 @@ def resolve_in_bulk(settings: Settings, facts: VersionFacts, console: Console) -
         generation = current_generation(client)
         if generation is None:
             raise SpapsError("the job has ended, and Redis has no generation")
-        sets = list(read_generation(client, generation.generation))
-    _show(sets, generation, load_snapshot(settings.world.dir, facts.version), console)
+        names = names_of_world(settings.world.dir, generation.version)
+        for line in generation_lines(client, names, shown=SHOWN_SETS):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _run_job_when_needed(
@@ -86,29 +81,3 @@ def _fingerprint(settings: Settings, facts: VersionFacts) -> str:
 def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no message"
-
-
-def _show(
-    sets: list[tuple[int, Int64s]],
-    generation: GenerationFacts,
-    table: EntityTable,
-    console: Console,
-) -> None:
-    console.print(
-        f"generation {generation.generation} of world version {generation.version}: "
-        f"{generation.pairs:,} pairs in {generation.peids:,} sets; those with the most members:"
-    )
-    rows = Table(box=HORIZONTALS, pad_edge=False, border_style="dim")
-    for title in ("set in Redis", "the entity", "subIds in it"):
-        rows.add_column(title, overflow="fold")
-    sets.sort(key=lambda pair: (-len(pair[1]), pair[0]))
-    for peid, sub_ids in sets[:SHOWN_SETS]:
-        members = " ".join(str(sub_id) for sub_id in sorted(sub_ids.tolist()))
-        rows.add_row(membership_key(generation.generation, peid), _entity(table, peid), members)
-    console.print(rows)
-
-
-def _entity(table: EntityTable, peid: int) -> str:
-    position = int(table.peids.searchsorted(peid))
-    name = table.names[position]
-    return f"{name or peid} ({', '.join(table.categories_at(position))})"
