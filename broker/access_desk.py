@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from broker.access import AccessControl, Action, AllowAll, Identity, Verdict
+from broker.codec.reason_codes import ReasonCode
 from broker.effects import Judge, Outbox
 from broker.session import Session
 from broker.tickets import Tickets
 
 # For one session; a client that touches more topics starts to be asked about afresh.
 MOST_VERDICTS: Final = 10_000
+MOST_AUTHORS: Final = 1_000
+
+
+class Judged(Protocol):
+    """Somebody with a memory of verdicts: a session, or the author of what is retained."""
+
+    @property
+    def identity(self) -> Identity:
+        """Who it is."""
+
+    verdicts: dict[tuple[Action, str], Verdict]
+    waiting_verdicts: dict[tuple[Action, str], list[Callable[[Verdict], None]]]
+
+
+@dataclass(slots=True)
+class Author:
+    """A client whose retained messages are given out; its session may be long gone."""
+
+    identity: Identity
+    verdicts: dict[tuple[Action, str], Verdict] = field(default_factory=dict)
+    waiting_verdicts: dict[tuple[Action, str], list[Callable[[Verdict], None]]] = field(
+        default_factory=dict
+    )
 
 
 class AccessDesk:
     """Between the core and whoever decides."""
 
-    __slots__ = ("_control", "_outbox", "_tickets", "is_restricted")
+    __slots__ = ("_authors", "_control", "_outbox", "_tickets", "is_restricted")
 
     def __init__(self, control: AccessControl, outbox: Outbox, tickets: Tickets) -> None:
         self._control = control
         self._outbox = outbox
         self._tickets = tickets
+        self._authors: dict[Identity, Author] = {}
         # Without any rules the hot path need not look.
         self.is_restricted = not isinstance(control, AllowAll)
 
     def ask(
-        self, session: Session, topic: str, action: Action, then: Callable[[Verdict], None]
+        self, session: Judged, topic: str, action: Action, then: Callable[[Verdict], None]
     ) -> Verdict | None:
         """The verdict; None: it is asked for, and ``then`` is called with it."""
         question = (action, topic)
@@ -48,6 +74,19 @@ class AccessDesk:
         )
         return None
 
+    def ask_author(
+        self, author: Identity, topic: str, then: Callable[[Verdict], None]
+    ) -> Verdict | None:
+        """Whether who had a message retained may still publish it; None as in ``ask``."""
+        if not self.is_restricted:
+            return ReasonCode.SUCCESS
+        known = self._authors.get(author)
+        if known is None:
+            if len(self._authors) >= MOST_AUTHORS:
+                self._authors.clear()
+            known = self._authors[author] = Author(author)
+        return self.ask(known, topic, Action.PUBLISH, then)
+
     def ask_once(
         self, identity: Identity, topic: str, action: Action, then: Callable[[Verdict], None]
     ) -> Verdict | None:
@@ -61,18 +100,22 @@ class AccessDesk:
         """Throw the session's verdicts away; those under way still count."""
         session.verdicts.clear()
 
+    def forget_authors(self) -> None:
+        """The same for everybody whose messages are retained."""
+        self._authors.clear()
+
     def _request(
         self, identity: Identity, topic: str, action: Action, then: Callable[[Verdict], None]
     ) -> None:
         self._outbox.requests.append(Judge(self._tickets.open(then), identity, topic, action))
 
-    def _came(self, session: Session, question: tuple[Action, str], verdict: Verdict) -> None:
+    def _came(self, session: Judged, question: tuple[Action, str], verdict: Verdict) -> None:
         waiting = session.waiting_verdicts.pop(question)
         self._remember(session, question, verdict)
         for then in waiting:
             then(verdict)
 
-    def _remember(self, session: Session, question: tuple[Action, str], verdict: Verdict) -> None:
+    def _remember(self, session: Judged, question: tuple[Action, str], verdict: Verdict) -> None:
         if len(session.verdicts) >= MOST_VERDICTS:
             session.verdicts.clear()
         session.verdicts[question] = verdict

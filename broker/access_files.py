@@ -26,8 +26,14 @@ class WatchedFile(Generic[Content]):
         self._seen: Fingerprint = None
         self._read_at: Fingerprint = None
         self.content = denial
-        self.is_broken = False
+        # What is wrong with it at present.
+        self._complaint: str | None = None
         self.reload()
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it denies everything because it cannot be read or understood."""
+        return self._complaint is not None
 
     def reload(self) -> None:
         """Read the file now, whether it changed or not."""
@@ -36,10 +42,14 @@ class WatchedFile(Generic[Content]):
             self.content = self._read(self.path)
         except SettingsError as error:
             self.content = self._denial
-            self.is_broken = True
-            log.error("access denied to everybody until this is mended: %s", error)  # noqa: TRY400 - its text is the whole story
+            if isinstance(error.__cause__, OSError):
+                # Not the file's fault, perhaps: no descriptor was free. The next look tries again.
+                self._read_at = None
+            if str(error) != self._complaint:
+                log.error("access denied to everybody until this is mended: %s", error)  # noqa: TRY400 - its text is the whole story
+            self._complaint = str(error)
         else:
-            self.is_broken = False
+            self._complaint = None
 
     def reload_if_changed(self) -> bool:
         """Read the file if it changed and has come to rest since the last look.

@@ -11,8 +11,8 @@ from broker.codec.writing import PUBCOMP, PUBREL, acknowledgement
 from broker.connection import Connection
 from broker.core_state import CoreState
 from broker.courier import Courier
-from broker.journal import MessageDone, MessageReleased, PacketReleased
-from broker.outgoing import Delivery
+from broker.delivery_records import record_done
+from broker.journal import MessageReleased, PacketReleased
 from broker.session import Session
 
 _SHORT_PUBACK: Final = b"\x40\x02"
@@ -62,7 +62,7 @@ class Acknowledging:
             self._state.outlet.send(connection, unknown)
             return
         journal = self._state.journal
-        if self._is_recorded(session, delivery):
+        if session.is_recorded and delivery.position:
             journal.write(MessageReleased(session.client_id, delivery.position))
         packet = acknowledgement(PUBREL, packet_id)
         self._state.outlet.promise(connection, packet, journal.position)
@@ -88,13 +88,9 @@ class Acknowledging:
         delivery = session.outgoing.finish(packet_id)
         if delivery is None:
             return
-        if self._is_recorded(session, delivery):
-            self._state.journal.write(MessageDone(session.client_id, delivery.position))
+        record_done(self._state.journal, session, delivery)
         if session.outgoing.queue or (session.connection and session.connection.backlog):
             self._courier.drain(session)
-
-    def _is_recorded(self, session: Session, delivery: Delivery) -> bool:
-        return session.is_recorded and delivery.position > 0
 
 
 def _check_qos(session: Session, packet_id: int, qos: int, name: str) -> None:

@@ -230,6 +230,7 @@ class Core:
                 self._state.access.forget(session)
                 if session.connection is not None:
                     session.connection.may_publish.clear()
+        self._state.access.forget_authors()
         self._state.routes.clear()
 
     def publish(self, message: Message) -> None:

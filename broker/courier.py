@@ -9,14 +9,15 @@ from broker.codec.reason_codes import ReasonCode
 from broker.connection import Connection, State
 from broker.core_state import CoreState
 from broker.counters import Drop
-from broker.journal import MessageDone, MessageQueued, MessageSent
-from broker.message import Message, publish_packet
+from broker.delivery_packet import delivery_packet
+from broker.delivery_records import record_done, record_waiting
+from broker.journal import MessageSent
+from broker.message import Message
 from broker.outgoing import Delivery
+from broker.retained import RetainedBacklog
 from broker.session import Session
 from broker.subscription import Subscription
 
-_TOPIC_ALIAS: Final = b"\x23"
-_NO_TOPIC: Final = b"\x00\x00"
 # Retained messages written at one go, before others get their turn.
 BACKLOG_BYTES: Final = 65_536
 
@@ -63,7 +64,7 @@ class Courier:
         elif verdict.is_error:
             self._state.counters.drops[Drop.NOT_ALLOWED] += 1
         else:
-            self._record(session, delivery)
+            record_waiting(self._state.journal, session, delivery)
             self._send(session, connection, delivery, queued=False)
 
     def _send_copy(
@@ -90,7 +91,7 @@ class Courier:
         if qos:
             delivery = Delivery(message, qos, subscriptions, retain=retain)
             if session.is_recorded:
-                self._record(session, delivery)
+                record_waiting(self._state.journal, session, delivery)
             session.outgoing.start(delivery, queued=False)
             out += (before, delivery.packet_id.to_bytes(2, "big"), after)
             size += 2
@@ -144,12 +145,20 @@ class Courier:
                 self._state.timers.at(now, lambda: self.drain(session))
                 return
             subscription = backlog[0].subscription
+            if backlog[0].is_held:
+                return
             message = backlog[0].next_message(self._state.retained)
             if message is None:
                 backlog.popleft()
             elif not message.has_expired(now):
+                verdict = self._author_verdict(session, message, backlog[0])
+                if verdict is None:
+                    return
                 budget -= message.size
-                self.bring(session, message, (subscription,), retain=True)
+                if verdict.is_error:
+                    self._state.counters.drops[Drop.NOT_ALLOWED] += 1
+                else:
+                    self.bring(session, message, (subscription,), retain=True)
 
     def is_reader(self, session: Session, topic: str) -> bool:
         """Whether the session is known to be allowed to receive the topic."""
@@ -164,11 +173,27 @@ class Courier:
             session, topic, Action.RECEIVE, lambda _verdict: self.drain(session)
         )
 
+    def _author_verdict(
+        self, receiver: Session, message: Message, backlog: RetainedBacklog
+    ) -> Verdict | None:
+        """Whether a retained message is still its author's to say; None: the backlog waits."""
+        if message.author is None:
+            return ReasonCode.SUCCESS
+
+        def decided(_verdict: Verdict) -> None:
+            backlog.is_held = False
+            self.drain(receiver)
+
+        verdict = self._state.access.ask_author(message.author, message.topic, decided)
+        if verdict is None:
+            backlog.hold(message)
+        return verdict
+
     def _enqueue(self, session: Session, delivery: Delivery) -> None:
         if not session.outgoing.has_room(delivery.message.size):
             self._state.counters.drops[Drop.QUEUE_FULL] += 1
             return
-        self._record(session, delivery)
+        record_waiting(self._state.journal, session, delivery)
         session.outgoing.enqueue(delivery)
 
     def _send(
@@ -183,13 +208,16 @@ class Courier:
         # A packet that must wait for the journal may be overtaken, so it cannot introduce an
         # alias that the packets in front of it would already use.
         must_wait = delivery.qos == 2 and session.is_recorded
-        packet = self._encode(connection, delivery, is_again=is_again, new_alias=not must_wait)
+        now = self._state.clock()
+        packet = delivery_packet(
+            connection, delivery, now, is_again=is_again, new_alias=not must_wait
+        )
         limit = connection.maximum_packet_size
         if limit is not None and len(packet) > limit:
             self._state.counters.drops[Drop.TOO_LARGE] += 1
             if delivery.qos:
                 flow.finish(delivery.packet_id)
-                self._done(session, delivery)
+                record_done(self._state.journal, session, delivery)
             return
         self._state.counters.publishes_sent += 1
         self._state.counters.publish_bytes_sent += len(packet)
@@ -201,58 +229,7 @@ class Courier:
             journal.write(MessageSent(session.client_id, delivery.position, delivery.packet_id))
         self._state.outlet.promise(connection, packet, journal.position)
 
-    def _encode(
-        self, connection: Connection, delivery: Delivery, *, is_again: bool, new_alias: bool
-    ) -> bytes:
-        message = delivery.message
-        extra = b"".join([one.extra for one in delivery.subscriptions if one.active])
-        topic_field = message.topic_field
-        aliases = connection.aliases_out
-        alias, is_known = aliases.of(topic_field) if aliases is not None else (0, False)
-        uses_alias = alias != 0 and (is_known or new_alias)
-        if uses_alias:
-            extra = _TOPIC_ALIAS + alias.to_bytes(2, "big") + extra
-            if is_known:
-                topic_field = _NO_TOPIC
-        packet = publish_packet(
-            topic_field,
-            message.payload,
-            message.properties_at(self._state.clock()),
-            extra=extra,
-            qos=delivery.qos,
-            retain=delivery.retain,
-            duplicate=is_again,
-            packet_id=delivery.packet_id,
-        )
-        if aliases is not None and uses_alias and not is_known:
-            limit = connection.maximum_packet_size
-            if limit is not None and len(packet) > limit:
-                # The alias itself may be what makes it too large.
-                return self._encode(connection, delivery, is_again=is_again, new_alias=False)
-            aliases.sent(message.topic_field, alias)
-        return packet
-
-    def _record(self, session: Session, delivery: Delivery) -> None:
-        if not delivery.qos or not session.is_recorded:
-            return
-        session.last_position += 1
-        delivery.position = session.last_position
-        self._state.journal.write(
-            MessageQueued(
-                session.client_id,
-                delivery.position,
-                delivery.message,
-                delivery.qos,
-                delivery.retain,
-                tuple(one.terms.key for one in delivery.subscriptions),
-            )
-        )
-
     def _drop(self, session: Session, delivery: Delivery, cause: Drop) -> None:
         self._state.counters.drops[cause] += 1
         session.outgoing.discard(delivery)
-        self._done(session, delivery)
-
-    def _done(self, session: Session, delivery: Delivery) -> None:
-        if delivery.position and session.is_recorded:
-            self._state.journal.write(MessageDone(session.client_id, delivery.position))
+        record_done(self._state.journal, session, delivery)

@@ -8,26 +8,25 @@ message expiry is written over when time has passed.
 from __future__ import annotations
 
 import math
-import struct
 from typing import Final
 
+from broker.access import Identity
 from broker.codec.framing import varint
 
 NO_EXPIRY: Final = -1
-_PACKED_HEAD: Final = struct.Struct(">BdqiHI")
-_RETAIN_BIT: Final = 0x01
 
 
 class Message:
     """``topic_field`` is the topic with its length in front, as in a packet.
 
     ``expiry_offset`` is where the four bytes of the message expiry stand in ``properties``,
-    or ``NO_EXPIRY``; ``expires_at`` is when they run out on the core's clock.
+    or ``NO_EXPIRY``; ``expires_at`` is when they run out on the core's clock. ``author`` is the
+    client that had it retained: it is given out only as long as that client may publish it.
     """
 
     __slots__ = (
-        "_copy", "expires_at", "expiry_offset", "payload", "peid", "properties", "qos", "retain",
-        "size", "topic", "topic_field",
+        "_copy", "author", "expires_at", "expiry_offset", "payload", "peid", "properties", "qos",
+        "retain", "size", "topic", "topic_field",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - one for each part of a PUBLISH
@@ -42,6 +41,7 @@ class Message:
         expires_at: float | None = None,
         expiry_offset: int = NO_EXPIRY,
         topic_field: bytes | None = None,
+        author: Identity | None = None,
     ) -> None:
         self.topic = topic
         if topic_field is None:
@@ -55,6 +55,7 @@ class Message:
         self.peid = peid
         self.expires_at = expires_at
         self.expiry_offset = expiry_offset
+        self.author = author
         # Bytes that keeping the message costs, as limits count them.
         self.size = len(topic_field) + len(properties) + len(payload)
         self._copy: tuple[tuple[int, bytes], bytes, bytes] | None = None
@@ -87,37 +88,6 @@ class Message:
         if self.expires_at is None:
             self._copy = ((first, extra), before, after)
         return before, after
-
-    def packed(self) -> bytes:
-        """The whole message as bytes, for durable storage."""
-        head = _PACKED_HEAD.pack(
-            self.qos << 1 | (_RETAIN_BIT if self.retain else 0),
-            -1.0 if self.expires_at is None else self.expires_at,
-            -1 if self.peid is None else self.peid,
-            self.expiry_offset,
-            len(self.topic_field),
-            len(self.properties),
-        )
-        return b"".join((head, self.topic_field, self.properties, self.payload))
-
-    @classmethod
-    def unpacked(cls, data: bytes) -> Message:
-        """The message that ``packed`` made these bytes of."""
-        flags, expires_at, peid, offset, topic_size, properties_size = _PACKED_HEAD.unpack_from(
-            data
-        )
-        properties_at = _PACKED_HEAD.size + topic_size
-        payload_at = properties_at + properties_size
-        return cls(
-            data[_PACKED_HEAD.size + 2 : properties_at].decode(),
-            data[payload_at:],
-            properties=data[properties_at:payload_at],
-            qos=flags >> 1,
-            retain=bool(flags & _RETAIN_BIT),
-            peid=None if peid < 0 else peid,
-            expires_at=None if expires_at < 0 else expires_at,
-            expiry_offset=offset,
-        )
 
 
 def publish_packet(  # noqa: PLR0913 - one for each field that differs between receivers

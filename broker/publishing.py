@@ -88,6 +88,7 @@ class Publishing:
     def publish(self, message: Message, publisher: Session | None = None) -> None:
         """A message of the broker itself, or a will: no rights, no answer."""
         if message.retain:
+            message.author = None if publisher is None else publisher.identity
             self._retaining.keep(message)
         route = self._state.routes.of(message.topic.encode())
         slots: Slots | None = ()
@@ -161,6 +162,7 @@ class Publishing:
             self._answer(connection, session, publish, refusal.reason, refusal.text)
             return
         if message.retain:
+            message.author = session.identity
             self._retaining.keep(message)
         count = self._router.route(message, route, slots, session)
         if publish.qos == 2:

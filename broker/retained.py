@@ -135,11 +135,13 @@ class RetainedBacklog:
     The messages are fetched when their turn comes, so a long backlog keeps nothing alive.
     """
 
-    __slots__ = ("_topics", "subscription")
+    __slots__ = ("_topics", "is_held", "subscription")
 
     def __init__(self, subscription: Subscription, topics: list[str]) -> None:
         self.subscription = subscription
         self._topics = topics[::-1]
+        # Whether it waits until it is decided if its next message may be given out.
+        self.is_held = False
 
     def next_message(self, store: RetainedStore) -> Message | None:
         """The next message that is still there; None when all are done."""
@@ -148,3 +150,8 @@ class RetainedBacklog:
             if message is not None:
                 return message
         return None
+
+    def hold(self, message: Message) -> None:
+        """Wait with this message and all behind it."""
+        self._topics.append(message.topic)
+        self.is_held = True

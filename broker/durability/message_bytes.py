@@ -3,11 +3,13 @@
 | part | bytes | there |
 |---|---|---|
 | format | 1 | always; the number of this table |
-| flags | 1 | always: bits 0-1 QoS, 2 retain, 3 and 4 expiry, 5 has a peid |
+| flags | 1 | always: bits 0-1 QoS, 2 retain, 3 and 4 expiry, 5 has a peid, 6 author, 7 its user |
 | length of the properties | 4 | always |
 | place of the expiry interval in the properties | 4 | bit 3 |
 | time of expiry | 8 | bit 4 (a will has none before it is sent) |
 | peid | 8 | bit 5 |
+| client id of who had it retained, with its length | | bit 6 |
+| the user of that client, with its length | | bit 7 |
 | topic with its length, properties, payload | | always |
 
 Numbers have the highest byte first, as in MQTT.
@@ -18,6 +20,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from broker.access import Identity
 from broker.message import NO_EXPIRY, Message
 from schemas.errors import JournalError
 
@@ -32,6 +35,8 @@ _RETAIN: Final = 0x04
 _HAS_OFFSET: Final = 0x08
 _HAS_TIME: Final = 0x10
 _HAS_PEID: Final = 0x20
+_HAS_AUTHOR: Final = 0x40
+_HAS_USER: Final = 0x80
 
 
 def message_to_bytes(message: Message) -> bytes:
@@ -49,6 +54,12 @@ def message_to_bytes(message: Message) -> bytes:
     if message.peid is not None:
         flags |= _HAS_PEID
         middle += _PEID.pack(message.peid)
+    if message.author is not None:
+        flags |= _HAS_AUTHOR
+        middle += _text(message.author.client_id)
+        if message.author.user_name is not None:
+            flags |= _HAS_USER
+            middle += _text(message.author.user_name)
     head = _HEAD.pack(FORMAT, flags, len(message.properties))
     return b"".join((head, middle, message.topic_field, message.properties, message.payload))
 
@@ -66,7 +77,7 @@ def _read(data: bytes) -> Message:
     if form != FORMAT:
         raise JournalError(f"a stored message has format {form}, this release reads {FORMAT}")
     at = _HEAD.size
-    expires_at, expiry_offset, peid = None, NO_EXPIRY, None
+    expires_at, expiry_offset, peid, author = None, NO_EXPIRY, None, None
     if flags & _HAS_OFFSET:
         (expiry_offset,) = _OFFSET.unpack_from(data, at)
         at += _OFFSET.size
@@ -76,13 +87,18 @@ def _read(data: bytes) -> Message:
     if flags & _HAS_PEID:
         (peid,) = _PEID.unpack_from(data, at)
         at += _PEID.size
-    topic_at = at + 2
-    properties_at = topic_at + int.from_bytes(data[at:topic_at], "big")
+    if flags & _HAS_AUTHOR:
+        client_id, at = _read_text(data, at)
+        user_name = None
+        if flags & _HAS_USER:
+            user_name, at = _read_text(data, at)
+        author = Identity(client_id, user_name)
+    topic, properties_at = _read_text(data, at)
     payload_at = properties_at + properties_size
     if payload_at > len(data):
         raise JournalError("a stored message is damaged: it is cut off")
     return Message(
-        data[topic_at:properties_at].decode(),
+        topic,
         data[payload_at:],
         properties=data[properties_at:payload_at],
         qos=flags & _QOS,
@@ -90,4 +106,17 @@ def _read(data: bytes) -> Message:
         peid=peid,
         expires_at=expires_at,
         expiry_offset=expiry_offset,
+        author=author,
     )
+
+
+def _text(value: str) -> bytes:
+    encoded = value.encode()
+    return len(encoded).to_bytes(2, "big") + encoded
+
+
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
+    """A text with its length in front, and where it ends."""
+    start = at + 2
+    end = start + int.from_bytes(data[at:start], "big")
+    return data[start:end].decode(), end

@@ -50,6 +50,8 @@ def add_figures(metrics: Metrics, service: BrokerService) -> None:
                lambda: {code.name.lower(): n for code, n in service.logins.decided.items()},
                is_counter=True, label="reason"),
         Figure("spaps_connections", "Connections now", lambda: pump.connections),
+        Figure("spaps_tasks", "Pieces of work under way on the event loop",
+               lambda: len(asyncio.all_tasks())),
         Figure("spaps_sessions", "Sessions now, connected or not", lambda: len(core.sessions)),
         Figure("spaps_sessions_connected", "Those with a client", lambda: core.sessions.connected),
         Figure("spaps_subscriptions", "Subscriptions in force", lambda: core.index.count),

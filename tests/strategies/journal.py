@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from broker.access import Identity
 from broker.journal import (
     Journal,
     MessageDone,
@@ -48,6 +49,7 @@ def messages(draw: st.DrawFn) -> Message:
         # A will has an interval and no time yet.
         expires_at=draw(st.none() | times) if has_expiry else None,
         expiry_offset=len(properties) - 4 if has_expiry else NO_EXPIRY,
+        author=draw(st.none() | st.builds(Identity, texts, st.none() | texts)),
     )
 
 

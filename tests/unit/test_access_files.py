@@ -73,3 +73,26 @@ def test_a_broken_or_missing_file_denies_and_is_told(
     file.reload_if_changed()
     assert file.reload_if_changed()
     assert file.content == DENIAL
+
+
+def test_a_file_that_could_not_be_opened_is_tried_again_and_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file has not changed: there was no descriptor to open it with."""
+    path = tmp_path / "file"
+    path.write_text("one")
+    failures = [None, OSError(24, "Too many open files"), OSError(24, "Too many open files"), None]
+
+    def read_if_possible(path: Path) -> str:
+        failure = failures.pop(0)
+        if failure is not None:
+            raise SettingsError(f"{path.name}: {failure.strerror}") from failure
+        return read(path)
+
+    file = WatchedFile(path, read_if_possible, DENIAL)
+    file.reload()
+    assert (file.content, file.is_broken) == (DENIAL, True)
+    while failures:
+        file.reload_if_changed()
+    assert (file.content, file.is_broken) == ("one", False)
+    assert caplog.text.count("Too many open files") == 1

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.access_hashes import hash_password
 from tests.integration.broker.raw_client import (
     CONNACK,
     CONNECT,
@@ -30,6 +31,7 @@ EVERY_OTHER_TYPE = [number << 4 for number in range(16) if number != CONNECT >> 
 # The longest remaining length that four bytes can say.
 LONGEST = b"\xff\xff\xff\x7f"
 MEGABYTE = 1_048_576
+BAD_PASSWORD, NOT_AUTHORIZED = 0x86, 0x87
 PACKET_TOO_LARGE, SLOW = 0x95, 'spaps_drops_total{cause="slow_consumer"}'
 
 
@@ -207,41 +209,67 @@ def test_one_connection_over_the_limit(tmp_path: Path) -> None:
 
 
 def test_no_file_descriptors_left(tmp_path: Path) -> None:
-    """All that the process may open are used up from outside; afterwards it serves as before."""
-    limited = ("/bin/sh", "-c", 'ulimit -n 90; exec "$@"', "sh")
-    with running_broker(tmp_path, *OPEN, prefix=limited) as broker:
-        assert is_alive(broker)
-        ports = (broker.port, broker.ports["http"])
-        crowd = [socket.create_connection(("127.0.0.1", port)) for port in ports * 60]
-        until(lambda: broker.process.poll() is None, "a sign of life")
-        for visitor in crowd:
-            visitor.close()
+    """All that the process may open are used up from outside, and its files are read meanwhile.
 
-        def served() -> bool:
+    Nobody gets in who could not before (CVE-2017-7652), and afterwards it serves as before.
+    """
+    (tmp_path / "users").write_text(f"alice:{hash_password('secret')}\n")
+    (tmp_path / "rules").write_text("user alice\ntopic readwrite mine\n")
+    config = f'[broker]\npassword_file = "{tmp_path}/users"\nacl_file = "{tmp_path}/rules"\n'
+    limited = ("/bin/sh", "-c", 'ulimit -n 90; exec "$@"', "sh")
+    arguments = ("--memberships", "none", "--http", "0")
+    with running_broker(tmp_path, *arguments, config=config, prefix=limited) as broker:
+
+        def answer(**login: object) -> int | None:
+            """The reason code of a CONNACK; None when there is no room for a client."""
             try:
                 with RawClient(broker.port) as client:
-                    return client.connect()[1] == 0
+                    return client.connect(**login)[1]
             except (EOFError, OSError):
-                return False
+                return None
 
-        until(served, "service after the crowd")
-        # Still nobody without leave, and still everybody with it.
-        assert is_alive(broker)
+        alice = {"user": "alice", "password": b"secret"}
+        assert answer(**alice) == 0
+        ports = (broker.port, broker.ports["http"])
+        crowd = [socket.create_connection(("127.0.0.1", port)) for port in ports * 60]
+        broker.reload()
+        broker.wait_for_log("access files read again")
+        assert answer() in (None, NOT_AUTHORIZED)
+        for visitor in crowd:
+            visitor.close()
+        until(lambda: answer(**alice) == 0, "service after the crowd")
+        assert answer() == NOT_AUTHORIZED
+        assert answer(user="alice", password=b"wrong") == BAD_PASSWORD
+        with RawClient(broker.port) as client:
+            client.connect(**alice)
+            for topic, code in (("mine", 0), ("not/mine", NOT_AUTHORIZED)):
+                client.send(subscribe_packet(topic))
+                assert client.read_packet()[1][-1] == code
 
 
 def test_clients_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
+    """Half-done QoS 1 and 2 in both directions, wills, errors: nothing grows with visitors."""
+    unanswered = [packet(PUBLISH | qos << 1, text("a/1/x"), b"\x00\x07\x00x") for qos in (1, 2)]
     with running_broker(tmp_path, *OPEN) as broker:
+
+        def visit(number: int) -> None:
+            will = ("a/2/gone", b"x") if number % 2 else None
+            with connected(broker, f"visitor{number}", will=will) as client:
+                client.send(subscribe_packet(f"a/{number % 7}/+", options=2))
+                client.send(b"".join(unanswered))
+                if number % 3 == 0:
+                    client.send(packet(SUBSCRIBE, b"\x00"))  # malformed: thrown out
+                elif number % 3 == 1:
+                    client.ping()
 
         def crowd(size: int) -> tuple[float, ...]:
             for number in range(size):
-                with connected(broker, f"visitor{number}") as client:
-                    client.send(subscribe_packet(f"a/{number % 7}/+") + publish_packet("a/1/x"))
-                    if number % 3 == 0:
-                        client.send(packet(SUBSCRIBE, b"\x00"))  # malformed: thrown out
-                    elif number % 3 == 1:
-                        client.ping()
+                visit(number)
             until(lambda: broker.metric("spaps_connections") == 0, "the last one to leave")
-            names = ("process_open_fds", "spaps_sessions", "spaps_subscriptions")
+            names = (
+                "process_open_fds", "spaps_sessions", "spaps_subscriptions", "spaps_tasks",
+                "spaps_in_flight_messages", "spaps_queued_messages", "spaps_queued_bytes",
+            )  # fmt: skip
             return tuple(broker.metric(name) for name in names)
 
         before = crowd(100)

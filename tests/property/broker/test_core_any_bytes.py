@@ -82,10 +82,12 @@ def test_readers_raise_nothing_but_their_own(body: bytes, first: int) -> None:
 
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=6)
+# The package itself refuses to write wildcards into a topic.
+TOPIC = TEXT.filter(lambda topic: not {"+", "#"} & set(topic))
 
 
 @given(
-    topic=TEXT,
+    topic=TOPIC,
     payload=st.binary(max_size=30),
     users=st.lists(st.tuples(TEXT | st.just("peid"), TEXT | st.just("12")), max_size=4),
     expiry=st.none() | st.integers(0, 2**32 - 1),
@@ -147,7 +149,7 @@ def test_a_megabyte_byte_by_byte_is_joined_once() -> None:
     client = harness.connect("c")
     client.subscribe("t")
     client.take()
-    data = wire.publish("t", bytes(range(256)) * 1_200)
+    data = wire.publish("t", bytes(range(256)) * 4_000)
     receive = harness.core.receive
     for byte in data:
         receive(client.connection, bytes((byte,)))

@@ -97,6 +97,55 @@ def test_retained_messages_are_judged(rules: Rules, harness: Harness) -> None:
     assert [one.topic for one in reader.messages()] == ["a/2"]
 
 
+def test_what_an_author_may_no_longer_say_is_not_given_out(rules: Rules, harness: Harness) -> None:
+    """CVE-2018-12546: the retained messages of somebody whose right was taken away."""
+    publisher = harness.connect("p")
+    for topic in ("a/1", "a/2", "a/3"):
+        publisher.send(wire.publish(topic, b"x", retain=True))
+    publisher.lose()
+    rules.denied = {(Action.PUBLISH, "a/2")}
+    harness.core.access_changed()
+    reader = harness.connect("r")
+    reader.subscribe("a/#", 1)
+    assert sorted(one.topic for one in reader.messages()) == ["a/1", "a/3"]
+    assert harness.core.counters.drops[Drop.NOT_ALLOWED] == 1
+    # Given back, the message is there again.
+    rules.denied = set()
+    harness.core.access_changed()
+    reader.subscribe("a/2")
+    assert [one.topic for one in reader.messages()] == ["a/2"]
+
+
+def test_the_author_of_a_retained_will_is_its_client(rules: Rules, harness: Harness) -> None:
+    gone = harness.connect("g", flags=0x26, rest=wire.will("a/will", b"bye"))
+    gone.lose()
+    rules.denied = {(Action.PUBLISH, "a/will")}
+    harness.core.access_changed()
+    reader = harness.connect("r")
+    reader.subscribe("a/#")
+    assert reader.messages() == []
+    assert harness.core.retained.find("a/will") is not None
+
+
+def test_a_reader_may_go_on_while_an_author_is_judged() -> None:
+    rules = Rules()
+    harness = Harness(access=rules)
+    publisher = harness.connect("p")
+    for topic in ("a/1", "a/2"):
+        publisher.send(wire.publish(topic, b"x", qos=1, packet_id=1, retain=True))
+    reader = harness.connect("r")
+    harness.core.access_changed()
+    rules.is_slow = True
+    reader.send(wire.subscribe(("a/#", 1)))
+    harness.held = (Judge,)
+    reader.send(wire.subscribe(("a/#", 1)))
+    harness.answer_waiting()  # the subscription itself
+    while harness.waiting:
+        assert isinstance(reader.send(wire.PINGREQ)[-1], mqtt5.PingRespPacket)
+        harness.answer_waiting()
+    assert {one.topic for one in reader.messages()} == {"a/1", "a/2"}
+
+
 def test_verdicts_are_remembered(rules: Rules, harness: Harness) -> None:
     reader, publisher = harness.connect("r"), harness.connect("p")
     reader.subscribe("t")
