@@ -169,7 +169,7 @@ class Core:
         self._state.tickets.answer(ticket, verdict)
 
     def resolved(self, ticket: int, resolved: Resolved) -> None:
-        """Answer ``Resolve``: the subscription is put in force in this call."""
+        """Answer ``Resolve``: the subscription is put in force, in this call or piece by piece."""
         self._state.tickets.answer(ticket, resolved, ReasonCode.SUCCESS, None)
 
     def refused(self, ticket: int, reason: ReasonCode, text: str) -> None:

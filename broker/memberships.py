@@ -33,8 +33,17 @@ class Memberships(Protocol):
     def add(self, slot: int, peids: Int64s) -> None:
         """Enter a subscription with its members; look-ups see all of it from now on."""
 
+    def begin(self, slot: int, peids: Int64s) -> None:
+        """Announce members that come piece by piece, by ``add_some``."""
+
+    def add_some(self, slot: int, most: int) -> bool:
+        """Enter up to ``most`` of what was announced; whether that is all of it now."""
+
     def remove(self, slot: int) -> None:
-        """Take a subscription out; the slot goes to ``reusable`` once no look-up can name it."""
+        """Take a subscription out; the slot goes to ``reusable`` once no look-up can name it.
+
+        It may have been announced only, or entered in part.
+        """
 
     def sweep(self, budget: int) -> bool:
         """Do up to ``budget`` steps of deferred cleaning; whether more is left."""
@@ -54,6 +63,14 @@ class NoMemberships:
 
     def add(self, slot: int, peids: Int64s) -> None:
         """Never called, because ``serves_neighborhoods`` is false."""
+        raise NotImplementedError
+
+    def begin(self, slot: int, peids: Int64s) -> None:
+        """Never called either."""
+        raise NotImplementedError
+
+    def add_some(self, slot: int, most: int) -> bool:
+        """Never called either."""
         raise NotImplementedError
 
     def remove(self, slot: int) -> None:

@@ -12,6 +12,16 @@ from broker.peid_table import PeidTable, SlotArray
 from spatial_udfs.entity_table import Int64s
 
 
+class _Entering:
+    """Members on their way in; the first ``done`` of them are in the table."""
+
+    __slots__ = ("done", "peids")
+
+    def __init__(self, peids: Int64s) -> None:
+        self.peids = peids
+        self.done = 0
+
+
 class MemoryMemberships:
     """``look_up`` is the present table's own method, so that a look-up is one call."""
 
@@ -24,6 +34,8 @@ class MemoryMemberships:
         self._building: GenerationBuilder | None = None
         # Free slots that the generation under construction may name.
         self._withheld: list[int] = []
+        # What is being entered piece by piece, by slot.
+        self._entering: dict[int, _Entering] = {}
 
     def __len__(self) -> int:
         """The number of pairs, those of removed slots included until they are swept."""
@@ -35,8 +47,25 @@ class MemoryMemberships:
         if self._building is not None:
             self._building.note_late(slot, peids)
 
+    def begin(self, slot: int, peids: Int64s) -> None:
+        """Announce members that come piece by piece."""
+        self._entering[slot] = _Entering(peids)
+
+    def add_some(self, slot: int, most: int) -> bool:
+        """Enter some of what was announced; whether that is all of it now."""
+        entering = self._entering[slot]
+        start, entering.done = entering.done, entering.done + most
+        self._table.add(slot, entering.peids[start : entering.done])
+        if entering.done < len(entering.peids):
+            return False
+        del self._entering[slot]
+        if self._building is not None:
+            self._building.note_late(slot, entering.peids)
+        return True
+
     def remove(self, slot: int) -> None:
         """Take a subscription out: at once for the core, in the table when it is swept."""
+        self._entering.pop(slot, None)
         self._table.remove(slot)
 
     def sweep(self, budget: int) -> bool:
@@ -73,6 +102,9 @@ class MemoryMemberships:
         # The new table may name slots that were removed meanwhile: they are dead there too.
         for slot in (*self._table.dead, *self._withheld):
             table.remove(slot)
+        # What is half entered begins again in the new table.
+        for entering in self._entering.values():
+            entering.done = 0
         self._table, self.look_up = table, table.look_up
         self._building = None
         self._withheld.clear()

@@ -57,6 +57,14 @@ class RedisMemberships:
         """Enter a subscription with its members."""
         self._late.add(slot, peids)
 
+    def begin(self, slot: int, peids: Int64s) -> None:
+        """Announce members that come piece by piece."""
+        self._late.begin(slot, peids)
+
+    def add_some(self, slot: int, most: int) -> bool:
+        """Enter some of what was announced; whether that is all of it now."""
+        return self._late.add_some(slot, most)
+
     def remove(self, slot: int) -> None:
         """Take a subscription out."""
         self._late.remove(slot)

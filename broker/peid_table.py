@@ -91,10 +91,10 @@ class PeidTable:
         return table
 
     def add(self, slot: int, peids: Int64s) -> None:
-        """Enter a slot with its distinct peids."""
+        """Enter distinct peids of a slot, none of which it has already."""
         directory, all_peids, all_slots = self._directory, self._peids, self._slots
         # Slots of one peid ascend; only a slot that is given again is not the last.
-        is_last = slot > self._highest
+        is_last = slot >= self._highest
         self._highest = max(self._highest, slot)
         for peid, residue in zip(peids.tolist(), (peids % RESIDUES).tolist(), strict=True):
             region = directory[residue]

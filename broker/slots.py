@@ -43,20 +43,32 @@ class SlotTable:
         """The subscriptions in force, by slot."""
         return [one for one in self.occupants if isinstance(one, Subscription)]
 
-    def enter(self, subscription: Subscription, peids: Int64s | None) -> None:
-        """Give a subscription its slot and its members; None: they are loaded later."""
+    def reserve(self) -> int:
+        """A slot that nobody has yet: nothing that is entered under it is delivered."""
         reusable = self._memberships.reusable
         if reusable:
-            slot = reusable.pop()
-            self.occupants[slot] = subscription
-        else:
-            slot = len(self.occupants)
-            self.occupants.append(subscription)
+            return reusable.pop()
+        self.occupants.append(VACANT)
+        return len(self.occupants) - 1
+
+    def give_up(self, slot: int) -> None:
+        """A reserved slot is not needed after all, whatever was entered under it."""
+        self._memberships.remove(slot)
+
+    def enter(
+        self, subscription: Subscription, peids: Int64s | None, reserved: int | None = None
+    ) -> None:
+        """Give a subscription its slot and its members; None: they are loaded later.
+
+        All of them are there already under a slot that was reserved.
+        """
+        slot = self.reserve() if reserved is None else reserved
+        self.occupants[slot] = subscription
         subscription.slot = slot
         self._used += 1
         if subscription.terms.sub_id is not None:
             self.by_sub_id[subscription.terms.sub_id] = slot
-        if peids is not None:
+        if peids is not None and reserved is None:
             self._memberships.add(slot, peids)
 
     def leave(self, subscription: Subscription) -> None:

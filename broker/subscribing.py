@@ -11,20 +11,13 @@ from broker.connection import Connection
 from broker.core_state import CoreState
 from broker.courier import Courier
 from broker.effects import Forget, Resolve, Resolved
-from broker.lane import (
-    FilterRequest,
-    LaneJob,
-    SpatialPropertyError,
-    SubscribeJob,
-    UnsubscribeJob,
-    neighborhood_of,
-    nsids_of,
-    subscribe_job,
-)
+from broker.entering import MOST_AT_ONCE, Entering
+from broker.lane import FilterRequest, LaneJob, SubscribeJob, UnsubscribeJob, subscribe_job
 from broker.retained import RetainedBacklog
 from broker.session import Session
-from broker.subscription_desk import SubscriptionDesk
-from broker.topics import SHARE_PREFIX, FilterError, parse_filter
+from broker.subscribe_checks import check_subscribe
+from broker.subscription_desk import Members, SubscriptionDesk
+from broker.topics import SHARE_PREFIX
 from broker.unsubscribing import Unsubscribing
 from schemas.user_properties import NSID, WARNING
 
@@ -32,12 +25,13 @@ from schemas.user_properties import NSID, WARNING
 class Subscribing:
     """Works off the lanes."""
 
-    __slots__ = ("_courier", "_desk", "_state", "_unsubscribing")
+    __slots__ = ("_courier", "_desk", "_entering", "_state", "_unsubscribing")
 
     def __init__(self, state: CoreState, courier: Courier, unsubscribing: Unsubscribing) -> None:
         self._state = state
         self._courier = courier
         self._desk = SubscriptionDesk(state)
+        self._entering = Entering(state)
         self._unsubscribing = unsubscribing
 
     def subscribe(
@@ -75,49 +69,12 @@ class Subscribing:
             if isinstance(job, UnsubscribeJob):
                 self._unsubscribing.finish(connection, session, job)
             else:
-                self._check(session, job)
+                check_subscribe(self._state, session, job)
                 self._ask_verdicts(connection, session, job)
                 if job.undecided or not self._decided(connection, session, job):
                     return
             if connection.lane:
                 connection.lane.popleft()
-
-    def _check(self, session: Session, job: SubscribeJob) -> None:
-        limits = self._state.limits
-        for request in job.requests:
-            try:
-                request.parsed = parse_filter(request.text, limits.topic_levels)
-            except FilterError as error:
-                job.refuse(request, ReasonCode.TOPIC_FILTER_INVALID, str(error))
-        try:
-            self._read_properties(session, job)
-        except SpatialPropertyError as error:
-            job.refuse_all(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, str(error))
-        held, spatial = len(session.subscriptions), session.neighborhoods
-        for request in job.accepted:
-            key = request.text if request.nsid is None else request.nsid
-            if key in session.subscriptions:
-                continue
-            held += 1
-            spatial += request.nsid is not None
-            if held > limits.subscriptions or spatial > limits.neighborhoods:
-                job.refuse(request, ReasonCode.QUOTA_EXCEEDED, "too many subscriptions")
-
-    def _read_properties(self, session: Session, job: SubscribeJob) -> None:
-        job.descriptor = neighborhood_of(job.user_properties)
-        nsids = nsids_of(job.user_properties)
-        if job.descriptor is None:
-            if nsids:
-                raise SpatialPropertyError("an nsid belongs to a neighborhood, but there is none")
-            return
-        if not self._state.memberships.serves_neighborhoods:
-            raise SpatialPropertyError("this broker serves no neighborhoods")
-        if not nsids:
-            nsids = _free_nsids(session, len(job.requests))
-        if len(nsids) != len(job.requests):
-            raise SpatialPropertyError("each topic filter needs an nsid of its own")
-        for request, nsid in zip(job.requests, nsids, strict=True):
-            request.nsid = nsid
 
     def _ask_verdicts(self, connection: Connection, session: Session, job: SubscribeJob) -> None:
         for request in job.accepted:
@@ -154,6 +111,9 @@ class Subscribing:
                 return
             if resolved is None:
                 job.refuse_all(code, text)
+            elif len(resolved.peids) * len(resolved.sub_ids) > MOST_AT_ONCE:
+                self._enter_in_pieces(connection, session, job, resolved)
+                return
             self._finish(connection, session, job, resolved)
             self._next(connection, session)
 
@@ -168,24 +128,44 @@ class Subscribing:
         )
         return False
 
+    def _enter_in_pieces(
+        self, connection: Connection, session: Session, job: SubscribeJob, resolved: Resolved
+    ) -> None:
+        """Bring many members into the filter between other clients' packets, then answer."""
+
+        def ended(slots: list[int] | None) -> None:
+            if slots is None:
+                self._state.outbox.requests.append(Forget(resolved.sub_ids))
+                return
+            self._finish(connection, session, job, resolved, slots)
+            self._next(connection, session)
+
+        count = len(resolved.sub_ids)
+        self._entering.begin(resolved.peids, count, lambda: _is_stale(connection, job), ended)
+
     def _next(self, connection: Connection, session: Session) -> None:
         if connection.lane:
             connection.lane.popleft()
         self._work_off(connection, session)
 
     def _finish(
-        self, connection: Connection, session: Session, job: SubscribeJob, resolved: Resolved | None
+        self,
+        connection: Connection,
+        session: Session,
+        job: SubscribeJob,
+        resolved: Resolved | None,
+        slots: list[int] | None = None,
     ) -> None:
         """Put the accepted filters in force, then answer, then retained messages."""
         properties: list[tuple[str, str]] = []
         backlogs: list[RetainedBacklog] = []
         for number, request in enumerate(job.accepted):
-            if resolved is None:
-                backlog = self._desk.put(session, job, request, None, None)
-            else:
-                sub_id = resolved.sub_ids[number]
-                backlog = self._desk.put(session, job, request, sub_id, resolved.peids)
+            members = None
+            if resolved is not None:
+                slot = None if slots is None else slots[number]
+                members = Members(resolved.sub_ids[number], resolved.peids, slot)
                 properties.append((NSID, str(request.nsid)))
+            backlog = self._desk.put(session, job, request, members)
             request.code = ReasonCode(request.qos)
             if backlog is not None:
                 backlogs.append(backlog)
@@ -218,16 +198,6 @@ class Subscribing:
 
         then = send_retained if backlogs else None
         self._state.outlet.promise(connection, packet, self._state.journal.position, then)
-
-
-def _free_nsids(session: Session, count: int) -> list[int]:
-    """Numbers that the session does not use yet."""
-    free: list[int] = []
-    while len(free) < count:
-        if session.next_nsid not in session.subscriptions:
-            free.append(session.next_nsid)
-        session.next_nsid += 1
-    return free
 
 
 def _is_stale(connection: Connection, job: SubscribeJob) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,15 @@ SEND_IF_NEW: Final = 1
 NEVER_SEND: Final = 2
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    """A resolved neighborhood; ``slot`` when its members are in the filter already."""
+
+    sub_id: int
+    peids: Int64s
+    slot: int | None = None
+
+
 class SubscriptionDesk:
     """Makes subscriptions, or renews them."""
 
@@ -34,8 +44,7 @@ class SubscriptionDesk:
         session: Session,
         job: SubscribeJob,
         request: FilterRequest,
-        sub_id: int | None,
-        peids: Int64s | None,
+        members: Members | None,
     ) -> RetainedBacklog | None:
         """Put one filter in force; the retained messages that the client is owed for it."""
         if request.parsed is None:
@@ -48,23 +57,24 @@ class SubscriptionDesk:
             retain_handling=request.retain_handling,
             identifier=job.identifier,
             nsid=request.nsid,
-            sub_id=sub_id,
+            sub_id=None if members is None else members.sub_id,
             descriptor=job.descriptor,
         )
         existing = session.subscriptions.get(terms.key)
         if existing is None:
             subscription = Subscription(session, terms)
-            self._state.index.enter(subscription, request.parsed, peids)
+            self._enter(subscription, request.parsed, members)
         elif terms.nsid is None:
             existing.renew(terms)
             subscription = existing
         else:
-            subscription = self._replace(existing, terms, request.parsed, peids)
+            subscription = self._replace(existing, terms, request.parsed, members)
         session.subscriptions[terms.key] = subscription
         if session.is_recorded:
             self._state.journal.write(SubscriptionSaved(session.client_id, terms))
         if not _wants_retained(request, is_new=existing is None):
             return None
+        peids = None if members is None else members.peids
         topics = self._retained_topics(request.parsed.topic_filter, peids)
         return RetainedBacklog(subscription, topics)
 
@@ -73,7 +83,7 @@ class SubscriptionDesk:
         existing: Subscription,
         terms: SubscriptionTerms,
         parsed: ParsedFilter,
-        peids: Int64s | None,
+        members: Members | None,
     ) -> Subscription:
         """A neighborhood under an nsid that is in use.
 
@@ -86,12 +96,20 @@ class SubscriptionDesk:
         if (before.topic_filter, before.descriptor) == (terms.topic_filter, terms.descriptor):
             self._state.index.leave(existing)
             existing.renew(terms)
-            self._state.index.enter(existing, parsed, peids)
+            self._enter(existing, parsed, members)
             return existing
         subscription = Subscription(existing.session, terms)
-        self._state.index.enter(subscription, parsed, peids)
+        self._enter(subscription, parsed, members)
         self._state.index.leave(existing)
         return subscription
+
+    def _enter(
+        self, subscription: Subscription, parsed: ParsedFilter, members: Members | None
+    ) -> None:
+        if members is None:
+            self._state.index.enter(subscription, parsed)
+        else:
+            self._state.index.enter(subscription, parsed, members.peids, members.slot)
 
     def _retained_topics(self, topic_filter: str, peids: Int64s | None) -> list[str]:
         found = list(self._state.retained.match(topic_filter))

@@ -23,9 +23,15 @@ class SubscriptionIndex:
         self.shared_count = 0
 
     def enter(
-        self, subscription: Subscription, parsed: ParsedFilter, peids: Int64s | None = None
+        self,
+        subscription: Subscription,
+        parsed: ParsedFilter,
+        peids: Int64s | None = None,
+        slot: int | None = None,
     ) -> None:
         """Put a subscription in force; a neighborhood's members enter with it.
+
+        Unless they were entered before, under a ``slot`` that was reserved for it.
 
         Routes are thrown away only when one of them must name a new place.
         """
@@ -40,7 +46,7 @@ class SubscriptionIndex:
             home.plain[subscription.session] = subscription
         else:
             is_first = not home.spatial
-            self._slots.enter(subscription, peids)
+            self._slots.enter(subscription, peids, slot)
             home.spatial[subscription.slot] = subscription
         subscription.home = home
         subscription.active = True

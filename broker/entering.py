@@ -1,0 +1,93 @@
+"""Large neighborhoods on their way into the filter: a piece at a time, others in between.
+
+Members are entered under a slot that nobody has yet, so a half-entered neighborhood delivers
+nothing. Once all are in, the slot is given to its subscription, and only then SUBACK goes out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from broker.core_state import CoreState
+from spatial_udfs.entity_table import Int64s
+
+# A member costs 2 to 3 µs. So many are entered without letting others come between ...
+MOST_AT_ONCE: Final = 2_000
+# ... and so many at each turn, of all large neighborhoods together.
+PIECE: Final = 1_000
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """One SUBSCRIBE: the same members for each of its filters, under a slot for each."""
+
+    peids: Int64s
+    count: int
+    is_stale: Callable[[], bool]
+    ended: Callable[[list[int] | None], None]
+    # The last of these is being filled.
+    slots: list[int] = field(default_factory=list)
+
+
+class Entering:
+    """One after the other, in the order in which they were resolved."""
+
+    __slots__ = ("_queue", "_state")
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        self._queue: deque[_Entry] = deque()
+
+    def begin(
+        self,
+        peids: Int64s,
+        count: int,
+        is_stale: Callable[[], bool],
+        ended: Callable[[list[int] | None], None],
+    ) -> None:
+        """Enter the members ``count`` times.
+
+        ``ended`` gets the slots that hold all of them, or None when it was given up because
+        the client ``is_stale``.
+        """
+        self._queue.append(_Entry(peids, count, is_stale, ended))
+        if len(self._queue) == 1:
+            self._soon()
+
+    def _soon(self) -> None:
+        self._state.timers.at(self._state.clock(), self._step)
+
+    def _step(self) -> None:
+        entry = self._queue[0]
+        if entry.is_stale():
+            for slot in entry.slots:
+                self._state.slots.give_up(slot)
+            self._end(entry, None)
+        elif self._is_complete(entry):
+            self._end(entry, entry.slots)
+        if self._queue:
+            self._soon()
+
+    def _is_complete(self, entry: _Entry) -> bool:
+        """Enter one more piece; whether nothing is left."""
+        memberships = self._state.memberships
+        if not entry.slots:
+            self._begin_slot(entry)
+        if not memberships.add_some(entry.slots[-1], PIECE):
+            return False
+        if len(entry.slots) == entry.count:
+            return True
+        self._begin_slot(entry)
+        return False
+
+    def _begin_slot(self, entry: _Entry) -> None:
+        slot = self._state.slots.reserve()
+        entry.slots.append(slot)
+        self._state.memberships.begin(slot, entry.peids)
+
+    def _end(self, entry: _Entry, slots: list[int] | None) -> None:
+        self._queue.popleft()
+        entry.ended(slots)
