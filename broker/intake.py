@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 _CONNECT: Final = 0x10
 _PUBACK: Final = 0x40
+_PLAIN: Final = bytes((QOS_0,))
 
 
 class Intake:
@@ -36,16 +37,25 @@ class Intake:
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Bytes came in."""
-        if connection.is_closed:
+        if connection.state is State.CLOSED:
             return
         self._state.counters.bytes_received += len(data)
         connection.last_seen = self._state.clock()
         if connection.is_blocked:
             connection.held.append(data)
             return
-        ready = connection.inbox.join(data)
-        if ready:
-            self._work_off(connection, ready)
+        ready = connection.inbox.join(data) if connection.inbox.pending else data
+        position = 0
+        if (
+            ready[:1] == _PLAIN
+            and connection.state is State.CONNECTED
+            and connection.session is not None
+            and not connection.failed
+        ):
+            # What most reads are from end to end: nothing else need be looked at.
+            position = self._fast.run(connection, connection.session, ready, 0)
+        if position < len(ready):
+            self._work_off(connection, ready, position)
 
     def resume(self, connection: Connection) -> None:
         """What the connection waited for is there: work off what was held back."""
@@ -67,18 +77,18 @@ class Intake:
         if not connection.is_blocked and not connection.is_closed:
             self._state.outbox.unblocked.append(connection)
 
-    def _work_off(self, connection: Connection, data: bytes) -> None:
+    def _work_off(self, connection: Connection, data: bytes, position: int = 0) -> None:
         try:
-            position = self._packets(connection, data)
+            position = self._packets(connection, data, position)
         except ProtocolError as error:
             self._fail(connection, error)
             return
         if connection.is_blocked and position < len(data):
             connection.held.insert(0, data[position:])
 
-    def _packets(self, connection: Connection, data: bytes) -> int:
+    def _packets(self, connection: Connection, data: bytes, position: int) -> int:
         """Work off every complete packet that need not wait; the position after the last."""
-        position, size = 0, len(data)
+        size = len(data)
         while position < size and not connection.is_blocked:
             if connection.state is State.CONNECTED:
                 position = self._run(connection, data, position)

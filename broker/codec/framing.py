@@ -79,28 +79,28 @@ def read_header(data: bytes, position: int, limit: int) -> tuple[int, int] | Non
 class Inbox:
     """Bytes of a packet that is not complete yet."""
 
-    __slots__ = ("_needed", "_pending")
+    __slots__ = ("_needed", "pending")
 
     def __init__(self) -> None:
-        self._pending = bytearray()
+        self.pending = bytearray()
         self._needed = 0
 
     def join(self, data: bytes) -> bytes:
         """What can be worked on now: empty while the packet that was begun is incomplete."""
-        if not self._pending:
+        if not self.pending:
             return data
-        self._pending += data
-        if len(self._pending) < self._needed:
+        self.pending += data
+        if len(self.pending) < self._needed:
             return b""
-        joined = bytes(self._pending)
-        self._pending = bytearray()
+        joined = bytes(self.pending)
+        self.pending = bytearray()
         return joined
 
     def keep(self, rest: bytes, needed: int) -> None:
         """Hold the beginning of a packet until it has ``needed`` bytes (or a longer header)."""
-        self._pending += rest
+        self.pending += rest
         self._needed = needed
 
     def __len__(self) -> int:
         """The number of bytes held."""
-        return len(self._pending)
+        return len(self.pending)

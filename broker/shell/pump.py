@@ -63,6 +63,7 @@ class Pump:
         self.core = core
         self.limits = limits
         self.refused: Counter[str] = Counter()
+        self._receive = core.receive
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._open: set[Connection] = set()
@@ -94,7 +95,7 @@ class Pump:
 
     def received(self, connection: Connection, data: bytes) -> None:
         """Bytes of a client."""
-        self.core.receive(connection, data)
+        self._receive(connection, data)
         if connection.is_blocked:
             connection.peer.pause_reading()
         if not self._is_scheduled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
 from broker.access_plugins import Origin
@@ -18,10 +19,13 @@ FAREWELL_SECONDS: Final = 5.0
 class TcpLink(asyncio.Protocol):
     """Between a transport and the pump."""
 
-    __slots__ = ("_connection", "_is_leaving", "_pump", "_transport")
+    __slots__ = ("_connection", "_is_leaving", "_pump", "_received", "_transport", "write")
 
     def __init__(self, pump: Pump) -> None:
         self._pump = pump
+        self._received = pump.received
+        # Send; the transport's own method while there is somebody to send to.
+        self.write: Callable[[bytes], None] = _send_to_nobody
         self._transport: asyncio.Transport
         self._connection: Connection | None = None
         self._is_leaving = False
@@ -36,11 +40,12 @@ class TcpLink(asyncio.Protocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(self._pump.limits.write_buffer_bytes)
+        self.write = self._transport.write
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client."""
         if self._connection is not None and not self._is_leaving:
-            self._pump.received(self._connection, data)
+            self._received(self._connection, data)
 
     def pause_writing(self) -> None:
         """The client does not read what we write."""
@@ -54,6 +59,7 @@ class TcpLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's shape
         """The client is gone."""
+        self.write = _send_to_nobody
         connection, self._connection = self._connection, None
         if connection is not None:
             self._pump.lost(connection)
@@ -65,11 +71,6 @@ class TcpLink(asyncio.Protocol):
         """Where the client comes from."""
         peer = self._transport.get_extra_info("peername") or (None, None)
         return Origin(peer[0], peer[1], self._transport.get_extra_info("ssl_object"))
-
-    def write(self, data: bytes) -> None:
-        """Send; somebody who is gone already gets nothing."""
-        if not self._is_leaving and not self._transport.is_closing():
-            self._transport.write(data)
 
     def pause_reading(self) -> None:
         """Leave what the client sends in its socket."""
@@ -89,9 +90,14 @@ class TcpLink(asyncio.Protocol):
         if self._is_leaving or self._transport.is_closing():
             return
         self._is_leaving = True
+        self.write = _send_to_nobody
         if self._transport.can_write_eof():
             self._transport.write_eof()
             self._transport.resume_reading()
         else:  # TLS, which has a farewell of its own
             self._transport.close()
         asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._transport.abort)
+
+
+def _send_to_nobody(data: bytes) -> None:
+    """Stand in for a transport whose client is gone or was sent away."""
