@@ -28,8 +28,12 @@ def push_pairs(
     *,
     retention: Retention = DEFAULT_RETENTION,
     say: Callable[[str], None] = lambda _: None,
+    before_switch: Callable[[int], None] = lambda _: None,
 ) -> PushReport:
-    """Push (peids, subIds) as a new generation and switch to it; all pairs fit into memory."""
+    """Push (peids, subIds) as a new generation and switch to it; all pairs fit into memory.
+
+    ``before_switch`` gets the number of the generation when everything is written and compared.
+    """
     clock = StepClock()
     with GenerationPush(client, source) as push:
         generation = push.ticket.generation
@@ -44,6 +48,7 @@ def push_pairs(
         parts = read_shards(client, generation, range(SHARD_COUNT))
         found = sum((members.tally() for members in parts), Tally())
         clock.lap("verify")
+        before_switch(generation)
         push.switch(expected, found)
         clock.lap("switch")
     return report_of(client, push, clock.seconds, retention)

@@ -40,10 +40,15 @@ def packed(command: str, *arguments: str | int) -> bytes:
     return f"*{len(words)}\r\n{''.join(map(_word, words))}".encode()
 
 
-def packed_sadds(keys: pa.StringArray, begins: Int64s, members: Int64s) -> PackedCommands:
-    """``SADD keys[i] members[begins[i]:begins[i + 1]]`` for every i; each has a member."""
+def packed_sadds(
+    keys: pa.StringArray, begins: Int64s, members: Int64s, command: str = "SADD"
+) -> PackedCommands:
+    """``SADD keys[i] members[begins[i]:begins[i + 1]]`` for every i; each has a member.
+
+    ``command`` may be another one that takes a key and members: SREM.
+    """
     sizes = _texts(np.diff(begins, append=len(members)) + 2)
-    headers = _joined("*", sizes, "\r\n$4\r\nSADD\r\n", _words(keys))
+    headers = _joined("*", sizes, f"\r\n{_word(command)}", _words(keys))
     # Subscriptions are few beside pairs: each is written out once and then copied.
     coded = pc.dictionary_encode(pa.array(members))
     table = pa.concat_arrays([headers, _words(pc.cast(coded.dictionary, pa.string()))])
@@ -60,6 +65,12 @@ def packed_reads(
     opening = f"*{len(command) + 1 + len(arguments)}\r\n{''.join(map(_word, command))}"
     stream = _joined(opening, _words(keys), "".join(map(_word, arguments)))
     return _commands(stream, np.arange(len(keys) + 1))
+
+
+def packed_copies(sources: pa.StringArray, targets: pa.StringArray) -> PackedCommands:
+    """``COPY sources[i] targets[i]`` for every i."""
+    stream = _joined(f"*3\r\n{_word('COPY')}", _words(sources), _words(targets))
+    return _commands(stream, np.arange(len(sources) + 1))
 
 
 def membership_keys(generation: int, shards: Int64s, peids: Int64s) -> pa.StringArray:

@@ -60,20 +60,40 @@ def read_shards(client: RedisClient, generation: int, shards: Iterable[int]) -> 
     """
     remaining = iter(shards)
     while chosen := list(islice(remaining, SHARDS_AT_ONCE)):
-        of_shard, peids = read_index(client, generation, chosen)
-        commands = packed_reads(["SMEMBERS"], membership_keys(generation, of_shard, peids))
-        # Each part has its place: after a failure parts may be answered in another order.
-        parts: dict[int, tuple[Int64s, Int64s]] = {}
-        with ShardPipe(client) as pipe:
-            for shard, first, last in shard_runs(of_shard):
-                for at in range(first, last, SETS_IN_PART):
-                    after = min(at + SETS_IN_PART, last)
-                    keep = partial(_keep_numbers, parts, at)
-                    pipe.submit(shard, commands.part(at, after), after - at, keep)
-        sizes = _concatenated(parts[at][0] for at in sorted(parts))
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        sub_ids = _concatenated(parts[at][1] for at in sorted(parts))
-        yield Members(peids, offsets, sub_ids)
+        yield read_sets(client, generation, *read_index(client, generation, chosen))
+
+
+def read_sets(client: RedisClient, generation: int, of_shard: Int64s, peids: Int64s) -> Members:
+    """The sets of the given peids, which stand shard by shard; absent ones are empty."""
+    commands = packed_reads(["SMEMBERS"], membership_keys(generation, of_shard, peids))
+    # Each part has its place: after a failure parts may be answered in another order.
+    parts: dict[int, tuple[Int64s, Int64s]] = {}
+    with ShardPipe(client) as pipe:
+        for shard, first, last in shard_runs(of_shard):
+            for at in range(first, last, SETS_IN_PART):
+                after = min(at + SETS_IN_PART, last)
+                keep = partial(_keep_numbers, parts, at)
+                pipe.submit(shard, commands.part(at, after), after - at, keep)
+    sizes = _concatenated(parts[at][0] for at in sorted(parts))
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    sub_ids = _concatenated(parts[at][1] for at in sorted(parts))
+    return Members(peids, offsets, sub_ids)
+
+
+def read_sizes(client: RedisClient, generation: int, of_shard: Int64s, peids: Int64s) -> Int64s:
+    """How many subIds each of the sets has; peids stand shard by shard."""
+    commands = packed_reads(["SCARD"], membership_keys(generation, of_shard, peids))
+    sizes = np.zeros(len(peids), np.int64)
+
+    def keep(at: int, replies: list[int]) -> None:
+        sizes[at : at + len(replies)] = replies
+
+    with ShardPipe(client) as pipe:
+        for shard, first, last in shard_runs(of_shard):
+            for at in range(first, last, SETS_IN_PART):
+                after = min(at + SETS_IN_PART, last)
+                pipe.submit(shard, commands.part(at, after), after - at, partial(keep, at))
+    return sizes
 
 
 def read_index(

@@ -54,9 +54,23 @@ class Tally:
             self.low + other.low,
         )
 
+    def __sub__(self, other: Tally) -> Tally:
+        """The tally of what is left when a part is taken away."""
+        return Tally(
+            self.pairs - other.pairs,
+            self.peids - other.peids,
+            self.high - other.high,
+            self.low - other.low,
+        )
+
     def checksum(self) -> str:
         """One text for the sums; equal for equal sets of pairs."""
         return f"{self.high:016x}{self.low:016x}"
+
+    @classmethod
+    def from_facts(cls, pairs: int, peids: int, checksum: str) -> Tally:
+        """The tally that counts and this text were made of."""
+        return cls(pairs, peids, int(checksum[:16], 16), int(checksum[16:], 16))
 
 
 def tally_of(peids: Int64s, sub_ids: Int64s, distinct_peids: int) -> Tally:

@@ -76,6 +76,10 @@ class PushBusyError(GenerationError):
     """Another push holds the lock; the text says who and since when."""
 
 
+class RebuildBusyError(SpapsError):
+    """Another rebuild or rollback runs; the text says who and since when."""
+
+
 class RedisLinkError(SpapsError):
     """Redis that cannot be reached, refuses us, or answers with an error; never with secrets."""
 

@@ -6,6 +6,7 @@
 | ``spaps:{control}:generations`` | hash | number → facts as JSON (schemas/generation.py) |
 | ``spaps:{control}:last_generation`` | counter | highest number ever given |
 | ``spaps:{control}:push_lock`` | string, expires | who pushes now, as JSON |
+| ``spaps:{control}:changes:N`` | string, expires | what N changed for each subscription, packed |
 | ``spaps:{S}:gN:P`` | set of integers | subIds whose neighborhood holds peid P, in generation N |
 | ``spaps:{S}:gN:peids`` | set of integers | index: the peids of shard S that have such a set |
 | ``spaps:{registry}:id`` | string | names this registry: its subIds mean nothing in another |
@@ -66,6 +67,11 @@ def last_generation_key() -> str:
 def push_lock_key() -> str:
     """Held by the one push that may build and switch."""
     return f"{_CONTROL}:push_lock"
+
+
+def generation_changes_key(generation: int) -> str:
+    """Members gained and lost by subscription, against the generation before."""
+    return f"{_CONTROL}:changes:{generation}"
 
 
 def shard_of(peid: int) -> int:

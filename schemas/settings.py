@@ -47,6 +47,18 @@ class RedisSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RebuildSettings:
+    """What `spaps rebuild` reads, where its results go, and how much of the past is kept."""
+
+    sources: tuple[Path, ...]
+    out: str
+    records: Path
+    engine: str
+    keep_versions: int
+    grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class DemoSettings:
     """What the demonstration shows."""
 
@@ -61,6 +73,7 @@ class Settings:
 
     world: WorldSettings
     redis: RedisSettings
+    rebuild: RebuildSettings
     demo: DemoSettings
     broker: BrokerSettings
 

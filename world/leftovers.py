@@ -1,4 +1,4 @@
-"""What a killed import left behind: rows without a version, and files without a row."""
+"""What a killed import or removal left behind: rows without a version, files without a row."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ def remove_leftovers(store: WorldStore) -> None:
     Only for who holds the lock: the files of an import that still runs look the same. What a
     complete version consists of is never touched, so readers are not disturbed.
     """
-    published = store.versions()
-    newest = published[-1].version if published else 0
+    published = {facts.version for facts in store.versions()}
     for name in SCHEMAS:
         with store.world_errors():
             if DeltaTable.is_deltatable(store.table_uri(name)):
-                _clear(store.open_table(name), newest if name in PARTITIONED else None)
+                _clear(store.open_table(name), published if name in PARTITIONED else None)
 
 
-def _clear(table: DeltaTable, newest: int | None) -> None:
-    if newest is not None:
-        written = [int(partition[entity.VERSION]) for partition in table.partitions()]
-        if any(version > newest for version in written):
-            table.delete(f"{entity.VERSION} > {newest}")
+def _clear(table: DeltaTable, published: set[int] | None) -> None:
+    if published is not None:
+        written = {int(partition[entity.VERSION]) for partition in table.partitions()}
+        nobodys = sorted(written - published)
+        if nobodys:
+            table.delete(f"{entity.VERSION} in ({', '.join(map(str, nobodys))})")
     # Looked for first: removing writes to the table's log even when there is nothing to do.
     if table.vacuum(retention_hours=0, enforce_retention_duration=False, full=True):
         table.vacuum(retention_hours=0, enforce_retention_duration=False, full=True, dry_run=False)

@@ -1,0 +1,72 @@
+"""Memberships of one version into Delta without Spark, in the table that the bulk job writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from jobs.resolved_sets import ResolvedSets
+from schemas.errors import WorldError
+from schemas.membership import MEMBERSHIPS_TABLE, PEID, STAGE_NO, SUB_ID, VERSION
+
+SCHEMA: Final = pa.schema(
+    [(VERSION, pa.int64()), (SUB_ID, pa.int64()), (PEID, pa.int64()), (STAGE_NO, pa.int32())]
+)
+# Long enough for every job that began to read a state before it was replaced.
+KEEP_FILES_HOURS: Final = 24
+
+
+def memberships_path(out: str) -> str:
+    """The table under the folder of results."""
+    return f"{out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
+
+
+def write_memberships(out: str, version: int, result: ResolvedSets) -> int:
+    """Replace the memberships of the version in one commit; how many rows it has."""
+    path = memberships_path(out)
+    try:
+        DeltaTable.create(path, SCHEMA, mode="ignore", partition_by=[VERSION])
+        rows = result.membership_count()
+        if not rows:
+            DeltaTable(path).delete(f"{VERSION} = {version}")
+            return 0
+        write_deltalake(
+            path,
+            pa.RecordBatchReader.from_batches(SCHEMA, _batches(version, result)),
+            mode="overwrite",
+            predicate=f"{VERSION} = {version}",
+            writer_properties=WriterProperties(compression="ZSTD"),
+        )
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise WorldError(f"{path}: {' '.join(str(error).split())}") from error
+    return rows
+
+
+def remove_memberships(out: str, kept: frozenset[int]) -> list[int]:
+    """Remove the memberships of all versions but these, and files that nobody needs any more."""
+    path = memberships_path(out)
+    try:
+        if not DeltaTable.is_deltatable(path):
+            return []
+        table = DeltaTable(path)
+        there = {int(partition[VERSION]) for partition in table.partitions()}
+        gone = sorted(there - kept)
+        if gone:
+            table.delete(f"{VERSION} in ({', '.join(map(str, gone))})")
+        # Looked for first: removing writes to the table's log even when there is nothing to do.
+        if table.vacuum(KEEP_FILES_HOURS, enforce_retention_duration=False):
+            table.vacuum(KEEP_FILES_HOURS, dry_run=False, enforce_retention_duration=False)
+    except (DeltaError, OSError) as error:
+        raise WorldError(f"{path}: {' '.join(str(error).split())}") from error
+    return gone
+
+
+def _batches(version: int, result: ResolvedSets) -> Iterator[pa.RecordBatch]:
+    for sub_ids, peids, stages in result.memberships():
+        columns = [np.full(len(sub_ids), version, np.int64), sub_ids, peids, stages]
+        yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=SCHEMA)

@@ -1,0 +1,75 @@
+"""spark-submit jobs/rebuild.py SOURCE…: a new world version, and all subscriptions on it.
+
+Import → what changed → resolve → Delta → Redis → switch → clean up, as ``spaps rebuild`` does it,
+with Spark's session and settings from spark-submit. Killed at any moment, it goes on from what is
+complete when it is started again.
+
+Exit codes: 0 done or nothing to do, 2 failed and the old generation serves on, 3 another rebuild
+or push runs, 4 the new generation is in force and cleaning up failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from jobs.rebuild_arguments import request_of, sources_of
+from jobs.rebuild_request import EXIT_BUSY, EXIT_FAILED, Engine
+from jobs.rebuild_run import rebuild
+from redis_link.embedded import redis_or_embedded
+from schemas.errors import PushBusyError, RebuildBusyError, SpapsError
+from schemas.settings import load_settings
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Rebuild and print one line; the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = load_settings(
+            options={
+                "world.dir": options.world,
+                "redis.url": options.redis,
+                "rebuild.out": options.out,
+                "rebuild.engine": options.engine,
+            }
+        )
+        sources = sources_of(options.sources, settings)
+        with redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url:
+            request = request_of(
+                settings, url, sources=sources, full=options.full,
+                if_changed=options.if_changed, say=_say,
+            )  # fmt: skip
+            report = rebuild(request)
+    except (RebuildBusyError, PushBusyError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_BUSY
+    except SpapsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    print(report.summary, flush=True)
+    return report.exit_code
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rebuild.py", description="A new world version, with all subscriptions resolved on it."
+    )
+    parser.add_argument("sources", nargs="*", metavar="SOURCE", help="default: conf/, else as last")
+    parser.add_argument("--world", metavar="DIR", help="Delta tables of the world (conf/)")
+    parser.add_argument("--out", metavar="DIR", help="folder of the memberships (conf/)")
+    parser.add_argument("--redis", metavar="URL", help="default: conf/, else the embedded server")
+    parser.add_argument("--engine", choices=list(Engine), help="who resolves (conf/)")
+    parser.add_argument("--full", action="store_true", help="take nothing over from earlier ones")
+    parser.add_argument(
+        "--if-changed", action="store_true", help="end when the sources are the same"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

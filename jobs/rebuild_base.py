@@ -1,0 +1,71 @@
+"""What a rebuild can start from: results of earlier ones that still hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobs.rebuild_record import PUSH, RESOLVE, RebuildRecord, RebuildRecords
+from jobs.resolved_sets import ResolvedSets
+from redis_link.client import RedisClient
+from redis_link.generation_store import current_generation
+from schemas.generation import GenerationFacts, RegistryCoverage
+from world.store import WorldStore
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResolvedBase:
+    """Members of all neighborhoods that were registered then, on a version that is there."""
+
+    version: int
+    result: ResolvedSets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PushedBase:
+    """The generation in force, and the members that it was made of."""
+
+    facts: GenerationFacts
+    result: ResolvedSets
+
+
+def resolved_base(
+    records: RebuildRecords, store: WorldStore, registry: str, wanted: int
+) -> ResolvedBase | None:
+    """The newest result; one of the wanted version before all others.
+
+    The checksum tells a version from another one of its number in a world that was made anew.
+    """
+    versions = {facts.version: facts.checksum for facts in store.versions()}
+    usable = [
+        record
+        for record in records.all()
+        if (facts := record.steps.get(RESOLVE)) is not None
+        and facts["registry"] == registry
+        and versions.get(record.version) == facts["worldChecksum"]
+    ]
+    usable.sort(key=lambda record: (record.version == wanted, record.number))
+    while usable:
+        record = usable.pop()
+        result = ResolvedSets.load(record.folder)
+        if result is not None:
+            return ResolvedBase(record.version, result)
+    return None
+
+
+def pushed_base(records: RebuildRecords, client: RedisClient) -> PushedBase | None:
+    """The generation in force, if one of the records made it."""
+    current = current_generation(client)
+    if current is None:
+        return None
+    for record in reversed(records.all()):
+        pushed = record.steps.get(PUSH)
+        if pushed is not None and pushed["token"] == current.token:
+            result = ResolvedSets.load(record.folder)
+            return None if result is None else PushedBase(current, result)
+    return None
+
+
+def coverage_of(record: RebuildRecord) -> RegistryCoverage:
+    """Which subscriptions the resolved members of a record are about."""
+    facts = record.steps[RESOLVE]
+    return RegistryCoverage(facts["registry"], facts["upTo"])

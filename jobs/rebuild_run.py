@@ -1,0 +1,82 @@
+"""A rebuild from the sources to the switch, and a rollback, which is one without an import.
+
+Every step is noted in the record when it is complete. Whoever is killed leaves a record without
+an end; the next one that is about the same version goes on after its last complete step.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import Final
+
+from jobs.rebuild_record import COMPLETE, IMPORT, RebuildRecord, RebuildRecords
+from jobs.rebuild_request import RebuildReport, RebuildRequest
+from jobs.rebuild_steps import RebuildSteps
+from redis_link.client import RedisClient, connect
+from redis_link.generation_store import current_generation
+from schemas.errors import WorldError
+from world.importing import import_world
+from world.store import WorldStore
+
+REBUILD: Final = "rebuild"
+ROLLBACK: Final = "rollback"
+
+
+def rebuild(request: RebuildRequest) -> RebuildReport:
+    """New world version, all subscriptions resolved on it, new generation, switch, clean up."""
+    records = RebuildRecords(request.places.records)
+    with records.exclusive(), closing(connect(request.places.redis_url)) as client:
+        started = time.monotonic()
+        imported = import_world(
+            list(request.sources), request.places.world,
+            progress=request.progress, **request.import_options,
+        )  # fmt: skip
+        version = imported.facts.version
+        made = "is new" if imported.created else "has the same sources"
+        request.say(f"world version {version} {made}: {imported.facts.entity_count:,} entities")
+        if request.if_changed and not imported.created and _was_rebuilt(records, version):
+            return RebuildReport(
+                None, version, None, f"the sources are those of version {version}: nothing to do"
+            )
+        record = _begin(records, REBUILD, version, full=request.full)
+        record.note(
+            IMPORT, time.monotonic() - started,
+            created=imported.created, entities=imported.facts.entity_count,
+            problems=sum(imported.facts.problem_counts.values()),
+        )  # fmt: skip
+        return RebuildSteps(request, records, record, client).go()
+
+
+def rollback(request: RebuildRequest, version: int | None) -> RebuildReport:
+    """Back to an earlier version, by default the one before that in force."""
+    records = RebuildRecords(request.places.records)
+    with records.exclusive(), closing(connect(request.places.redis_url)) as client:
+        store = WorldStore(request.places.world)
+        wanted = _version_before(store, client) if version is None else version
+        store.facts_of(wanted)
+        record = _begin(records, ROLLBACK, wanted, full=request.full)
+        return RebuildSteps(request, records, record, client).go()
+
+
+def _was_rebuilt(records: RebuildRecords, version: int) -> bool:
+    """Whether a rebuild of the version came to its end; a rollback since then stays in force."""
+    return any(
+        record.outcome == COMPLETE and record.kind == REBUILD and record.version == version
+        for record in records.all()
+    )
+
+
+def _version_before(store: WorldStore, client: RedisClient) -> int:
+    current = current_generation(client)
+    if current is None:
+        raise WorldError("no generation is in force: there is nothing to roll back")
+    earlier = [facts.version for facts in store.versions() if facts.version < current.version]
+    if not earlier:
+        raise WorldError(f"world {store.path} has no version before {current.version}")
+    return earlier[-1]
+
+
+def _begin(records: RebuildRecords, kind: str, version: int, *, full: bool) -> RebuildRecord:
+    left = None if full else records.unfinished(kind, version)
+    return records.begin(kind, version) if left is None else left

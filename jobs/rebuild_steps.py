@@ -1,0 +1,249 @@
+"""The steps of a rebuild after the version is known: compare, resolve, push and switch, clean up.
+
+Each one looks first whether it is complete already: that is how a killed rebuild goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jobs.engine_choice import chosen_engine
+from jobs.exact_memberships import write_memberships
+from jobs.exact_workers import WorldPlace
+from jobs.rebuild_base import PushedBase, coverage_of, pushed_base, resolved_base
+from jobs.rebuild_cleaning import clean_up
+from jobs.rebuild_pushing import Push
+from jobs.rebuild_record import (
+    CLEAN,
+    COMPARE,
+    COMPLETE,
+    FAILED,
+    PUSH,
+    RESOLVE,
+    RebuildRecord,
+    RebuildRecords,
+)
+from jobs.rebuild_request import EXIT_NOT_CLEAN, Engine, RebuildReport, RebuildRequest
+from jobs.rebuild_resolving import carry_out, plan_of, resolve_all
+from jobs.registered_sets import RegisteredSets, read_registered
+from jobs.resolved_sets import ResolvedSets
+from redis_link.client import RedisClient
+from redis_link.generation_push import PushSource
+from redis_link.generation_store import all_generations, current_generation
+from redis_link.push_report import PushReport
+from redis_link.sweep import Retention
+from schemas.entity import PEID
+from schemas.errors import SpapsError
+from world.changes import compare_versions
+from world.snapshot import load_snapshot
+from world.store import WorldStore
+
+if TYPE_CHECKING:  # at run time only where Spark is the engine
+    from jobs.rebuild_spark import SparkRebuild
+
+UNRESOLVED_LISTED: Final = 1_000
+
+
+class RebuildSteps:
+    """The steps after the version is known."""
+
+    def __init__(
+        self,
+        request: RebuildRequest,
+        records: RebuildRecords,
+        record: RebuildRecord,
+        client: RedisClient,
+    ) -> None:
+        self._request = request
+        self._records = records
+        self._record = record
+        self._client = client
+        self._store = WorldStore(request.places.world)
+        self._facts = self._store.facts_of(record.version)
+        self._retention = Retention(request.grace_seconds)
+        self._started_spark: SparkRebuild | None = None
+
+    def go(self) -> RebuildReport:
+        """All steps that are not complete yet."""
+        record, say = self._record, self._request.say
+        if record.steps.keys() & {COMPARE, RESOLVE, PUSH}:
+            say(f"{record.kind} {record.number} goes on after: {', '.join(record.steps)}")
+        try:
+            self._compare()
+            result = self._resolve()
+            self._push(result)
+        except SpapsError as error:
+            record.end(FAILED, str(error))
+            raise
+        finally:
+            # The grace time is no reason to hold a cluster.
+            if self._started_spark is not None:
+                self._started_spark.close()
+        return self._clean()
+
+    def _compare(self) -> None:
+        """What the version changed against the one before it, for people."""
+        if COMPARE in self._record.steps:
+            return
+        started = time.monotonic()
+        earlier = [f.version for f in self._store.versions() if f.version < self._record.version]
+        if not earlier:
+            self._record.note(COMPARE, 0.0, against=None, changes={})
+            return
+        counts = compare_versions(self._store, earlier[-1], self._record.version).counts()
+        self._record.note(COMPARE, time.monotonic() - started, against=earlier[-1], changes=counts)
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+        self._request.say(f"against version {earlier[-1]}: {listed or 'no entity is different'}")
+
+    def _resolve(self) -> ResolvedSets:
+        done = self._record.steps.get(RESOLVE)
+        if done is not None:
+            kept = ResolvedSets.load(self._record.folder)
+            if kept is not None and done["worldChecksum"] == self._facts.checksum:
+                return kept
+        started = time.monotonic()
+        registered = read_registered(self._client)
+        self._request.say(
+            f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
+        )
+        result, how = self._resolved(registered)
+        rows = how.pop("rows")
+        result.save(self._record.folder)
+        lacking = ~result.resolved[result.set_of]
+        self._record.note(
+            RESOLVE, time.monotonic() - started,
+            registry=registered.coverage.registry, upTo=registered.coverage.up_to,
+            worldChecksum=self._facts.checksum, subscriptions=len(registered.sub_ids),
+            neighborhoods=len(registered), rows=rows, unresolvedCount=int(lacking.sum()),
+            unresolved=np.sort(result.sub_ids[lacking])[:UNRESOLVED_LISTED].tolist(), **how,
+        )  # fmt: skip
+        self._request.say(
+            f"memberships of version {self._record.version}: {rows:,} rows; "
+            f"{int(lacking.sum()):,} subscriptions have no reference there"
+        )
+        return result
+
+    def _resolved(self, registered: RegisteredSets) -> tuple[ResolvedSets, dict[str, Any]]:
+        request, version = self._request, self._record.version
+        if chosen_engine(request.engine, self._facts.entity_count, None) is Engine.SPARK:
+            return self._by_spark(registered)
+        place = WorldPlace(
+            request.places.world, version, load_snapshot(request.places.world, version)
+        )
+        base = None if request.full else resolved_base(
+            self._records, self._store, registered.coverage.registry, version
+        )  # fmt: skip
+        plan = resolve_all(registered)
+        if base is not None:
+            changes = compare_versions(self._store, base.version, version)
+            plan = plan_of(registered, base.result, changes, place)
+        count = int(plan.to_resolve.sum())
+        if chosen_engine(request.engine, self._facts.entity_count, count) is Engine.SPARK:
+            return self._by_spark(registered)
+        origin = "" if base is None else f", the others taken over from version {base.version}"
+        request.say(f"resolving {count:,} of {len(registered):,} neighborhoods{origin}")
+        result = carry_out(
+            registered, plan, place, request.workers,
+            lambda done, total: request.progress("resolving", done, total),
+        )  # fmt: skip
+        request.progress("writing memberships", 0, None)
+        rows = write_memberships(request.places.out, version, result)
+        return result, {
+            "engine": Engine.EXACT.value, "resolved": count,
+            "base": None if base is None else base.version, "rows": rows,
+        }  # fmt: skip
+
+    def _by_spark(self, registered: RegisteredSets) -> tuple[ResolvedSets, dict[str, Any]]:
+        from jobs.rebuild_spark import read_resolved  # noqa: PLC0415 - as in _spark
+
+        places, version = self._request.places, self._record.version
+        rows = self._spark().resolve(version, registered)
+        peids = self._store.entities(version).column(PEID).to_numpy()
+        result = read_resolved(places.out, version, registered, peids)
+        how = {"engine": Engine.SPARK.value, "resolved": len(registered), "base": None}
+        return result, how | {"rows": rows}
+
+    def _spark(self) -> SparkRebuild:
+        """Its module is loaded here and not before: a small world is rebuilt without Java."""
+        from jobs.rebuild_spark import SparkRebuild  # noqa: PLC0415 - see above
+
+        if self._started_spark is None:
+            places = self._request.places
+            self._started_spark = SparkRebuild(places.world, places.out, self._request.say)
+        return self._started_spark
+
+    def _push(self, result: ResolvedSets) -> None:
+        if self._pushed_already():
+            return
+        started = time.monotonic()
+        base = None if self._request.full else pushed_base(self._records, self._client)
+        report, how = self._pushed(result, base)
+        self._note_push(
+            report.generation, time.monotonic() - started,
+            pairs=report.pairs, how=how, replaced=report.replaced,
+        )  # fmt: skip
+        self._request.say(report.summary())
+        for line in report.advice:
+            self._request.say(f"note: {line}")
+
+    def _pushed(self, result: ResolvedSets, base: PushedBase | None) -> tuple[PushReport, str]:
+        record, places = self._record, self._request.places
+        source = PushSource(record.version, f"{record.kind} {record.number}", coverage_of(record))
+        # What was replaced is removed by the last step.
+        keep = Retention(self._request.grace_seconds, keep=1)
+        push = Push(self._client, source, result, base, keep, self._request.say)
+        if record.steps[RESOLVE]["engine"] == Engine.EXACT:
+            return push.run()
+        return push.run(lambda: self._spark().push(source, places.redis_url, keep))
+
+    def _pushed_already(self) -> bool:
+        """Also when it was killed between the switch and its note."""
+        current = current_generation(self._client)
+        if current is None:
+            return False
+        noted = self._record.steps.get(PUSH)
+        if noted is not None:
+            return bool(noted["token"] == current.token)
+        if (current.version, current.coverage) != (self._record.version, coverage_of(self._record)):
+            return False
+        others = {each.steps.get(PUSH, {}).get("token") for each in self._records.all()}
+        if current.token in others:
+            return False
+        self._note_push(current.generation, 0.0, pairs=current.pairs, how="found", replaced=None)
+        return True
+
+    def _note_push(self, generation: int, seconds: float, **facts: Any) -> None:
+        tokens = {known.generation: known.token for known in all_generations(self._client)}
+        token = tokens.get(generation, "")
+        self._record.note(PUSH, seconds, generation=generation, token=token, **facts)
+
+    def _clean(self) -> RebuildReport:
+        record, places = self._record, self._request.places
+        pushed = record.steps[PUSH]
+        started = time.monotonic()
+        try:
+            removed = clean_up(
+                self._client, self._records, places.world, places.out,
+                keep_versions=self._request.keep_versions, retention=self._retention,
+            )  # fmt: skip
+        except SpapsError as error:
+            record.end(FAILED, str(error))
+            summary = f"{self._summary()}; cleaning up failed: {error}"
+            return RebuildReport(
+                record.number, record.version, pushed["generation"], summary, EXIT_NOT_CLEAN
+            )
+        record.note(CLEAN, time.monotonic() - started, removed=removed)
+        record.end(COMPLETE)
+        return RebuildReport(record.number, record.version, pushed["generation"], self._summary())
+
+    def _summary(self) -> str:
+        steps = self._record.steps
+        seconds = ", ".join(f"{step} {facts['seconds']:.1f}" for step, facts in steps.items())
+        return (
+            f"{self._record.kind} {self._record.number}: world version {self._record.version} is "
+            f"in force as generation {steps[PUSH]['generation']} ({steps[PUSH]['pairs']:,} pairs; "
+            f"seconds: {seconds})"
+        )

@@ -1,0 +1,131 @@
+"""What two rebuilds have different: by neighborhood, by subscription, and as pairs in Redis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobs.resolved_sets import ResolvedSets, written_out
+from redis_link.generation_changes import SubscriptionChanges
+from redis_link.tally import Int64s
+
+Pairs = tuple[Int64s, Int64s]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbered:
+    """Both results in one numbering of neighborhoods and entities."""
+
+    old_keys: Int64s
+    new_keys: Int64s
+    peids: Int64s
+    old_set_of: Int64s
+    new_set_of: Int64s
+    set_count: int
+
+    def set_of_keys(self, keys: Int64s) -> Int64s:
+        return keys // max(len(self.peids), 1)
+
+    def peid_of_keys(self, keys: Int64s) -> Int64s:
+        return self.peids[keys % max(len(self.peids), 1)]
+
+
+class SetChanges:
+    """The difference of an earlier result and a later one; both may be of any version."""
+
+    def __init__(self, old: ResolvedSets, new: ResolvedSets) -> None:
+        self._old, self._new = old, new
+        self._numbered = numbered = _numbered(old, new)
+        self._lost = np.setdiff1d(numbered.old_keys, numbered.new_keys, assume_unique=True)
+        self._gained = np.setdiff1d(numbered.new_keys, numbered.old_keys, assume_unique=True)
+        self._stays = np.isin(new.sub_ids, old.sub_ids, assume_unique=True)
+        self._goes = ~np.isin(old.sub_ids, new.sub_ids, assume_unique=True)
+
+    def by_subscription(self) -> SubscriptionChanges:
+        """Of those that both have: who gained or lost members, or holds no reference now."""
+        numbered = self._numbered
+        own_sets = numbered.new_set_of[self._stays]
+        gained = self._count(self._gained)[own_sets]
+        lost = self._count(self._lost)[own_sets]
+        lacking = ~self._new.resolved[self._new.set_of[self._stays]]
+        shown = (gained > 0) | (lost > 0) | lacking
+        return SubscriptionChanges(
+            self._new.sub_ids[self._stays][shown], gained[shown], lost[shown], lacking[shown]
+        )
+
+    def pairs_to_add(self) -> Pairs:
+        """(peids, subIds) that Redis lacks."""
+        fresh = ~self._stays
+        sub_ids, set_of = self._new.sub_ids, self._numbered.new_set_of
+        return _both(
+            self._pairs(self._gained, sub_ids[self._stays], set_of[self._stays]),
+            self._pairs(self._numbered.new_keys, sub_ids[fresh], set_of[fresh]),
+        )
+
+    def pairs_to_remove(self) -> Pairs:
+        """(peids, subIds) that Redis holds and should not."""
+        new, old, numbered = self._new, self._old, self._numbered
+        return _both(
+            self._pairs(self._lost, new.sub_ids[self._stays], numbered.new_set_of[self._stays]),
+            self._pairs(
+                numbered.old_keys, old.sub_ids[self._goes], numbered.old_set_of[self._goes]
+            ),
+        )
+
+    def changed_pairs(self) -> int:
+        """How many pairs have to be added or removed, without writing them out."""
+        numbered = self._numbered
+        differing = self._count(self._gained) + self._count(self._lost)
+        staying = differing[numbered.new_set_of[self._stays]].sum()
+        fresh = self._count(numbered.new_keys)[numbered.new_set_of[~self._stays]].sum()
+        going = self._count(numbered.old_keys)[numbered.old_set_of[self._goes]].sum()
+        return int(staying + fresh + going)
+
+    def _count(self, keys: Int64s) -> Int64s:
+        return np.bincount(self._numbered.set_of_keys(keys), minlength=self._numbered.set_count)
+
+    def _pairs(self, keys: Int64s, sub_ids: Int64s, set_of: Int64s) -> Pairs:
+        """The entities of these keys with every given subscription of their neighborhood."""
+        peids = self._numbered.peid_of_keys(keys)
+        blocks = [
+            (peids[places], sub_ids[subscriptions])
+            for subscriptions, places in written_out(self._numbered.set_of_keys(keys), set_of)
+        ]
+        return _both(*blocks)
+
+
+def pair_count(result: ResolvedSets) -> int:
+    """How many pairs Redis holds of a result."""
+    sets, _ = result.pairs()
+    return int(np.bincount(sets, minlength=len(result.hashes))[result.set_of].sum())
+
+
+def _numbered(old: ResolvedSets, new: ResolvedSets) -> _Numbered:
+    hashes = {name: number for number, name in enumerate(sorted({*old.hashes, *new.hashes}))}
+    old_sets, old_peids = old.pairs()
+    new_sets, new_peids = new.pairs()
+    peids = np.unique(np.concatenate([old_peids, new_peids]))
+    old_numbers = np.array([hashes[name] for name in old.hashes], np.int64)
+    new_numbers = np.array([hashes[name] for name in new.hashes], np.int64)
+
+    def keys(numbers: Int64s, sets: Int64s, members: Int64s) -> Int64s:
+        # Both numberings ascend with the texts, so keys come out in order.
+        return numbers[sets] * len(peids) + np.searchsorted(peids, members)
+
+    return _Numbered(
+        old_keys=keys(old_numbers, old_sets, old_peids),
+        new_keys=keys(new_numbers, new_sets, new_peids),
+        peids=peids,
+        old_set_of=old_numbers[old.set_of],
+        new_set_of=new_numbers[new.set_of],
+        set_count=len(hashes),
+    )
+
+
+def _both(*parts: Pairs) -> Pairs:
+    empty = np.empty(0, np.int64)
+    return (
+        np.concatenate([empty, *(peids for peids, _ in parts)]),
+        np.concatenate([empty, *(sub_ids for _, sub_ids in parts)]),
+    )

@@ -1,0 +1,126 @@
+"""``spaps rebuild``: a new world version, all subscriptions on it, and the switch to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from schemas.errors import PushBusyError, RebuildBusyError, SettingsError
+from schemas.settings import Settings, load_settings
+from spaps.options import ConfigOption, WorldOption
+
+if TYPE_CHECKING:  # at run time only when the command runs
+    from jobs.rebuild_preview import RebuildPreview
+    from jobs.rebuild_request import RebuildReport
+
+RedisOption = Annotated[
+    str | None, typer.Option(metavar="URL", help="Redis; default: redis.url in conf.")
+]
+
+
+def rebuild_world(  # noqa: PLR0913  one for each option of the contract
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[SOURCE…]", help="Default: rebuild.sources in conf, else as last."),
+    ] = None,
+    *,
+    world: WorldOption = None,
+    redis: RedisOption = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Who resolves: auto, exact or spark; default in conf.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Take nothing over from earlier rebuilds.")
+    ] = False,
+    if_changed: Annotated[
+        bool, typer.Option("--if-changed", help="End early when the sources are the same.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
+    ] = False,
+    keep_versions: Annotated[
+        int | None, typer.Option(metavar="N", help="World versions that stay for a rollback.")
+    ] = None,
+    grace: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Until the old generation is removed.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on any problem.")] = False,
+    cron: Annotated[
+        str | None,
+        typer.Option(metavar="'0 3 * * *'", help="Stay, and rebuild at these times (UTC)."),
+    ] = None,
+    config: ConfigOption = None,
+) -> int:
+    """Import the sources, resolve all subscriptions, and switch to the result."""
+    settings = load_settings(
+        config,
+        {
+            "world.dir": world,
+            "redis.url": redis,
+            "rebuild.engine": engine,
+            "rebuild.keep_versions": keep_versions,
+            "rebuild.grace_seconds": grace,
+        },
+    )
+    if cron is not None:
+        if dry_run:
+            raise SettingsError("--dry-run shows one rebuild: leave --cron out")
+        from spaps.rebuild_service import own_arguments, serve
+
+        return serve(cron, own_arguments())
+    return _one(
+        settings, list(sources or []), full=full, if_changed=if_changed, dry_run=dry_run,
+        strict=strict,
+    )  # fmt: skip
+
+
+def _one(
+    settings: Settings, sources: list[Path], *, dry_run: bool, strict: bool, **how: Any
+) -> int:
+    from jobs.rebuild_arguments import request_of, sources_of
+    from jobs.rebuild_preview import preview
+    from jobs.rebuild_request import EXIT_BUSY
+    from jobs.rebuild_run import rebuild
+    from redis_link.embedded import redis_or_embedded
+    from spaps.terminal import PhaseProgress, remarks
+
+    def say(line: str) -> None:
+        remarks().print(line, soft_wrap=True, markup=False)
+
+    with redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url:
+        with PhaseProgress() as progress:
+            request = request_of(
+                settings, url, sources=sources_of(sources, settings),
+                import_options={"strict": strict}, say=say, progress=progress, **how,
+            )  # fmt: skip
+            if dry_run:
+                shown = preview(request)
+            else:
+                try:
+                    report = rebuild(request)
+                except (RebuildBusyError, PushBusyError) as error:
+                    say(f"spaps: {error}")
+                    return EXIT_BUSY
+        if dry_run:
+            _print_preview(shown)
+            return 0
+    return _print_report(report)
+
+
+def _print_report(report: RebuildReport) -> int:
+    from spaps.terminal import results
+
+    results().print(report.summary, soft_wrap=True, markup=False)
+    return report.exit_code
+
+
+def _print_preview(shown: RebuildPreview) -> None:
+    from spaps.rebuild_tables import preview_lines, preview_table
+    from spaps.terminal import results
+
+    for line in preview_lines(shown):
+        results().print(line, soft_wrap=True, markup=False)
+    if shown.by_subscription is not None and len(shown.by_subscription):
+        results().print(preview_table(shown.by_subscription))

@@ -1,0 +1,49 @@
+"""``spaps rollback``: back to an earlier world version, with all subscriptions of today."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from schemas.errors import PushBusyError, RebuildBusyError
+from schemas.settings import load_settings
+from spaps.options import ConfigOption, WorldOption
+from spaps.rebuild_command import RedisOption
+
+
+def rollback_world(
+    version: Annotated[
+        int | None, typer.Argument(metavar="[N]", help="Default: the one before that in force.")
+    ] = None,
+    *,
+    world: WorldOption = None,
+    redis: RedisOption = None,
+    grace: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Until the old generation is removed.")
+    ] = None,
+    config: ConfigOption = None,
+) -> int:
+    """Put an earlier world version in force again."""
+    from jobs.rebuild_arguments import request_of
+    from jobs.rebuild_request import EXIT_BUSY
+    from jobs.rebuild_run import rollback
+    from redis_link.embedded import redis_or_embedded
+    from spaps.terminal import PhaseProgress, remarks, results
+
+    def say(line: str) -> None:
+        remarks().print(line, soft_wrap=True, markup=False)
+
+    options = {"world.dir": world, "redis.url": redis, "rebuild.grace_seconds": grace}
+    settings = load_settings(config, options)
+    with (
+        redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url,
+        PhaseProgress() as progress,
+    ):
+        try:
+            report = rollback(request_of(settings, url, say=say, progress=progress), version)
+        except (RebuildBusyError, PushBusyError) as error:
+            say(f"spaps: {error}")
+            return EXIT_BUSY
+    results().print(report.summary, soft_wrap=True, markup=False)
+    return report.exit_code

@@ -1,0 +1,189 @@
+"""Taking over what a change cannot reach gives what resolving everything gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+
+from jobs import affected_sets
+from jobs.exact_workers import WorldPlace
+from jobs.rebuild_resolving import carry_out, plan_of, resolve_all
+from jobs.registered_sets import RegisteredSets, registered_sets
+from jobs.resolved_sets import ResolvedSets
+from jobs.set_changes import SetChanges
+from schemas.canonical import neighborhood_hash
+from schemas.descriptor_json import descriptor_json
+from schemas.generation import RegistryCoverage
+from schemas.neighborhood import Neighborhood
+from schemas.registration import Registration
+from spatial_udfs.entity_table import EntityTable
+from tests.strategies.neighborhoods import neighborhoods
+from tests.strategies.worlds import CATEGORIES, EXACT_PLACEMENTS, geometries, table_of, worlds
+from world.changes import compare_entities
+from world.snapshot import entity_rows
+
+Rows = list[tuple[int, tuple[str, ...], Any]]
+
+CATEGORY_LISTS = st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=3, unique=True)
+
+
+def rows_of(world: EntityTable) -> Rows:
+    return [
+        (int(peid), world.categories_at(place), world.geometries[place])
+        for place, peid in enumerate(world.peids)
+    ]
+
+
+@st.composite
+def edited(draw: st.DrawFn, world: EntityTable) -> EntityTable:
+    """The world after some changes of each kind; at least one entity stays."""
+    rows = {row[0]: row for row in rows_of(world)}
+    for _ in range(draw(st.integers(0, 3))):
+        kind = draw(st.sampled_from(("add", "remove", "move", "recategorise")))
+        if kind == "add":
+            peid = draw(st.integers(0, 60).filter(lambda number: number not in rows))
+            rows[peid] = (peid, tuple(draw(CATEGORY_LISTS)), draw(geometries(6)))
+            continue
+        peid, categories, geometry = rows[draw(st.sampled_from(sorted(rows)))]
+        if kind == "remove" and len(rows) > 1:
+            del rows[peid]
+        elif kind == "move":
+            rows[peid] = (peid, categories, draw(geometries(6)))
+        elif kind == "recategorise":
+            rows[peid] = (peid, tuple(draw(CATEGORY_LISTS)), geometry)
+    return table_of(rows.values(), version=2)
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> tuple[EntityTable, EntityTable, list[Neighborhood]]:
+    """Two versions in either order, so that references vanish and come back."""
+    first = draw(worlds(max_entities=10, min_entities=2, placements=EXACT_PLACEMENTS[:1]))
+    second = draw(edited(first))
+    described = draw(st.lists(neighborhoods(first, max_typed_stages=3), min_size=1, max_size=4))
+    pair = (second, first) if draw(st.booleans()) else (first, second)
+    return *pair, described
+
+
+def registered(described: list[Neighborhood], numbers: range) -> RegisteredSets:
+    entries = [
+        Registration("c", n, "#", descriptor_json(each), neighborhood_hash(each))
+        for n, each in enumerate(described)
+    ]
+    return registered_sets(RegistryCoverage("r", numbers.stop), zip(numbers, entries, strict=False))
+
+
+def place_of(table: EntityTable) -> WorldPlace:
+    return WorldPlace("nowhere", table.version, table)
+
+
+def all_rows(result: ResolvedSets, *, shown_only: bool = False) -> list[tuple[int, ...]]:
+    rows = result.rows.where(result.rows.shown) if shown_only else result.rows
+    columns = (rows.sets, rows.stages, rows.shown, rows.peids)
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def incrementally(
+    old: EntityTable, new: EntityTable, sets: RegisteredSets, *, whole: bool
+) -> tuple[ResolvedSets, int]:
+    """The result by way of the old version, and how many neighborhoods were resolved for it."""
+    before = carry_out(sets, resolve_all(sets), place_of(old), 1)
+    if not whole:
+        before = replace(before, rows=before.rows.where(before.rows.shown), whole=False)
+    changes = compare_entities(entity_rows(old), entity_rows(new))
+    plan = plan_of(sets, before, changes, place_of(new))
+    return carry_out(sets, plan, place_of(new), 1), int(plan.to_resolve.sum())
+
+
+@settings(max_examples=100)
+@given(scene=scenes(), whole=st.booleans())
+def test_incremental_equals_full(
+    scene: tuple[EntityTable, EntityTable, list[Neighborhood]], whole: bool
+) -> None:
+    old, new, described = scene
+    sets = registered(described, range(1, 100))
+    found, _ = incrementally(old, new, sets, whole=whole)
+    full = carry_out(sets, resolve_all(sets), place_of(new), 1)
+    assert all_rows(found, shown_only=not whole) == all_rows(full, shown_only=not whole)
+    assert found.resolved.tolist() == full.resolved.tolist()
+
+
+@settings(max_examples=30)
+@given(scene=scenes(), data=st.data())
+def test_differences_lead_from_one_result_to_the_other(
+    scene: tuple[EntityTable, EntityTable, list[Neighborhood]], data: st.DataObject
+) -> None:
+    """Whatever was registered and removed in between: old pairs, less some, plus some."""
+    old, new, described = scene
+    kept_before = data.draw(st.integers(0, len(described)))
+    kept_after = data.draw(st.integers(0, len(described)))
+    results = []
+    for table, chosen in ((old, described[:kept_before]), (new, described[kept_after:])):
+        start = 1 + described.index(chosen[0]) if chosen else 1
+        sets = registered(chosen, range(start, 100))
+        results.append(carry_out(sets, resolve_all(sets), place_of(table), 1))
+    before, after = map(pairs_of, results)
+    changes = SetChanges(*results)
+    added, removed = (
+        list(zip(*(part.tolist() for part in pairs), strict=True))
+        for pairs in (changes.pairs_to_add(), changes.pairs_to_remove())
+    )
+    assert len(added) + len(removed) == changes.changed_pairs() == len(before ^ after)
+    assert set(added) == after - before
+    assert set(removed) == before - after
+
+
+def pairs_of(result: ResolvedSets) -> set[tuple[int, int]]:
+    blocks = [(peids, sub_ids) for sub_ids, peids, _ in result.memberships()]
+    return {pair for block in blocks for pair in zip(*map(np.ndarray.tolist, block), strict=True)}
+
+
+def test_little_is_resolved_when_little_changed() -> None:
+    """The control: a rule that resolves everything would be right, and worth nothing."""
+
+    def few(scene: tuple[EntityTable, EntityTable, list[Neighborhood]]) -> bool:
+        old, new, described = scene
+        sets = registered(described, range(1, 100))
+        touched = compare_entities(entity_rows(old), entity_rows(new)).touched()
+        return len(touched) > 0 and len(sets) > 1 and not incrementally(
+            old, new, sets, whole=True
+        )[1]  # fmt: skip
+
+    find(scenes(), few, settings=SEARCH)
+
+
+SEARCH = settings(
+    max_examples=1_000,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+WRONG = {
+    "what looks from afar sees nothing": ("_near_only", lambda _: True),
+    "distances do not count": ("_reach", lambda _: 0.0),
+    "references do not count": (
+        "_with_references",
+        lambda _, known: (known.sets, known.stages, known.peids),
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_rule_is_caught(wrong: str) -> None:
+    name, replacement = WRONG[wrong]
+
+    def differs(scene: tuple[EntityTable, EntityTable, list[Neighborhood]]) -> bool:
+        old, new, described = scene
+        sets = registered(described, range(1, 100))
+        found, _ = incrementally(old, new, sets, whole=True)
+        return all_rows(found) != all_rows(carry_out(sets, resolve_all(sets), place_of(new), 1))
+
+    with patch.object(affected_sets, name, replacement):
+        find(scenes(), differs, settings=SEARCH)

@@ -1,0 +1,56 @@
+"""Old versions of a world go, newest of them stay; readers never see half of one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from deltalake import DeltaTable
+
+from schemas import entity, related
+from world.importing import exclusive
+from world.leftovers import remove_leftovers
+from world.store import WorldStore
+
+# Made by the bulk job beside the world, where it has run.
+DERIVED_TABLES = (
+    related.RELATED_VERSIONS_TABLE,
+    entity.RELATED_TABLE,
+    related.CATEGORY_SETS_TABLE,
+)
+
+
+def versions_to_keep(store: WorldStore, newest: int, in_use: Collection[int]) -> frozenset[int]:
+    """The newest versions and those that somebody needs."""
+    there = [facts.version for facts in store.versions()]
+    return frozenset({*there[-max(newest, 1) :], *(number for number in there if number in in_use)})
+
+
+def remove_versions(store: WorldStore, kept: Collection[int]) -> list[int]:
+    """Remove all versions but these; which they were.
+
+    The row in ``versions`` goes first: from then on nobody begins to read them. Whoever is
+    killed after that leaves rows without a version, which the next one removes.
+    """
+    gone = [facts.version for facts in store.versions() if facts.version not in kept]
+    with exclusive(store):
+        if gone:
+            listed = ", ".join(map(str, gone))
+            with store.world_errors():
+                store.open_table(entity.VERSIONS_TABLE).delete(f"{entity.VERSION} in ({listed})")
+        remove_leftovers(store)
+        _remove_derived(store)
+    return gone
+
+
+def _remove_derived(store: WorldStore) -> None:
+    """Rows of the bulk job about versions that are gone; what marks them as complete goes first."""
+    published = {facts.version for facts in store.versions()}
+    for name in DERIVED_TABLES:
+        with store.world_errors():
+            if not DeltaTable.is_deltatable(store.table_uri(name)):
+                continue
+            table = store.open_table(name)
+            rows = table.to_pyarrow_table(columns=[entity.VERSION])
+            gone = sorted(set(rows.column(entity.VERSION).unique().to_pylist()) - published)
+            if gone:
+                table.delete(f"{entity.VERSION} in ({', '.join(map(str, gone))})")
