@@ -12,8 +12,12 @@ from broker.codec.reason_codes import ReasonCode
 class RulesAndPlugins:
     """Refused when the file refuses; otherwise the plugins have the last word, if there are any."""
 
-    def __init__(self, rules: WatchedFile[AccessRules] | None, *, ask_plugins: bool) -> None:
+    def __init__(
+        self, rules: WatchedFile[AccessRules] | None, denial: Verdict, *, ask_plugins: bool
+    ) -> None:
+        """``denial`` is what a client gets to see when the file refuses."""
         self._rules = rules
+        self._denial = denial
         self._ask_plugins = ask_plugins
 
     def verdict(self, client: Identity, topic: str, action: Action) -> Verdict | None:
@@ -21,12 +25,22 @@ class RulesAndPlugins:
         if self._rules is not None:
             verdict = self._rules.content.verdict(client, topic, action)
             if verdict is not ReasonCode.SUCCESS:
-                return verdict
+                return self._denial
         return None if self._ask_plugins else ReasonCode.SUCCESS
 
 
-def access_control(rules: WatchedFile[AccessRules] | None, plugins: PluginAccess) -> AccessControl:
+def denial_code(*, tells_why: bool) -> Verdict:
+    """What a client reads when a topic is not for it.
+
+    MQTT 5 has a code for a server that does not wish to reveal its reason.
+    """
+    return ReasonCode.NOT_AUTHORIZED if tells_why else ReasonCode.UNSPECIFIED_ERROR
+
+
+def access_control(
+    rules: WatchedFile[AccessRules] | None, plugins: PluginAccess, denial: Verdict
+) -> AccessControl:
     """Who decides about topics, given the access file (if any) and the plugins."""
     if rules is None and not plugins.judges_topics:
         return AllowAll()
-    return RulesAndPlugins(rules, ask_plugins=plugins.judges_topics)
+    return RulesAndPlugins(rules, denial, ask_plugins=plugins.judges_topics)

@@ -20,6 +20,7 @@ class BrokerSettings:
     anonymous_from_anywhere: bool
     password_file: Path | None
     acl_file: Path | None
+    tell_denials: bool
     gateway: tuple[str, ...]
     log_format: str
     log_level: str

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from broker.access import Verdict
 from broker.access_plugins import Origin, PluginAccess
 from broker.codec.reason_codes import ReasonCode
 from broker.effects import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
@@ -33,6 +34,8 @@ class Services:
     resolver: LiveResolver | None
     registry: SubscriptionRegistry
     memberships: MembershipReader
+    # What a client reads when a plugin refuses a topic.
+    denial: Verdict = ReasonCode.NOT_AUTHORIZED
 
 
 class Requests:
@@ -89,7 +92,7 @@ class Requests:
 
     async def _judge(self, request: Judge) -> None:
         allowed = await self._services.plugins.allows(request.client, request.topic, request.action)
-        verdict = ReasonCode.SUCCESS if allowed else ReasonCode.NOT_AUTHORIZED
+        verdict = ReasonCode.SUCCESS if allowed else self._services.denial
         self._core.judged(request.ticket, verdict)
 
     async def _resolve(self, request: Resolve) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from websockets.asyncio.server import ServerConnection
 
-from broker.access_control import access_control
+from broker.access_control import access_control, denial_code
 from broker.access_plugins import PluginAccess
 from broker.core import Core
 from broker.gateway import GatewayRules
@@ -101,18 +101,21 @@ class BrokerService:
 
         self._store = behind.journal
         clock = steady_clock()
+        denial = denial_code(tells_why=settings.broker.tell_denials)
         self.core = Core(
             clock=clock,
             limits=core_limits,
             memberships=self.memberships,
-            access=access_control(self._files.rules, plugins),
+            access=access_control(self._files.rules, plugins, denial),
             gateway=GatewayRules(settings.broker.gateway),
             durable=self._store.is_durable,
             version=version("spaps"),
         )
         if self.redis is not None:
             self.redis.attach(self.core)
-        services = Services(self.logins, plugins, self.resolver, behind.registry, behind.reader)
+        services = Services(
+            self.logins, plugins, self.resolver, behind.registry, behind.reader, denial
+        )
         self.pump = Pump(self.core, services, self._store, self.limits, clock)
         self._amqtt.doors = Doors(
             lambda: TcpLink(self.pump),

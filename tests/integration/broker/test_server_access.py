@@ -264,6 +264,18 @@ def test_files_that_change_are_read_without_being_told(tmp_path: Path) -> None:
         login(broker, "carol").close()
 
 
+def test_a_denial_can_be_told_without_its_reason(tmp_path: Path) -> None:
+    config = access_files(tmp_path) + "tell_denials = false\n"
+    config += '[broker.plugins."amqtt.plugins.topic_checking.TopicTabooPlugin"]\n'
+    with (
+        running_broker(tmp_path, *NO_WORLD, config=config) as broker,
+        login(broker, "alice") as client,
+    ):
+        assert subscribe(client, "elsewhere") == REFUSED
+        assert publish(client, "elsewhere") == REFUSED
+        assert subscribe(client, "home/kitchen") == SUCCESS
+
+
 def test_topic_plugins_of_amqtt_are_asked(tmp_path: Path) -> None:
     config = """
     [broker]
