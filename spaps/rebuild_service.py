@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
 
 from schemas.errors import SettingsError
@@ -64,7 +65,7 @@ def trigger_of(cron: str) -> CronTrigger:
 
 
 def run_schedule(
-    trigger: CronTrigger, rebuild: Callable[[], object], ending: threading.Event
+    trigger: BaseTrigger, rebuild: Callable[[], object], ending: threading.Event
 ) -> None:
     """Call ``rebuild`` by the trigger, never twice at once, until ``ending`` is set."""
     scheduler = BackgroundScheduler(timezone="UTC")

@@ -41,7 +41,7 @@ def start_push(
 
 def _push(table: str, version: int, url: str, dies_at: tuple[str, int] | None, ready: Any) -> None:
     if dies_at is not None:
-        _arm(*dies_at)
+        arm(*dies_at)
     pairs = pairs_of(table, version)
     client = connect(url)
     ready.set()
@@ -51,7 +51,7 @@ def _push(table: str, version: int, url: str, dies_at: tuple[str, int] | None, r
     report.cleanup.wait()
 
 
-def _arm(place: str, call: int) -> None:
+def arm(place: str, call: int) -> None:
     """Let the process kill itself when it comes to a function for the n-th time."""
     module_name, _, name = place.rpartition(".")
     module = importlib.import_module(module_name)

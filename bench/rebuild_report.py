@@ -1,0 +1,85 @@
+"""The report of ``bench.rebuild``: what each rebuild took, and what a small change spares."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, Final
+
+AIM: Final = 5.0
+STEPS: Final = ("import", "compare", "resolve", "push", "clean")
+
+
+@dataclass(frozen=True)
+class TimedRebuild:
+    """One process from its start to its end, and the steps as its record has them."""
+
+    title: str
+    seconds: float
+    version: int
+    steps: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RebuildBenchReport:
+    """All runs of one benchmark."""
+
+    entities: int
+    subscriptions: int
+    share: float
+    load_average: float
+    # Whether the generation made by differences is that of a full rebuild, by count and checksum.
+    same_content: bool
+    runs: tuple[TimedRebuild, ...]
+
+    def incremental_seconds(self) -> float:
+        """The median of the incremental rebuilds."""
+        return median(run.seconds for run in self.runs if run.title == "incremental")
+
+    def ratios(self) -> dict[str, float]:
+        """How many times faster than each full rebuild."""
+        full = (run for run in self.runs if run.title.startswith("full, "))
+        return {run.title: run.seconds / self.incremental_seconds() for run in full}
+
+    def reached(self) -> bool:
+        """The aim holds against every full rebuild that was measured."""
+        return self.same_content and min(self.ratios().values(), default=0.0) >= AIM
+
+    def as_json(self) -> str:
+        """Everything."""
+        content = asdict(self) | {"ratios": self.ratios(), "reached": self.reached()}
+        return json.dumps(content, indent=1)
+
+    def markdown(self) -> str:
+        """The page for people."""
+        size = f"{self.entities:,} entities, {self.subscriptions:,} subscriptions"
+        lines = [
+            f"# Rebuilds after a change of {self.share:.0%} ({size})",
+            "",
+            "Made by `make bench-rebuild`. Seconds of a whole process, import and all. Entities",
+            "were added, removed, moved and recategorised all over the city, a quarter each.",
+            "",
+            "| rebuild | seconds | " + " | ".join(STEPS) + " | neighborhoods resolved | pairs |",
+            "|---|---|" + "---|" * (len(STEPS) + 2),
+        ]
+        for run in self.runs:
+            steps = " | ".join(f"{run.steps.get(step, {}).get('seconds', 0):.1f}" for step in STEPS)
+            resolve, push = run.steps["resolve"], run.steps["push"]
+            lines.append(
+                f"| {run.title} | {run.seconds:.1f} | {steps} | {resolve['resolved']:,} of "
+                f"{resolve['neighborhoods']:,} ({resolve['engine']}) | "
+                f"{push['pairs']:,} ({push['how']}) |"
+            )
+        lines.append("")
+        lines += [
+            f"- {times:.1f} times faster than {name}" for name, times in self.ratios().items()
+        ]
+        same = "the same pairs as" if self.same_content else "OTHER PAIRS THAN"
+        outcome = "reached" if self.reached() else "missed"
+        load = f"load average at the start {self.load_average:.1f} on two cores"
+        lines += [
+            f"- the generation made by differences holds {same} a full rebuild of the same version",
+            f"- aim: {AIM:g} times faster than each full one, {outcome}; {load}",
+        ]
+        return "\n".join(lines) + "\n"
