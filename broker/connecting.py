@@ -171,9 +171,17 @@ class Connecting:
                 response_information(identity.client_id) if packet.request_response_info else None
             ),
         )
+        answer = connack(fields)
+        if packet.max_packet_size is not None and len(answer) > packet.max_packet_size:
+            # Not even this may be said to it. It was never served, so its will is void.
+            log.info("client refused: it takes too little", extra={"client": session.client_id})
+            self._state.counters.refused_connects += 1
+            self._life.agree(session, packet.session_expiry_interval, None)
+            self._life.close(connection, None)
+            return
         self._state.outlet.promise(
             connection,
-            connack(fields),
+            answer,
             self._state.journal.position,
             lambda: self._begin(connection, session, packet.receive_max),
         )

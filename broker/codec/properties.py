@@ -90,6 +90,8 @@ def _varint(data: bytes, position: int, end: int) -> int:
 def _response_topic(data: bytes, position: int, end: int) -> int:
     stop = string_end(data, position, end)
     topic = data[position + 2 : stop]
+    if not topic:
+        raise violation("a response topic is empty")
     if b"+" in topic or b"#" in topic:
         raise violation("a response topic holds a wildcard")
     return stop

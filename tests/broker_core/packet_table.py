@@ -162,6 +162,7 @@ AT_WORK = [
     Case("publish, alias too high", publish(properties=b"\x23\xff\xff"), ALIAS_INVALID),
     Case("publish, alias unknown", publish("", properties=b"\x23\x00\x01"), ALIAS_INVALID),
     Case("publish, subscription identifier", publish(properties=b"\x0b\x01"), MALFORMED),
+    Case("publish, response topic empty", publish(properties=b"\x08" + text("")), PROTOCOL_ERROR),
     Case("publish, response topic wild", publish(properties=b"\x08" + text("a/#")), PROTOCOL_ERROR),
     Case("publish, property of CONNECT", publish(properties=b"\x21\x00\x01"), MALFORMED),
     Case("publish, user property with U+0000", publish(properties=user("a", "\0")), MALFORMED),

@@ -25,6 +25,25 @@ def test_connack_tells_what_is_granted() -> None:
     assert connack.topic_alias_max == BrokerLimits().topic_aliases_in
 
 
+def test_a_client_that_cannot_take_its_connack_is_not_served() -> None:
+    """A packet above the client's maximum must not be sent, whatever it says."""
+    harness = Harness()
+    watching = harness.connect("w")
+    watching.subscribe("gone")
+    watching.take()
+    size = len(harness.connect("c").raw)
+    for most, served in ((size, True), (size - 1, False), (2, False)):
+        properties = b"\x27" + most.to_bytes(4, "big")
+        client = harness.connect(
+            "c", flags=0x06, properties=properties, rest=wire.will("gone", b"")
+        )
+        assert client.is_closed is not served
+        assert (client.raw == b"") is not served
+        if served:
+            client.send(b"\xe0\x00")
+    assert watching.messages() == [], "no will of a client that was never served"
+
+
 def test_a_keep_alive_within_the_limit_is_kept() -> None:
     (connack,) = Harness().connect("c", keep_alive=30).take()
     assert connack.server_keep_alive is None
