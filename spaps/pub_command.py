@@ -10,24 +10,10 @@ from typing import Annotated
 import typer
 
 from schemas.errors import SettingsError
-from spaps.mqtt_options import (
-    CafileOption,
-    CertOption,
-    ClientIdOption,
-    HostOption,
-    InsecureOption,
-    KeepAliveOption,
-    KeyOption,
-    PasswordOption,
-    PortOption,
-    QosOption,
-    TlsOption,
-    UserOption,
-    WebSocketOption,
-    connection_options,
-)
+from spaps.mqtt_options import Connecting, QosOption, with_connection
 
 
+@with_connection
 def pub(  # noqa: PLR0913  one for each option
     *,
     topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC")],
@@ -45,18 +31,7 @@ def pub(  # noqa: PLR0913  one for each option
     ] = None,
     qos: QosOption = 0,
     retain: Annotated[bool, typer.Option("-r", "--retain", help="The broker keeps it.")] = False,
-    host: HostOption = "localhost",
-    port: PortOption = None,
-    client_id: ClientIdOption = "",
-    user: UserOption = None,
-    password: PasswordOption = None,
-    keep_alive: KeepAliveOption = 60,
-    cafile: CafileOption = None,
-    cert: CertOption = None,
-    key: KeyOption = None,
-    tls: TlsOption = False,
-    insecure: InsecureOption = False,
-    websocket: WebSocketOption = None,
+    connecting: Connecting,
 ) -> None:
     """Publish a message, about an entity when --peid names one.
 
@@ -67,12 +42,11 @@ def pub(  # noqa: PLR0913  one for each option
     ways = [message is not None, file is not None, stdin, lines, nothing]
     if sum(ways) != 1:
         raise SettingsError("the payload is given by one of -m, -f, -s, -l and -n")
-    options = connection_options(
-        client_id=client_id, user=user, password=password, keep_alive=keep_alive, cafile=cafile,
-        cert=cert, key=key, tls=tls, insecure=insecure, websocket=websocket,
-    )  # fmt: skip
+    options = connecting.options()
     # The refusal of a message is the error that ends the command, and needs no second line.
-    with SpatialClient(host, port, on_problem=lambda _: None, **options) as client:
+    with SpatialClient(
+        connecting.host, connecting.port, on_problem=lambda _: None, **options
+    ) as client:
         for payload in _payloads(message, file, whole=stdin, lines=lines):
             client.publish(topic, payload, peid=peid, qos=qos, retain=retain).wait()
 

@@ -8,26 +8,12 @@ import typer
 
 from schemas.errors import SettingsError
 from spaps.descriptor_argument import HELP, read_descriptor
-from spaps.mqtt_options import (
-    CafileOption,
-    CertOption,
-    ClientIdOption,
-    HostOption,
-    InsecureOption,
-    KeepAliveOption,
-    KeyOption,
-    PasswordOption,
-    PortOption,
-    QosOption,
-    TlsOption,
-    UserOption,
-    WebSocketOption,
-    connection_options,
-)
+from spaps.mqtt_options import Connecting, QosOption, with_connection
 
 MAX_EXPIRY: Final = 2**32 - 1
 
 
+@with_connection
 def sub(  # noqa: PLR0913  one for each option
     *,
     topics: Annotated[
@@ -66,18 +52,7 @@ def sub(  # noqa: PLR0913  one for each option
             "-x", metavar="SECONDS", min=0, max=MAX_EXPIRY, help="How long the session is kept."
         ),
     ] = 0,
-    host: HostOption = "localhost",
-    port: PortOption = None,
-    client_id: ClientIdOption = "",
-    user: UserOption = None,
-    password: PasswordOption = None,
-    keep_alive: KeepAliveOption = 60,
-    cafile: CafileOption = None,
-    cert: CertOption = None,
-    key: KeyOption = None,
-    tls: TlsOption = False,
-    insecure: InsecureOption = False,
-    websocket: WebSocketOption = None,
+    connecting: Connecting,
 ) -> int:
     """Print messages: all under a topic filter, or those about a neighborhood's entities.
 
@@ -87,10 +62,7 @@ def sub(  # noqa: PLR0913  one for each option
 
     if nsid is not None and (neighborhood is None or len(topics) > 1):
         raise SettingsError("--nsid numbers one --neighborhood under one -t")
-    options = connection_options(
-        client_id=client_id, user=user, password=password, keep_alive=keep_alive, cafile=cafile,
-        cert=cert, key=key, tls=tls, insecure=insecure, websocket=websocket,
-    )  # fmt: skip
+    options = connecting.options()
     options["clean_start"] = not keep_session
     options["session_expiry"] = session_expiry
     wanted = None if neighborhood is None else read_descriptor(neighborhood)
@@ -98,7 +70,7 @@ def sub(  # noqa: PLR0913  one for each option
         as_json=as_json, with_topic=verbose, line_ends=not no_newline, retained=not no_retained
     )
     return print_messages(
-        (host, port, options),
+        (connecting.host, connecting.port, options),
         [(topic, wanted, qos, nsid) for topic in topics],
         printer,
         count=count,

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, get_type_hints
 
+from broker.durability.journal_limits import JournalLimits
+from broker.durability.ownership import LEASE_SECONDS
 from broker.limits import BrokerLimits
 from broker.live_resolver import ResolverLimits
 from schemas.errors import SettingsError
@@ -29,9 +31,17 @@ class ShellLimits:
     # CONNECTs whose password waits to be checked.
     waiting_logins: int = 1_000
     resolve_seconds: float = 10.0
-    # Of all stages of one neighborhood, visible or not. Entering them holds the loop up: 2 µs each.
+    # Of all stages of one neighborhood, visible or not.
     neighborhood_members: int = 100_000
     waiting_neighborhoods: int = 1_000
+    # How long Redis may take for one answer, and how long acknowledgements wait for it in all.
+    redis_answer_seconds: float = 2.0
+    redis_patience_seconds: float = 5.0
+    # Records that may gather behind a step that waits, and changes kept in mind while it is away.
+    journal_records: int = 100_000
+    journal_changes: int = 100_000
+    # How long a broker that was killed on another machine is waited for.
+    lease_seconds: float = LEASE_SECONDS
 
     @property
     def resolver(self) -> ResolverLimits:
@@ -40,6 +50,17 @@ class ShellLimits:
             seconds=self.resolve_seconds,
             members=self.neighborhood_members,
             waiting=self.waiting_neighborhoods,
+        )
+
+    @property
+    def journal(self) -> JournalLimits:
+        """Those of the journal in Redis."""
+        return JournalLimits(
+            answer_seconds=self.redis_answer_seconds,
+            patience_seconds=self.redis_patience_seconds,
+            waiting_records=self.journal_records,
+            waiting_changes=self.journal_changes,
+            lease_seconds=self.lease_seconds,
         )
 
 

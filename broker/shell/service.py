@@ -74,7 +74,11 @@ class BrokerService:
         self.redis: RedisBacking | None = None
         if has_redis and settings.redis.url is not None:
             self.redis = RedisBacking(
-                settings.redis.url, settings.broker.name, self.memberships, self.resolver
+                settings.redis.url,
+                settings.broker.name,
+                self.memberships,
+                self.resolver,
+                limits.journal,
             )
             behind = replace(
                 behind,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.durability.journal_limits import JournalLimits
 from broker.limits import BrokerLimits
 from broker.shell.limits import RESERVED_FILES, ShellLimits, read_limits, use_all_files
 from schemas.errors import SettingsError
@@ -42,6 +43,22 @@ def test_a_limit_is_changed(tmp_path: Path) -> None:
     core, shell = read_limits(broker.limits)
     assert (shell.connections, core.connect_timeout) == (7, 3.0)
     assert core.packet_bytes == BrokerLimits().packet_bytes
+
+
+def test_the_journal_has_its_limits_from_the_file(tmp_path: Path) -> None:
+    assert read_limits(load(tmp_path, "").limits)[1].journal == JournalLimits()
+    given = """
+    redis_answer_seconds = 1
+    redis_patience_seconds = 2
+    journal_records = 3
+    journal_changes = 4
+    lease_seconds = 5
+    """
+    _, shell = read_limits(load(tmp_path, f"[broker.limits]{given}").limits)
+    assert shell.journal == JournalLimits(
+        answer_seconds=1.0, patience_seconds=2.0, waiting_records=3, waiting_changes=4,
+        lease_seconds=5.0,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def call(arguments: list[str], before: str = "") -> str:
 @pytest.mark.parametrize(
     ("package", "extra", "arguments"),
     [
-        ("typer", "world", ["--help"]),
+        ("typer", "cli", ["--help"]),
         ("shapely", "world", ["resolve", "--world", "x", ONE]),
         ("deltalake", "world", ["import", "--world", "x", "y.osm"]),
     ],
