@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench-live bench-bulk bench-rebuild clean distclean
+.PHONY: help setup demo test lint format bench-live bench-bulk bench-rebuild bench-broker bench-fuzz clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,12 @@ bench-live: setup ## the exact resolver beside a PostGIS procedure, on a city of
 
 bench-bulk: setup ## the bulk job beside PostGIS, 10,000 and 100,000 subscriptions
 	@$(RUN) -m bench.bulk
+
+bench-broker: setup ## the broker beside Mosquitto and amqtt, and the cost of its filter
+	@$(RUN) -m bench.broker_beside_peers
+
+bench-fuzz: setup ## a million mutated inputs against the broker's core
+	@$(RUN) -m bench.broker_fuzz
 
 bench-rebuild: setup ## rebuilds after a change of one per cent, beside full ones
 	@$(RUN) -m bench.rebuild

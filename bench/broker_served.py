@@ -1,0 +1,68 @@
+"""Our broker as the benchmark runs it: everything as ever, but neighborhoods are resolved before.
+
+    python -m bench.broker_served memory|redis|none [REDIS_URL]
+
+What is measured is the filter and not the resolver, which bench.live measures.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from bench.broker_scene import members_of, number_of
+from broker.live_resolver import LiveResolution, ResolverLimits
+from broker.shell import service
+from broker.shell.runner import run_broker
+from schemas.canonical import neighborhood_hash
+from schemas.reading import read_neighborhood
+from schemas.settings import load_settings
+
+
+class PreparedResolver:
+    """In the place of ``LiveResolver``: knows the members of every neighborhood of the scene."""
+
+    version = 1
+    waiting = 0
+
+    def __init__(self, world: str, limits: ResolverLimits) -> None:  # noqa: ARG002 - its shape
+        self.resolved = self.reused = self.refused = 0
+
+    async def start(self, version: int | None = None) -> None:
+        """Nothing to load."""
+
+    async def stop(self) -> None:
+        """Nothing to end."""
+
+    async def use_version(self, version: int) -> None:
+        """There is one version."""
+
+    async def resolve(self, descriptor: str) -> LiveResolution:
+        """The members of the scene."""
+        self.resolved += 1
+        digest = neighborhood_hash(read_neighborhood(descriptor))
+        return LiveResolution(1, descriptor, digest, members_of(number_of(descriptor)))
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    mode, *url = sys.argv[1:]
+    service.LiveResolver = PreparedResolver
+    settings = load_settings(
+        None,
+        {
+            "redis.url": url[0] if url else "none",
+            "broker.listen": "127.0.0.1:0",
+            "broker.http": "127.0.0.1:0",
+            "broker.memberships": mode,
+            "broker.allow_anonymous": True,
+        },
+    )
+    # Waiting for a measurement is no reason to be sent away.
+    limits = {**settings.broker.limits, "keep_alive": 3_600}
+    settings = replace(settings, broker=replace(settings.broker, limits=limits))
+    run_broker(settings, lambda line: print(line, flush=True))
+
+
+if __name__ == "__main__":
+    main()
