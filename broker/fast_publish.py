@@ -91,7 +91,7 @@ class FastPublisher:
             if length:
                 digits = data[at + _VALUE_AT : at + length]
                 if (
-                    length >= _MOST_PROPERTIES
+                    not _VALUE_AT <= length < _MOST_PROPERTIES
                     or at + length > end
                     or data[at : at + _VALUE_AT - 1] != PEID_PREFIX
                     or data[at + _VALUE_AT - 1] != length - _VALUE_AT
@@ -173,6 +173,8 @@ class FastPublisher:
         state = self._state
         readers = route.readers if state.access.is_restricted else None
         message: Message | None = None
+        # Receivers that hold the same neighborhood under the same number get the same bytes.
+        extra, copy = b"", packet
         copies = 0
         for hit in hits:
             receiver = hit.session
@@ -185,7 +187,9 @@ class FastPublisher:
                 if self._courier.is_reader(receiver, route.topic):
                     route.readers.add(receiver)
                 continue
-            copy = _with_extra(route, packet, at, hit.extra) if hit.extra else packet
+            if hit.extra != extra:
+                extra = hit.extra
+                copy = _with_extra(route, packet, at, extra) if extra else packet
             if not link.out:
                 state.outbox.writes.append(link)
             link.out.append(copy)

@@ -36,6 +36,7 @@ class RedisMemberships:
         self.confirmed_at = float("-inf")
         self.reusable: list[int] = []
         self._late = MemoryMemberships()
+        self._has_late = False
         self._remembered: dict[int, Slots] = {}
         self._remembered_slots = 0
         # Slots that are gone but for what is remembered, and the pass that looks for them.
@@ -56,6 +57,7 @@ class RedisMemberships:
     def add(self, slot: int, peids: Int64s) -> None:
         """Enter a subscription with its members."""
         self._late.add(slot, peids)
+        self._look_at_late()
 
     def begin(self, slot: int, peids: Int64s) -> None:
         """Announce members that come piece by piece."""
@@ -63,6 +65,7 @@ class RedisMemberships:
 
     def add_some(self, slot: int, most: int) -> bool:
         """Enter some of what was announced; whether that is all of it now."""
+        self._look_at_late()
         return self._late.add_some(slot, most)
 
     def remove(self, slot: int) -> None:
@@ -106,6 +109,7 @@ class RedisMemberships:
     def switch(self, builder: GenerationBuilder, generation: int | None) -> None:
         """Filter by another generation from now on, and by what was collected beside it."""
         self._late.switch(builder)
+        self._has_late = len(self._late) > 0
         self.generation = generation
         self.confirmed_at = float("-inf")
         self._remembered = {}
@@ -115,12 +119,21 @@ class RedisMemberships:
 
     # --- what is remembered
 
+    def _look_at_late(self) -> None:
+        """From now on there is something beside the generation."""
+        if not self._has_late:
+            self._has_late = True
+            self.look_up = self._make_look_up()
+
     def _make_look_up(self) -> Callable[[int], Slots | None]:
         """The look-up as a closure: it runs for every PUBLISH, and attributes cost time."""
         late = self._late.look_up
         if self.generation is None:
             return late
         remembered = self._remembered
+        if not self._has_late:
+            # All of it is the generation's, as after a rebuild: one look, in C.
+            return remembered.get
 
         def look_up(peid: int) -> Slots | None:
             """The slots of an entity, ascending."""
