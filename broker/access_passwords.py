@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from broker.access_files import read_text
 from broker.access_hashes import hash_password, is_known_hash, password_fits
 from schemas.errors import SettingsError
 
@@ -20,12 +21,7 @@ REMEMBERED_LOGINS: Final = 10_000
 
 def read_users(path: Path) -> Users:
     """The users of a file; one line that is not understood spoils all of it."""
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    text = read_text(path)
     users: Users = {}
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.access import Action, Identity, Verdict
+from broker.access_files import read_text
 from broker.access_patterns import (
     Levels,
     covers,
@@ -92,12 +93,7 @@ class AccessRules:
 
 def read_rules(path: Path) -> AccessRules:
     """The rules of a file; one line that is not understood spoils all of it."""
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    text = read_text(path)
     return parse_rules(text, str(path))
 
 

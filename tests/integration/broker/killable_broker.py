@@ -17,6 +17,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from tests.integration.broker.conftest import Surroundings
 from tests.integration.broker.running_broker import COMMAND, PATIENCE
 
 
@@ -91,3 +92,16 @@ class Client:
     def leave(self) -> None:
         self.client.disconnect()
         self.client.loop_stop()
+
+
+def check_all_is_in_force(port: int, subscriber: Client, surroundings: Surroundings) -> None:
+    """After a kill: the neighborhood, without being subscribed to again, and what is retained."""
+    publisher = Client(port, "publisher")
+    assert publisher.is_resumed
+    assert publisher.publish("near/b", "outside", 1, surroundings.outside) == 16
+    assert publisher.publish("near/b", "inside again", 1, surroundings.inside) == 0
+    assert subscriber.receive(1) == ["inside again"]
+    subscriber.subscribe("kept/#", 1)
+    assert subscriber.receive(1) == ["retained"]
+    subscriber.client.loop_stop()
+    publisher.client.loop_stop()

@@ -15,7 +15,11 @@ from redis_link.client import connect
 from schemas.generation import RegistryCoverage
 from schemas.redis_keys import registry_id_key
 from tests.integration.broker.conftest import Surroundings
-from tests.integration.broker.killable_broker import Client, killable_broker
+from tests.integration.broker.killable_broker import (
+    Client,
+    check_all_is_in_force,
+    killable_broker,
+)
 from tests.integration.broker.membership_scene import push
 from tests.integration.broker.running_broker import PATIENCE, until
 from tests.servers.redis_server import RedisServer, running_redis
@@ -54,16 +58,7 @@ def test_a_killed_broker_comes_back_with_everything_it_acknowledged(
         even = [payload for payload in received if payload == "inside" or not int(payload) % 2]
         assert even == [*map(str, range(0, 30, 2)), "inside"]
         assert [one for one in received if one not in even] == [*map(str, range(1, 30, 2))]
-        publisher = Client(port, "publisher")
-        assert publisher.is_resumed
-        # The neighborhood is in force as before, without being subscribed to again.
-        assert publisher.publish("near/b", "outside", 1, surroundings.outside) == 16
-        assert publisher.publish("near/b", "inside again", 1, surroundings.inside) == 0
-        assert subscriber.receive(1) == ["inside again"]
-        subscriber.subscribe("kept/#", 1)
-        assert subscriber.receive(1) == ["retained"]
-        subscriber.client.loop_stop()
-        publisher.client.loop_stop()
+        check_all_is_in_force(port, subscriber, surroundings)
     # Once more: what was not acknowledged in time may come again at QoS 1, never at QoS 2.
     with killable_broker(tmp_path, *options) as (port, _):
         subscriber = Client(port, "subscriber")

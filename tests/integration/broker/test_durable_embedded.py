@@ -15,7 +15,11 @@ import pytest
 from redis_link.client import connect
 from redis_link.embedded import embedded_redis
 from tests.integration.broker.conftest import Surroundings
-from tests.integration.broker.killable_broker import Client, killable_broker
+from tests.integration.broker.killable_broker import (
+    Client,
+    check_all_is_in_force,
+    killable_broker,
+)
 from tests.integration.broker.running_broker import COMMAND, PROGRAM, running_broker, until
 from tests.servers.redis_server import alive, require_redis_server, wait_for
 
@@ -59,15 +63,7 @@ def test_what_was_acknowledged_survives_a_kill_without_any_setting(
             subscriber = Client(port, "subscriber")
             assert subscriber.is_resumed
             assert sorted(subscriber.receive(11)) == [*map(str, range(10)), "inside"]
-            publisher = Client(port, "publisher")
-            assert publisher.is_resumed
-            assert publisher.publish("near/b", "outside", 1, surroundings.outside) == 16
-            assert publisher.publish("near/b", "inside again", 1, surroundings.inside) == 0
-            assert subscriber.receive(1) == ["inside again"]
-            subscriber.subscribe("kept/#", 1)
-            assert subscriber.receive(1) == ["retained"]
-            subscriber.client.loop_stop()
-            publisher.client.loop_stop()
+            check_all_is_in_force(port, subscriber, surroundings)
 
 
 def test_the_server_ends_with_its_broker(tmp_path: Path) -> None:

@@ -73,6 +73,16 @@ class Broker:
 
 
 @asynccontextmanager
+async def loaded(url: str, mode: str) -> AsyncIterator[Broker]:
+    """A broker that has adopted the generation in force, with one subscription that it holds."""
+    broker = Broker(url, mode)
+    broker.subscriptions.add(0, 1)
+    await broker.follower.load()
+    yield broker
+    broker.wires.close()
+
+
+@asynccontextmanager
 async def following(broker: Broker) -> AsyncIterator[None]:
     task = asyncio.create_task(broker.follower.follow())
     try:
@@ -188,22 +198,19 @@ def test_subscriptions_that_come_while_the_next_generation_is_built(
     push(client, {1: [5]}, up_to=1, version=1)
 
     async def run() -> None:
-        broker = Broker(redis_server.url, mode)
-        broker.subscriptions.add(0, 1)
-        await broker.follower.load()
-        broker.subscribe(1, 2, [5])
-        broker.resolver.know(2, broker.subscriptions.by_slot[1], [6])
+        async with loaded(redis_server.url, mode) as broker:
+            broker.subscribe(1, 2, [5])
+            broker.resolver.know(2, broker.subscriptions.by_slot[1], [6])
 
-        def meanwhile() -> None:
-            broker.resolver.meanwhile = lambda: None
-            broker.subscribe(2, 3, [6, 7])
+            def meanwhile() -> None:
+                broker.resolver.meanwhile = lambda: None
+                broker.subscribe(2, 3, [6, 7])
 
-        broker.resolver.meanwhile = meanwhile
-        push(client, {1: [6]}, up_to=1, version=2)
-        await broker.follower._look()
-        answers = [await broker.slots_of(peid) for peid in (5, 6, 7)]
-        assert answers == [[], [0, 1, 2], [2]]
-        broker.wires.close()
+            broker.resolver.meanwhile = meanwhile
+            push(client, {1: [6]}, up_to=1, version=2)
+            await broker.follower._look()
+            answers = [await broker.slots_of(peid) for peid in (5, 6, 7)]
+            assert answers == [[], [0, 1, 2], [2]]
 
     asyncio.run(run())
 
@@ -215,19 +222,16 @@ def test_a_resolver_that_cannot_answer_leaves_the_old_generation_in_force(
     push(client, {1: [5]}, up_to=1, version=1)
 
     async def run() -> None:
-        broker = Broker(redis_server.url, mode)
-        broker.subscriptions.add(0, 1)
-        await broker.follower.load()
-        broker.subscribe(1, 2, [5])
-        broker.resolver.know(2, broker.subscriptions.by_slot[1], [6])
-        push(client, {1: [6]}, up_to=1, version=2)
-        broker.resolver.broken = True
-        await broker.follower._look()
-        assert [await broker.slots_of(5), broker.follower.switches] == [[0, 1], 1]
-        broker.resolver.broken = False
-        await broker.follower._look()
-        assert [await broker.slots_of(5), await broker.slots_of(6)] == [[], [0, 1]]
-        broker.wires.close()
+        async with loaded(redis_server.url, mode) as broker:
+            broker.subscribe(1, 2, [5])
+            broker.resolver.know(2, broker.subscriptions.by_slot[1], [6])
+            push(client, {1: [6]}, up_to=1, version=2)
+            broker.resolver.broken = True
+            await broker.follower._look()
+            assert [await broker.slots_of(5), broker.follower.switches] == [[0, 1], 1]
+            broker.resolver.broken = False
+            await broker.follower._look()
+            assert [await broker.slots_of(5), await broker.slots_of(6)] == [[], [0, 1]]
 
     asyncio.run(run())
 
@@ -239,15 +243,12 @@ def test_a_neighborhood_without_references_in_the_new_version_holds_nothing(
     push(client, {1: [5]}, up_to=1, version=1)
 
     async def run() -> None:
-        broker = Broker(redis_server.url, mode)
-        broker.subscriptions.add(0, 1)
-        await broker.follower.load()
-        broker.subscribe(1, 2, [5])
-        broker.resolver.tables[2] = {}
-        push(client, {1: [5]}, up_to=1, version=2)
-        await broker.follower._look()
-        assert await broker.slots_of(5) == [0]
-        broker.wires.close()
+        async with loaded(redis_server.url, mode) as broker:
+            broker.subscribe(1, 2, [5])
+            broker.resolver.tables[2] = {}
+            push(client, {1: [5]}, up_to=1, version=2)
+            await broker.follower._look()
+            assert await broker.slots_of(5) == [0]
 
     asyncio.run(run())
 
@@ -280,15 +281,12 @@ def test_the_same_number_after_redis_was_emptied_is_another_generation(
     assert push(client, {1: [5]}, up_to=1) == 1
 
     async def run() -> None:
-        broker = Broker(redis_server.url, "memory")
-        broker.subscriptions.add(0, 1)
-        await broker.follower.load()
-        client.flushall()
-        client.set(registry_id_key(), REGISTRY)
-        assert push(client, {1: [6]}, up_to=1) == 1
-        await broker.follower._look()
-        assert [await broker.slots_of(5), await broker.slots_of(6)] == [[], [0]]
-        broker.wires.close()
+        async with loaded(redis_server.url, "memory") as broker:
+            client.flushall()
+            client.set(registry_id_key(), REGISTRY)
+            assert push(client, {1: [6]}, up_to=1) == 1
+            await broker.follower._look()
+            assert [await broker.slots_of(5), await broker.slots_of(6)] == [[], [0]]
 
     asyncio.run(run())
 
