@@ -71,6 +71,60 @@ def test_metrics_follow_what_happens(
     assert during["spaps_membership_pairs"] >= 1
 
 
+# What operators are promised, by the names that dashboards are built on.
+PROMISED = {
+    "spaps_publishes_received_total",
+    "spaps_publishes_sent_total",
+    "spaps_bytes_received_total",
+    "spaps_bytes_sent_total",
+    "spaps_filter_seconds_bucket",
+    "spaps_filter_seconds_count",
+    "spaps_matches_total",
+    "spaps_drops_total",
+    "spaps_queued_messages",
+    "spaps_queued_bytes",
+    "spaps_in_flight_messages",
+    "spaps_longest_queue",
+    "spaps_retained_messages",
+    "spaps_retained_bytes",
+    "spaps_connections",
+    "spaps_sessions",
+    "spaps_subscriptions",
+    "spaps_neighborhoods",
+    "spaps_membership_pairs",
+    "spaps_world_version",
+    "spaps_generation",
+    "spaps_resolutions_total",
+    "process_resident_memory_bytes",
+    "process_open_fds",
+}
+CAUSES = ("slow_consumer", "queue_full", "expired", "too_large", "not_allowed", "bad_peid")
+
+
+def test_the_metrics_that_are_promised_are_there(open_broker: RunningBroker) -> None:
+    page = open_broker.page("/metrics")
+    names = set(re.findall(r"^(\w+)(?:\{.*\})? ", page, re.MULTILINE))
+    assert PROMISED - names == set()
+    for cause in CAUSES:
+        assert f'spaps_drops_total{{cause="{cause}"}}' in page
+
+
+def test_a_gateway_rule_of_the_settings_serves_publishers_without_properties(
+    city: Path, surroundings: Surroundings, tmp_path: Path
+) -> None:
+    config = '[broker]\ngateway = ["sensor/{peid}/temperature"]\n'
+    arguments = ("--world", str(city), "--allow-anonymous")
+    with (
+        running_broker(tmp_path, *arguments, config=config) as broker,
+        paho_client(broker.port) as client,
+    ):
+        client.subscribe("sensor/#", ("neighborhood", surroundings.descriptor))
+        client.publish(f"sensor/{surroundings.outside}/temperature", "outside", qos=0)
+        client.publish(f"sensor/{surroundings.inside}/other", "no rule for it", qos=0)
+        client.publish(f"sensor/{surroundings.inside}/temperature", "inside", qos=0)
+        assert client.next()[1] == "inside"
+
+
 def test_sys_topics_have_mosquittos_names(open_broker: RunningBroker) -> None:
     wanted = {"$SYS/broker/version", "$SYS/broker/uptime", "$SYS/broker/clients/connected"}
     seen: set[str] = set()
