@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from jobs.membership_files import write_files
 from jobs.resolved_sets import ResolvedSets
 from schemas.errors import WorldError
 from schemas.membership import MEMBERSHIPS_TABLE, PEID, STAGE_NO, SUB_ID, VERSION
@@ -35,13 +37,10 @@ def write_memberships(out: str, version: int, result: ResolvedSets) -> int:
         if not rows:
             DeltaTable(path).delete(f"{VERSION} = {version}")
             return 0
-        write_deltalake(
-            path,
-            pa.RecordBatchReader.from_batches(SCHEMA, _batches(version, result)),
-            mode="overwrite",
-            predicate=f"{VERSION} = {version}",
-            writer_properties=WriterProperties(compression="ZSTD"),
-        )
+        if "://" not in path:
+            _commit_files(path, version, result)
+        else:
+            _write_through(path, version, result)
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise WorldError(f"{path}: {' '.join(str(error).split())}") from error
     return rows
@@ -64,6 +63,29 @@ def remove_memberships(out: str, kept: frozenset[int]) -> list[int]:
     except (DeltaError, OSError) as error:
         raise WorldError(f"{path}: {' '.join(str(error).split())}") from error
     return gone
+
+
+def _commit_files(path: str, version: int, result: ResolvedSets) -> None:
+    """Files that were written beside the table's become those of the version."""
+    table = DeltaTable(path)
+    table.create_write_transaction(
+        [*write_files(Path(path), version, result)],
+        mode="overwrite",
+        schema=SCHEMA,
+        partition_by=[VERSION],
+        partition_filters=[(VERSION, "=", str(version))],
+    )
+
+
+def _write_through(path: str, version: int, result: ResolvedSets) -> None:
+    """Into an object store, by whatever way the deltalake package knows there."""
+    write_deltalake(
+        path,
+        pa.RecordBatchReader.from_batches(SCHEMA, _batches(version, result)),
+        mode="overwrite",
+        predicate=f"{VERSION} = {version}",
+        writer_properties=WriterProperties(compression="ZSTD"),
+    )
 
 
 def _batches(version: int, result: ResolvedSets) -> Iterator[pa.RecordBatch]:

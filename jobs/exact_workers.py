@@ -10,7 +10,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact_resolver import ExactResolver
 from world.snapshot import load_snapshot
 
-# Below it, starting processes and loading the world in each takes longer than the work.
-WORTH_PROCESSES: Final = 500
+# Entities below which starting processes takes longer than the work of most batches.
+WORTH_STARTING_AHEAD: Final = 50_000
 SETS_IN_TASK: Final = 100
 
 Numbered = tuple[int, Neighborhood]
@@ -46,51 +47,78 @@ class WorldPlace:
     table: EntityTable
 
 
-def resolve_exactly(
-    place: WorldPlace,
-    sets: Sequence[Numbered],
-    workers: int,
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
-) -> ExactPart:
-    """All stages of the neighborhoods, by their set numbers."""
-    # Neighborhoods of one reference stand together: they ask for the same pairs.
-    ordered = sorted(sets, key=lambda numbered: (numbered[1].refs, numbered[0]))
-    tasks = [ordered[at : at + SETS_IN_TASK] for at in range(0, len(ordered), SETS_IN_TASK)]
-    parts = []
-    done = 0
-    for part in _parts(place, tasks, workers if len(ordered) >= WORTH_PROCESSES else 1):
-        parts.append(part)
-        done += part.done
-        progress(done, len(ordered))
-    unresolved = sorted(number for part in parts for number in part.unresolved)
-    return ExactPart(MemberRows.joined([part.rows for part in parts]), tuple(unresolved), done)
+class ExactWorkers:
+    """Processes that load a version and resolve on it; started ahead, while others still read.
 
+    With one worker, or a world that is loaded sooner than a process starts, there are none, and
+    the work is done here.
+    """
 
-def _parts(
-    place: WorldPlace, tasks: Sequence[Sequence[Numbered]], workers: int
-) -> Iterator[ExactPart]:
-    if workers <= 1 or len(tasks) <= 1:
-        resolver = ExactResolver(place.table)
-        for task in tasks:
-            yield _resolved(resolver, task)
-        return
-    # A fresh interpreter: this process has threads, and a fork would copy their locks.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        max_workers=min(workers, len(tasks)),
-        mp_context=context,
-        initializer=_begin,
-        initargs=(place.world, place.version),
-    ) as pool:
-        futures: list[Future[ExactPart]] = [pool.submit(_work, task) for task in tasks]
+    def __init__(self, world: str, version: int, workers: int, entities: int) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+        if workers > 1 and entities >= WORTH_STARTING_AHEAD:
+            self._pool = _pool(world, version, workers)
+            for _ in range(workers):
+                self._pool.submit(_ready)
+
+    def __enter__(self) -> Self:
+        """The processes are starting."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the processes end."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def resolve(
+        self,
+        place: WorldPlace,
+        sets: Sequence[Numbered],
+        progress: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> ExactPart:
+        """All stages of the neighborhoods, by their set numbers."""
+        # Neighborhoods of one reference stand together: they ask for the same pairs.
+        ordered = sorted(sets, key=lambda numbered: (numbered[1].refs, numbered[0]))
+        tasks = [ordered[at : at + SETS_IN_TASK] for at in range(0, len(ordered), SETS_IN_TASK)]
+        parts = []
+        done = 0
+        for part in self._parts(place, tasks):
+            parts.append(part)
+            done += part.done
+            progress(done, len(ordered))
+        unresolved = sorted(number for part in parts for number in part.unresolved)
+        return ExactPart(MemberRows.joined([part.rows for part in parts]), tuple(unresolved), done)
+
+    def _parts(self, place: WorldPlace, tasks: Sequence[Sequence[Numbered]]) -> Iterator[ExactPart]:
+        if self._pool is None or len(tasks) <= 1:
+            resolver = ExactResolver(place.table)
+            for task in tasks:
+                yield _resolved(resolver, task)
+            return
+        futures: list[Future[ExactPart]] = [self._pool.submit(_work, task) for task in tasks]
         try:
             for future in as_completed(futures):
                 yield future.result()
         except BrokenProcessPool as error:
             raise WorldError("a process that resolves neighborhoods died") from error
-        finally:
-            for future in futures:
-                future.cancel()
+
+
+HERE: Final = ExactWorkers("", 0, 1, 0)
+
+
+def _pool(world: str, version: int, workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        max_workers=workers,
+        # A fresh interpreter: this process has threads, and a fork would copy their locks.
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(world, version),
+    )
 
 
 _own: list[ExactResolver] = []
@@ -108,6 +136,10 @@ def _begin(world: str, version: int) -> None:
 def _follow_to_the_end(sentinel: int) -> None:
     wait([sentinel])
     os._exit(1)
+
+
+def _ready() -> None:
+    """The first task of each process: asking for it starts the process."""
 
 
 def _work(task: Sequence[Numbered]) -> ExactPart:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.exact_workers import WorldPlace
+from jobs.exact_workers import ExactWorkers, WorldPlace
 from jobs.rebuild_base import resolved_base
 from jobs.rebuild_record import RebuildRecords
 from jobs.rebuild_request import RebuildRequest
@@ -103,10 +103,11 @@ def _by_subscription(
     plan = resolve_all(registered)
     if not request.full:
         plan = plan_of(registered, base.result, changes, place)
-    result = carry_out(
-        registered, plan, place, request.workers,
-        lambda done, total: request.progress("resolving", done, total),
-    )  # fmt: skip
+    with ExactWorkers(place.world, place.version, request.workers, len(place.table)) as workers:
+        result = carry_out(
+            registered, plan, place, workers,
+            lambda done, total: request.progress("resolving", done, total),
+        )  # fmt: skip
     return SetChanges(base.result, result).by_subscription()
 
 

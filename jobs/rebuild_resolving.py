@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.affected_sets import affected_sets
-from jobs.exact_workers import WorldPlace, resolve_exactly
+from jobs.exact_workers import ExactWorkers, WorldPlace
 from jobs.registered_sets import RegisteredSets
 from jobs.resolved_sets import Bools, MemberRows, ResolvedSets
 from world.changes import WorldChanges
@@ -57,7 +57,7 @@ def carry_out(
     registered: RegisteredSets,
     plan: ResolvePlan,
     place: WorldPlace,
-    workers: int,
+    workers: ExactWorkers,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> ResolvedSets:
     """Resolve what the plan says, and put both parts together."""
@@ -66,7 +66,7 @@ def carry_out(
         for number in np.flatnonzero(plan.to_resolve).tolist()
         if (neighborhood := registered.neighborhoods[number]) is not None
     ]
-    part = resolve_exactly(place, wanted, workers, progress)
+    part = workers.resolve(place, wanted, progress)
     resolved = plan.taken_resolved.copy()
     resolved[plan.to_resolve] = True
     resolved[[*part.unresolved, *registered.faults]] = False

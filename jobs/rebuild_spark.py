@@ -30,6 +30,7 @@ from redis_link.sweep import Retention
 from redis_link.tally import Int64s
 from schemas.errors import WorldError
 from schemas.membership import DESCRIPTOR, PEID, STAGE_NO, SUB_ID, VERSION
+from world.store import WorldStore
 
 SOURCE = "registered subscriptions"
 
@@ -49,8 +50,8 @@ class SparkRebuild:
             self._own.stop()
             self._own = None
 
-    def resolve(self, version: int, registered: RegisteredSets) -> int:
-        """Memberships of the version into Delta; how many rows."""
+    def resolve(self, version: int, registered: RegisteredSets) -> tuple[ResolvedSets, int]:
+        """Memberships of the version into Delta; the members by neighborhood, and all rows."""
         with _readable_errors():
             spark = self._session()
             facts = resolve_batch(
@@ -59,7 +60,8 @@ class SparkRebuild:
             )  # fmt: skip
         for line in facts.lines():
             self._say(line)
-        return facts.rows
+        existing = WorldStore(self._world).entities(version).column(PEID).to_numpy()
+        return read_resolved(self._out, version, registered, existing), facts.rows
 
     def push(self, source: PushSource, redis_url: str, retention: Retention) -> PushReport:
         """All memberships of the version into Redis, written by the executors."""

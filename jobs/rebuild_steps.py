@@ -12,7 +12,7 @@ import numpy as np
 
 from jobs.engine_choice import chosen_engine
 from jobs.exact_memberships import write_memberships
-from jobs.exact_workers import WorldPlace
+from jobs.exact_workers import ExactWorkers, WorldPlace
 from jobs.rebuild_base import PushedBase, coverage_of, pushed_base, resolved_base
 from jobs.rebuild_cleaning import clean_up
 from jobs.rebuild_pushing import Push
@@ -35,9 +35,8 @@ from redis_link.generation_push import PushSource
 from redis_link.generation_store import all_generations, current_generation
 from redis_link.push_report import PushReport
 from redis_link.sweep import Retention
-from schemas.entity import PEID
 from schemas.errors import SpapsError
-from world.changes import compare_versions
+from world.changes import WorldChanges, compare_versions
 from world.snapshot import load_snapshot
 from world.store import WorldStore
 
@@ -65,6 +64,7 @@ class RebuildSteps:
         self._facts = self._store.facts_of(record.version)
         self._retention = Retention(request.grace_seconds)
         self._started_spark: SparkRebuild | None = None
+        self._changes: dict[int, WorldChanges] = {}
 
     def go(self) -> RebuildReport:
         """All steps that are not complete yet."""
@@ -93,10 +93,16 @@ class RebuildSteps:
         if not earlier:
             self._record.note(COMPARE, 0.0, against=None, changes={})
             return
-        counts = compare_versions(self._store, earlier[-1], self._record.version).counts()
+        counts = self._changes_since(earlier[-1]).counts()
         self._record.note(COMPARE, time.monotonic() - started, against=earlier[-1], changes=counts)
         listed = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
         self._request.say(f"against version {earlier[-1]}: {listed or 'no entity is different'}")
+
+    def _changes_since(self, version: int) -> WorldChanges:
+        """Compared once: mostly the version before is the one that is gone on from."""
+        if version not in self._changes:
+            self._changes[version] = compare_versions(self._store, version, self._record.version)
+        return self._changes[version]
 
     def _resolve(self) -> ResolvedSets:
         done = self._record.steps.get(RESOLVE)
@@ -105,11 +111,19 @@ class RebuildSteps:
             if kept is not None and done["worldChecksum"] == self._facts.checksum:
                 return kept
         started = time.monotonic()
-        registered = read_registered(self._client)
-        self._request.say(
-            f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
-        )
-        result, how = self._resolved(registered)
+        entities = self._facts.entity_count
+        by_spark = chosen_engine(self._request.engine, entities, None) is Engine.SPARK
+        workers = 1 if by_spark else self._request.workers
+        with ExactWorkers(
+            self._request.places.world, self._record.version, workers, entities
+        ) as pool:
+            registered = read_registered(self._client)
+            self._request.say(
+                f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
+            )
+            result, how = (
+                self._by_spark(registered) if by_spark else self._exactly(registered, pool)
+            )
         rows = how.pop("rows")
         result.save(self._record.folder)
         lacking = ~result.resolved[result.set_of]
@@ -126,10 +140,11 @@ class RebuildSteps:
         )
         return result
 
-    def _resolved(self, registered: RegisteredSets) -> tuple[ResolvedSets, dict[str, Any]]:
+    def _exactly(
+        self, registered: RegisteredSets, pool: ExactWorkers
+    ) -> tuple[ResolvedSets, dict[str, Any]]:
+        """By the exact resolver, unless there is more to resolve than it should."""
         request, version = self._request, self._record.version
-        if chosen_engine(request.engine, self._facts.entity_count, None) is Engine.SPARK:
-            return self._by_spark(registered)
         place = WorldPlace(
             request.places.world, version, load_snapshot(request.places.world, version)
         )
@@ -138,15 +153,14 @@ class RebuildSteps:
         )  # fmt: skip
         plan = resolve_all(registered)
         if base is not None:
-            changes = compare_versions(self._store, base.version, version)
-            plan = plan_of(registered, base.result, changes, place)
+            plan = plan_of(registered, base.result, self._changes_since(base.version), place)
         count = int(plan.to_resolve.sum())
         if chosen_engine(request.engine, self._facts.entity_count, count) is Engine.SPARK:
             return self._by_spark(registered)
         origin = "" if base is None else f", the others taken over from version {base.version}"
         request.say(f"resolving {count:,} of {len(registered):,} neighborhoods{origin}")
         result = carry_out(
-            registered, plan, place, request.workers,
+            registered, plan, place, pool,
             lambda done, total: request.progress("resolving", done, total),
         )  # fmt: skip
         request.progress("writing memberships", 0, None)
@@ -157,18 +171,13 @@ class RebuildSteps:
         }  # fmt: skip
 
     def _by_spark(self, registered: RegisteredSets) -> tuple[ResolvedSets, dict[str, Any]]:
-        from jobs.rebuild_spark import read_resolved  # noqa: PLC0415 - as in _spark
-
-        places, version = self._request.places, self._record.version
-        rows = self._spark().resolve(version, registered)
-        peids = self._store.entities(version).column(PEID).to_numpy()
-        result = read_resolved(places.out, version, registered, peids)
+        result, rows = self._spark().resolve(self._record.version, registered)
         how = {"engine": Engine.SPARK.value, "resolved": len(registered), "base": None}
         return result, how | {"rows": rows}
 
     def _spark(self) -> SparkRebuild:
         """Its module is loaded here and not before: a small world is rebuilt without Java."""
-        from jobs.rebuild_spark import SparkRebuild  # noqa: PLC0415 - see above
+        from jobs.rebuild_spark import SparkRebuild  # noqa: PLC0415 - as the docstring says
 
         if self._started_spark is None:
             places = self._request.places

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -104,6 +105,18 @@ class ResolvedSets:
         shown = self.rows.where(self.rows.shown)
         for subscriptions, places in written_out(shown.sets, self.set_of):
             yield self.sub_ids[subscriptions], shown.peids[places], shown.stages[places]
+
+    def split(self, parts: int) -> list[ResolvedSets]:
+        """The same with the subscriptions in some groups that have about as many memberships."""
+        shown = np.bincount(self.rows.sets[self.rows.shown], minlength=len(self.hashes))
+        ends = np.cumsum(shown[self.set_of])
+        total = int(ends[-1]) if len(ends) else 0
+        inner = np.searchsorted(ends, [total * place // parts for place in range(1, parts)])
+        bounds = [0, *inner.tolist(), len(self.sub_ids)]
+        return [
+            replace(self, sub_ids=self.sub_ids[first:last], set_of=self.set_of[first:last])
+            for first, last in pairwise(bounds)
+        ]
 
     def save(self, folder: Path) -> None:
         """Write the files; whoever records that they are there does so afterwards."""

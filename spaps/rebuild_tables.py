@@ -19,13 +19,13 @@ SHOWN: Final = 10
 def versions_table(versions: Sequence[ListedVersion]) -> Table:
     """One row for each world version, newest first."""
     table = Table(box=HORIZONTALS, pad_edge=False, border_style="dim")
-    for title in ("version", "imported", "entities", "changes", "generation", "in force"):
+    for title in ("version", "imported", "entities", "changes", "generation", "current"):
         right = title in ("version", "entities", "generation")
         table.add_column(title, justify="right" if right else "left", no_wrap=title != "changes")
     for listed in reversed(versions):
         table.add_row(
             str(listed.version),
-            f"{listed.created_at:%Y-%m-%d %H:%M:%S}",
+            f"{listed.created_at:%Y-%m-%d %H:%M}",
             f"{listed.entities:,}",
             _changes(listed.changes),
             "-" if listed.generation is None else str(listed.generation),

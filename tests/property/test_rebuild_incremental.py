@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from jobs import affected_sets
-from jobs.exact_workers import WorldPlace
+from jobs.exact_workers import HERE, WorldPlace
 from jobs.rebuild_resolving import carry_out, plan_of, resolve_all
 from jobs.registered_sets import RegisteredSets, registered_sets
 from jobs.resolved_sets import ResolvedSets
@@ -92,12 +92,12 @@ def incrementally(
     old: EntityTable, new: EntityTable, sets: RegisteredSets, *, whole: bool
 ) -> tuple[ResolvedSets, int]:
     """The result by way of the old version, and how many neighborhoods were resolved for it."""
-    before = carry_out(sets, resolve_all(sets), place_of(old), 1)
+    before = carry_out(sets, resolve_all(sets), place_of(old), HERE)
     if not whole:
         before = replace(before, rows=before.rows.where(before.rows.shown), whole=False)
     changes = compare_entities(entity_rows(old), entity_rows(new))
     plan = plan_of(sets, before, changes, place_of(new))
-    return carry_out(sets, plan, place_of(new), 1), int(plan.to_resolve.sum())
+    return carry_out(sets, plan, place_of(new), HERE), int(plan.to_resolve.sum())
 
 
 @settings(max_examples=100)
@@ -108,7 +108,7 @@ def test_incremental_equals_full(
     old, new, described = scene
     sets = registered(described, range(1, 100))
     found, _ = incrementally(old, new, sets, whole=whole)
-    full = carry_out(sets, resolve_all(sets), place_of(new), 1)
+    full = carry_out(sets, resolve_all(sets), place_of(new), HERE)
     assert all_rows(found, shown_only=not whole) == all_rows(full, shown_only=not whole)
     assert found.resolved.tolist() == full.resolved.tolist()
 
@@ -126,7 +126,7 @@ def test_differences_lead_from_one_result_to_the_other(
     for table, chosen in ((old, described[:kept_before]), (new, described[kept_after:])):
         start = 1 + described.index(chosen[0]) if chosen else 1
         sets = registered(chosen, range(start, 100))
-        results.append(carry_out(sets, resolve_all(sets), place_of(table), 1))
+        results.append(carry_out(sets, resolve_all(sets), place_of(table), HERE))
     before, after = map(pairs_of, results)
     changes = SetChanges(*results)
     added, removed = (
@@ -183,7 +183,7 @@ def test_a_wrong_rule_is_caught(wrong: str) -> None:
         old, new, described = scene
         sets = registered(described, range(1, 100))
         found, _ = incrementally(old, new, sets, whole=True)
-        return all_rows(found) != all_rows(carry_out(sets, resolve_all(sets), place_of(new), 1))
+        return all_rows(found) != all_rows(carry_out(sets, resolve_all(sets), place_of(new), HERE))
 
     with patch.object(affected_sets, name, replacement):
         find(scenes(), differs, settings=SEARCH)
