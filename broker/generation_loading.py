@@ -169,6 +169,7 @@ class GenerationFollower:
                 )
             late = [one for one in own if (one.terms.sub_id or 0) > up_to]
             await self._add_late(builder, slots, late)
+            builder.fold_late()
             await asyncio.to_thread(builder.build)
         except BaseException:
             self._target.abandon()

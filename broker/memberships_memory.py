@@ -142,6 +142,11 @@ class GenerationBuilder:
         if slot not in self._named:
             self.late[slot] = peids
 
+    def fold_late(self) -> None:
+        """Take what was added live so far into what is built, so that a switch has less to do."""
+        for slot, peids in list(self.late.items()):
+            self.add(slot, peids)
+
     def build(self) -> PeidTable:
         """The table of everything entered so far: the heavy part, done once."""
         if self._table is None:

@@ -140,17 +140,24 @@ def test_a_generation_that_is_switched_to_midway_has_all_members(harness: Harnes
     assert list(memberships.look_up(0) or ()) == [0], "entered once"
 
 
-def test_one_that_is_complete_while_a_generation_is_built_is_in_it(harness: Harness) -> None:
+@pytest.mark.parametrize("folded", [True, False])
+def test_one_that_is_complete_while_a_generation_is_built_is_in_it(
+    harness: Harness, folded: bool
+) -> None:
     memberships: Memberships = harness.memberships
     client = harness.connect("c")
     client.send(near("heavy"))
     turn(harness)
     builder = memberships.begin_generation()
     finish(harness, client)
+    if folded:
+        builder.fold_late()
+        assert not builder.late, "the switch has nothing left to enter"
     switch_to(memberships, builder)
     client.take()
     client.send(about(0), about(LAST))
     assert len(client.messages()) == 2
+    assert list(memberships.look_up(0) or ()) == [0], "entered once"
 
 
 def switch_to(memberships: Memberships, builder: object) -> None:
