@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from jobs.rebuild_arguments import request_of, sources_of
 from jobs.rebuild_request import EXIT_BUSY, EXIT_FAILED, Engine
@@ -20,6 +21,9 @@ from jobs.rebuild_run import rebuild
 from redis_link.embedded import redis_or_embedded
 from schemas.errors import PushBusyError, RebuildBusyError, SpapsError
 from schemas.settings import load_settings
+
+# As `spaps import` has them: they are part of what makes a version.
+IMPORT_OPTIONS: Final = ("srid", "rules", "category", "id_field", "strict")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,12 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             request = request_of(
                 settings, url, sources=sources, full=options.full,
                 if_changed=options.if_changed, say=_say,
+                import_options={name: getattr(options, name) for name in IMPORT_OPTIONS},
             )  # fmt: skip
             report = rebuild(request)
     except (RebuildBusyError, PushBusyError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BUSY
-    except SpapsError as error:
+    except (SpapsError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_FAILED
     print(report.summary, flush=True)
@@ -64,6 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", metavar="DIR", help="folder of the memberships (conf/)")
     parser.add_argument("--redis", metavar="URL", help="default: conf/, else the embedded server")
     parser.add_argument("--engine", choices=list(Engine), help="who resolves (conf/)")
+    parser.add_argument("--srid", type=int, help="EPSG code of the metric CRS (the UTM zone)")
+    parser.add_argument("--rules", metavar="FILE", help="category rules for OSM (built in)")
+    parser.add_argument("--category", help="category of all entities of a file that has none")
+    parser.add_argument("--id-field", metavar="NAME", help="field that holds the peid")
+    parser.add_argument("--strict", action="store_true", help="fail on any problem of the sources")
     parser.add_argument("--full", action="store_true", help="take nothing over from earlier ones")
     parser.add_argument(
         "--if-changed", action="store_true", help="end when the sources are the same"

@@ -52,10 +52,10 @@ def resolved_base(
     return None
 
 
-def pushed_base(records: RebuildRecords, client: RedisClient) -> PushedBase | None:
-    """The generation in force, if one of the records made it."""
+def pushed_base(records: RebuildRecords, client: RedisClient, registry: str) -> PushedBase | None:
+    """The generation in force, if one of the records made it, of subscriptions of this registry."""
     current = current_generation(client)
-    if current is None:
+    if current is None or current.coverage.registry != registry:
         return None
     for record in reversed(records.all()):
         pushed = record.steps.get(PUSH)
@@ -69,3 +69,21 @@ def coverage_of(record: RebuildRecord) -> RegistryCoverage:
     """Which subscriptions the resolved members of a record are about."""
     facts = record.steps[RESOLVE]
     return RegistryCoverage(facts["registry"], facts["upTo"])
+
+
+def found_in_force(
+    record: RebuildRecord, records: RebuildRecords, client: RedisClient
+) -> GenerationFacts | None:
+    """The generation in force, if this record has pushed it, noted or not.
+
+    One that nobody noted is ours when it is about the same version and subscriptions.
+    """
+    current = current_generation(client)
+    if current is None:
+        return None
+    if PUSH in record.steps:
+        return current if record.steps[PUSH]["token"] == current.token else None
+    if (current.version, current.coverage) != (record.version, coverage_of(record)):
+        return None
+    noted = {each.steps.get(PUSH, {}).get("token") for each in records.all()}
+    return None if current.token in noted else current

@@ -91,6 +91,15 @@ class RebuildRecord:
         self._content["outcome"], self._content["error"] = outcome, error
         self.save()
 
+    def summary(self) -> str:
+        """One line about a rebuild that has switched."""
+        pushed = self.steps[PUSH]
+        seconds = ", ".join(f"{step} {facts['seconds']:.1f}" for step, facts in self.steps.items())
+        return (
+            f"{self.kind} {self.number}: world version {self.version} is in force as generation "
+            f"{pushed['generation']} ({pushed['pairs']:,} pairs; seconds: {seconds})"
+        )
+
     def save(self) -> None:
         """Put it on the disk, in place of what is there."""
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,13 @@ import numpy as np
 from jobs.engine_choice import chosen_engine
 from jobs.exact_memberships import write_memberships
 from jobs.exact_workers import ExactWorkers, WorldPlace
-from jobs.rebuild_base import PushedBase, coverage_of, pushed_base, resolved_base
+from jobs.rebuild_base import (
+    PushedBase,
+    coverage_of,
+    found_in_force,
+    pushed_base,
+    resolved_base,
+)
 from jobs.rebuild_cleaning import clean_up
 from jobs.rebuild_pushing import Push
 from jobs.rebuild_record import (
@@ -32,8 +38,9 @@ from jobs.registered_sets import RegisteredSets, read_registered
 from jobs.resolved_sets import ResolvedSets
 from redis_link.client import RedisClient
 from redis_link.generation_push import PushSource
-from redis_link.generation_store import all_generations, current_generation
+from redis_link.generation_store import all_generations
 from redis_link.push_report import PushReport
+from redis_link.registry import registry_coverage
 from redis_link.sweep import Retention
 from schemas.errors import SpapsError
 from world.changes import WorldChanges, compare_versions
@@ -62,7 +69,6 @@ class RebuildSteps:
         self._client = client
         self._store = WorldStore(request.places.world)
         self._facts = self._store.facts_of(record.version)
-        self._retention = Retention(request.grace_seconds)
         self._started_spark: SparkRebuild | None = None
         self._changes: dict[int, WorldChanges] = {}
 
@@ -107,8 +113,11 @@ class RebuildSteps:
     def _resolve(self) -> ResolvedSets:
         done = self._record.steps.get(RESOLVE)
         if done is not None:
+            # Numbers of a registry that is gone would mean nothing to brokers.
+            registry = registry_coverage(self._client).registry
             kept = ResolvedSets.load(self._record.folder)
-            if kept is not None and done["worldChecksum"] == self._facts.checksum:
+            known = (self._facts.checksum, registry)
+            if kept is not None and (done["worldChecksum"], done["registry"]) == known:
                 return kept
         started = time.monotonic()
         entities = self._facts.entity_count
@@ -188,7 +197,9 @@ class RebuildSteps:
         if self._pushed_already():
             return
         started = time.monotonic()
-        base = None if self._request.full else pushed_base(self._records, self._client)
+        registry = coverage_of(self._record).registry
+        full = self._request.full
+        base = None if full else pushed_base(self._records, self._client, registry)
         report, how = self._pushed(result, base)
         self._note_push(
             report.generation, time.monotonic() - started,
@@ -210,24 +221,16 @@ class RebuildSteps:
 
     def _pushed_already(self) -> bool:
         """Also when it was killed between the switch and its note."""
-        current = current_generation(self._client)
-        if current is None:
-            return False
-        noted = self._record.steps.get(PUSH)
-        if noted is not None:
-            return bool(noted["token"] == current.token)
-        if (current.version, current.coverage) != (self._record.version, coverage_of(self._record)):
-            return False
-        others = {each.steps.get(PUSH, {}).get("token") for each in self._records.all()}
-        if current.token in others:
-            return False
-        self._note_push(current.generation, 0.0, pairs=current.pairs, how="found", replaced=None)
-        return True
+        current = found_in_force(self._record, self._records, self._client)
+        if current is not None and PUSH not in self._record.steps:
+            facts = {"pairs": current.pairs, "how": "found", "replaced": None}
+            self._note_push(current.generation, 0.0, **facts)
+        return current is not None
 
     def _note_push(self, generation: int, seconds: float, **facts: Any) -> None:
         tokens = {known.generation: known.token for known in all_generations(self._client)}
-        token = tokens.get(generation, "")
-        self._record.note(PUSH, seconds, generation=generation, token=token, **facts)
+        facts["token"] = tokens.get(generation, "")
+        self._record.note(PUSH, seconds, generation=generation, **facts)
 
     def _clean(self) -> RebuildReport:
         record, places = self._record, self._request.places
@@ -236,23 +239,15 @@ class RebuildSteps:
         try:
             removed = clean_up(
                 self._client, self._records, places.world, places.out,
-                keep_versions=self._request.keep_versions, retention=self._retention,
+                keep_versions=self._request.keep_versions,
+                retention=Retention(self._request.grace_seconds),
             )  # fmt: skip
         except SpapsError as error:
             record.end(FAILED, str(error))
-            summary = f"{self._summary()}; cleaning up failed: {error}"
+            summary = f"{record.summary()}; cleaning up failed: {error}"
             return RebuildReport(
                 record.number, record.version, pushed["generation"], summary, EXIT_NOT_CLEAN
             )
         record.note(CLEAN, time.monotonic() - started, removed=removed)
         record.end(COMPLETE)
-        return RebuildReport(record.number, record.version, pushed["generation"], self._summary())
-
-    def _summary(self) -> str:
-        steps = self._record.steps
-        seconds = ", ".join(f"{step} {facts['seconds']:.1f}" for step, facts in steps.items())
-        return (
-            f"{self._record.kind} {self._record.number}: world version {self._record.version} is "
-            f"in force as generation {steps[PUSH]['generation']} ({steps[PUSH]['pairs']:,} pairs; "
-            f"seconds: {seconds})"
-        )
+        return RebuildReport(record.number, record.version, pushed["generation"], record.summary())

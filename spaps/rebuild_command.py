@@ -46,6 +46,10 @@ def rebuild_world(  # noqa: PLR0913  one for each option of the contract
     grace: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Until the old generation is removed.")
     ] = None,
+    category: Annotated[str | None, typer.Option(help="As in spaps import.")] = None,
+    id_field: Annotated[str | None, typer.Option(help="As in spaps import.")] = None,
+    srid: Annotated[int | None, typer.Option(help="As in spaps import.")] = None,
+    rules: Annotated[Path | None, typer.Option(help="As in spaps import.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on any problem.")] = False,
     cron: Annotated[
         str | None,
@@ -70,14 +74,22 @@ def rebuild_world(  # noqa: PLR0913  one for each option of the contract
         from spaps.rebuild_service import own_arguments, serve
 
         return serve(cron, own_arguments())
+    import_options = {
+        "category": category, "id_field": id_field, "srid": srid, "rules": rules, "strict": strict,
+    }  # fmt: skip
     return _one(
-        settings, list(sources or []), full=full, if_changed=if_changed, dry_run=dry_run,
-        strict=strict,
+        settings, list(sources or []), import_options, full=full, if_changed=if_changed,
+        dry_run=dry_run,
     )  # fmt: skip
 
 
 def _one(
-    settings: Settings, sources: list[Path], *, dry_run: bool, strict: bool, **how: Any
+    settings: Settings,
+    sources: list[Path],
+    import_options: dict[str, Any],
+    *,
+    dry_run: bool,
+    **how: bool,
 ) -> int:
     from jobs.rebuild_arguments import request_of, sources_of
     from jobs.rebuild_preview import preview
@@ -93,7 +105,7 @@ def _one(
         with PhaseProgress() as progress:
             request = request_of(
                 settings, url, sources=sources_of(sources, settings),
-                import_options={"strict": strict}, say=say, progress=progress, **how,
+                import_options=import_options, say=say, progress=progress, **how,
             )  # fmt: skip
             if dry_run:
                 shown = preview(request)

@@ -17,6 +17,7 @@ from redis_link.generation_store import all_generations, current_generation
 from redis_link.registry import unregister
 from schemas.errors import RebuildBusyError, WorldError
 from schemas.generation import GenerationState
+from schemas.redis_keys import registry_id_key
 from tests.servers.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_content import numbers_of_generations
 from tests.servers.redis_server import RedisServer
@@ -181,6 +182,15 @@ def test_a_failed_rebuild_leaves_the_old_one_in_force(
     scene.rebuild(if_changed=True)
     scene.assert_in_force(2)
     assert len(scene.records()) == 2
+
+
+def test_numbers_of_another_registry_mean_nothing(scene: RebuildScene) -> None:
+    scene.rebuild()
+    scene.client.set(registry_id_key(), "another")
+    scene.rebuild()
+    steps = scene.records()[-1]["steps"]
+    assert (steps["resolve"]["base"], steps["push"]["how"]) == (None, "all")
+    scene.assert_in_force(1)
 
 
 def test_rollback_and_back_again(scene: RebuildScene) -> None:
