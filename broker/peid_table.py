@@ -31,6 +31,11 @@ RESIDUES: Final = 131_071
 # Fewer pairs for each region cost memory (an array has its own price), more cost time.
 MOST_PAIRS: Final = 448
 AIMED_PAIRS: Final = 320
+# Answers that are remembered: entities that are published about now, whatever the table holds.
+# At most some 11 MB (docs/decisions/0064-recent-look-ups.md).
+MOST_RECENT: Final = 131_072
+# An entity that lies in very many neighborhoods is looked up each time: its answer is large.
+MOST_SLOTS_REMEMBERED: Final = 8
 # Dead pairs, or dead slots, that make a pass worth its while.
 DEAD_FRACTION: Final = 8
 LEAST_DEAD: Final = 4_096
@@ -40,8 +45,8 @@ class PeidTable:
     """Pairs of peid and slot; dead slots may still be found until a pass has ended."""
 
     __slots__ = (
-        "_alive", "_cleaned", "_directory", "_dying", "_ends", "_highest", "_peids", "_sizes",
-        "_slots", "_starts", "dead", "dead_pairs", "look_up", "pairs",
+        "_alive", "_cleaned", "_directory", "_dying", "_ends", "_highest", "_peids", "_recent",
+        "_sizes", "_slots", "_starts", "dead", "dead_pairs", "look_up", "pairs",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -61,7 +66,8 @@ class PeidTable:
         self._cleaned = 0
         self._dying: frozenset[int] = frozenset()
         self._alive: NDArray[np.bool_] = np.empty(0, np.bool_)
-        self.look_up = _look_up_in(self._directory, self._peids, self._slots)
+        self._recent: dict[int, Slots] = {}
+        self.look_up = _look_up_in(self._directory, self._peids, self._slots, self._recent)
 
     @classmethod
     def of_pairs(cls, peids: Int64s, slots: SlotArray) -> PeidTable:
@@ -108,6 +114,9 @@ class PeidTable:
             region_slots.insert(at, slot)
             if len(region_peids) > MOST_PAIRS:
                 self._cut(region)
+        if self._recent:
+            for peid in peids.tolist():
+                self._recent.pop(peid, None)
         self._sizes[slot] = self._sizes.get(slot, 0) + len(peids)
         self.pairs += len(peids)
 
@@ -159,6 +168,8 @@ class PeidTable:
             return frozenset()
         gone, self._dying, self._cleaned = self._dying, frozenset(), 0
         self.dead -= gone
+        # What is remembered may name them, and they may be given again from now on.
+        self._recent.clear()
         return gone
 
     def _clean(self, region: int) -> None:
@@ -175,20 +186,36 @@ class PeidTable:
 
 
 def _look_up_in(
-    directory: array[int], all_peids: list[array[int]], all_slots: list[array[int]]
+    directory: array[int],
+    all_peids: list[array[int]],
+    all_slots: list[array[int]],
+    recent: dict[int, Slots],
 ) -> Callable[[int], Slots]:
     """The look-up as a closure: it runs for every PUBLISH, and attributes cost time."""
+    # Most entities lie in one neighborhood, and many in the same: one tuple serves them all.
+    alone: dict[int, Slots] = {}
 
     def look_up(peid: int) -> Slots:
         """The slots of an entity, ascending."""
+        known = recent.get(peid)
+        if known is not None:
+            return known
+        if len(recent) >= MOST_RECENT:
+            recent.clear()
+            alone.clear()
         region = directory[peid % RESIDUES]
         peids = all_peids[region]
         at = bisect_left(peids, peid)
-        if at == len(peids) or peids[at] != peid:
-            return ()
-        after = at + 1
-        if after == len(peids) or peids[after] != peid:
-            return (all_slots[region][at],)
-        return all_slots[region][at : bisect_right(peids, peid, after)]
+        found: Slots = ()
+        if at < len(peids) and peids[at] == peid:
+            after = at + 1
+            if after == len(peids) or peids[after] != peid:
+                slot = all_slots[region][at]
+                found = alone.setdefault(slot, (slot,))
+            else:
+                found = tuple(all_slots[region][at : bisect_right(peids, peid, after)])
+        if len(found) <= MOST_SLOTS_REMEMBERED:
+            recent[peid] = found
+        return found
 
     return look_up

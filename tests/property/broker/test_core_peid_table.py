@@ -30,6 +30,9 @@ class Memberships(RuleBasedStateMachine):
             patch.object(peid_table, "MOST_PAIRS", 8),
             patch.object(peid_table, "AIMED_PAIRS", 5),
             patch.object(peid_table, "LEAST_DEAD", 3),
+            # Room for all that is looked up here while little is entered, and not for more.
+            patch.object(peid_table, "MOST_RECENT", 60),
+            patch.object(peid_table, "MOST_SLOTS_REMEMBERED", 3),
         ]
         for one in self.patches:
             one.start()
