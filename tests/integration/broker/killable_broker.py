@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import select
 import subprocess
@@ -23,13 +24,19 @@ from tests.integration.broker.running_broker import COMMAND, PATIENCE
 
 @contextmanager
 def killable_broker(
-    folder: Path, *arguments: str, command: Sequence[str] = COMMAND
+    folder: Path, *arguments: str, command: Sequence[str] = COMMAND, gives_up: bool = False
 ) -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """A broker that ends by SIGKILL; its port and process."""
+    """A broker that ends by SIGKILL; its port and process.
+
+    It acknowledges nothing that Redis does not have, however long that takes on a busy machine,
+    unless it ``gives_up`` on Redis after the usual time.
+    """
+    patience = {} if gives_up else {"SPAPS_BROKER_LIMITS_REDIS_PATIENCE_SECONDS": "600"}
     with (folder / "broker.log").open("a") as log:
         process = subprocess.Popen(
             [*command, "--listen", "127.0.0.1:0", "--allow-anonymous", *arguments],
             stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder,
+            env={**os.environ, **patience},
         )  # fmt: skip
     assert process.stdout is not None
     try:

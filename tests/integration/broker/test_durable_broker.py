@@ -76,7 +76,7 @@ def test_while_redis_is_away_memory_mode_serves_on_and_refuses_new_neighborhoods
     spatial = ("neighborhood", surroundings.descriptor)
     with running_redis(tmp_path / "redis", *NOTHING_IS_LOST) as server:
         options = arguments(city, server, "memory")
-        with killable_broker(tmp_path, *options) as (port, _):
+        with killable_broker(tmp_path, *options, gives_up=True) as (port, _):
             subscriber = Client(port, "subscriber")
             codes: Queue[Any] = Queue()
             subscriber.subscribe("near/#", 1, spatial, ("nsid", "1"))
@@ -111,7 +111,7 @@ def test_redis_mode_answers_with_a_reason_code_while_redis_is_away(
 ) -> None:
     with running_redis(tmp_path / "redis", *NOTHING_IS_LOST) as server:
         options = arguments(city, server, "redis")
-        with killable_broker(tmp_path, *options) as (port, _):
+        with killable_broker(tmp_path, *options, gives_up=True) as (port, _):
             client = Client(port, "client")
             spatial = ("neighborhood", surroundings.descriptor)
             client.subscribe("near/#", 1, spatial, ("nsid", "1"))
