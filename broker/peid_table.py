@@ -32,7 +32,7 @@ RESIDUES: Final = 131_071
 MOST_PAIRS: Final = 448
 AIMED_PAIRS: Final = 320
 # Answers that are remembered: entities that are published about now, whatever the table holds.
-# 11 MB when each lies in one neighborhood, 25 MB at most (docs/decisions/0065-recent-look-ups.md).
+# 15 MB when each lies in one neighborhood, 30 MB at most (docs/decisions/0065-recent-look-ups.md).
 MOST_RECENT: Final = 131_072
 # An entity that lies in very many neighborhoods is looked up each time: its answer is large.
 MOST_SLOTS_REMEMBERED: Final = 8
