@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import shapely
 
+from jobs.rebuild_request import EXIT_NOT_CLEAN
 from jobs.rebuild_run import rebuild, rollback
 from redis_link.client import RedisClient
 from redis_link.generation_changes import read_changes
@@ -182,6 +183,25 @@ def test_a_failed_rebuild_leaves_the_old_one_in_force(
     scene.rebuild(if_changed=True)
     scene.assert_in_force(2)
     assert len(scene.records()) == 2
+
+
+def test_what_could_not_be_cleaned_up_is_left_to_the_next(
+    scene: RebuildScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise WorldError("no right to remove it")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("jobs.rebuild_steps.clean_up", broken)
+        report = rebuild(scene.request())
+    assert report.exit_code == EXIT_NOT_CLEAN
+    assert "no right to remove it" in report.summary
+    scene.assert_in_force(1)
+    generation = current_generation(scene.client)
+    assert rebuild(scene.request(if_changed=True)).exit_code == 0
+    assert current_generation(scene.client) == generation
+    [record] = scene.records()
+    assert record["outcome"] == "complete"
 
 
 def test_numbers_of_another_registry_mean_nothing(scene: RebuildScene) -> None:

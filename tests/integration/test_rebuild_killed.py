@@ -20,7 +20,7 @@ from tests.servers.redis_server import RedisServer
 from world.store import WorldStore
 
 WAIT_SECONDS = 300
-RANDOM_KILLS = 6
+RANDOM_KILLS = 5
 
 # Where a rebuild of version 2 dies, which version is in force then, and which steps are noted.
 POINTS = {

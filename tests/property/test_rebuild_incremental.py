@@ -100,7 +100,7 @@ def incrementally(
     return carry_out(sets, plan, place_of(new), HERE), int(plan.to_resolve.sum())
 
 
-@settings(max_examples=100)
+@settings(max_examples=120)
 @given(scene=scenes(), whole=st.booleans())
 def test_incremental_equals_full(
     scene: tuple[EntityTable, EntityTable, list[Neighborhood]], whole: bool
