@@ -214,9 +214,10 @@ class BrokerReport:
         )
         axes.invert_yaxis()
         axes.set_xscale("log")
+        axes.set_xlim(left=1_000)
         axes.set_xlabel("publishes a second, one core (median of the rounds)")
         axes.grid(axis="x", which="both", alpha=0.25)
-        axes.legend(loc="lower right")
+        axes.legend(loc="center right")
         figure.savefig(path, dpi=130)
         plt.close(figure)
 
