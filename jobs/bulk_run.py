@@ -38,7 +38,7 @@ def resolve_batch(
     say(f"related pairs: {related.pair_count:,}, {related.origin}")
     clock.lap("related")
     with ExitStack() as cleaning:
-        batch = compile_batch(subscriptions.good, related)
+        batch = compile_batch(spark, subscriptions.good, related)
         say(
             f"subscriptions: {batch.facts.subscriptions:,} read, "
             f"{batch.facts.descriptors:,} different descriptors, "
@@ -55,7 +55,6 @@ def resolve_batch(
         say(f"memberships: {rows:,} rows in {table}")
         clock.lap("write")
         problems = write_problems(
-            spark,
             folder,
             world.version,
             problem_rows(subscriptions.bad, batch, loop.members[0], world.version),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.kept_frames import kept
@@ -14,8 +14,8 @@ from schemas.entity import CATEGORIES
 from schemas.errors import SpapsError
 from schemas.membership import DESCRIPTOR, STAGE_NO, SUB_ID
 from schemas.related import REFERENCE
-from spatial_udfs.sedona_categories import CATS, numbered_patterns, selected_sets
-from spatial_udfs.sedona_conditions import COND, CONDITION, FAR, REACH, condition_truths
+from spatial_udfs.sedona_categories import CATS, numbered_patterns
+from spatial_udfs.sedona_conditions import COND, CONDITION, FAR, REACH, numbered_conditions
 from spatial_udfs.sedona_stage_graph import (
     JOINED,
     LEVEL,
@@ -50,6 +50,7 @@ class BatchFacts:
 
     subscriptions: int
     descriptors: int
+    references: int
     shown_sub_ids: int
 
 
@@ -59,7 +60,8 @@ class CompiledBatch:
 
     descriptors: DataFrame  # subIds, error, warnings, base, refs, nodes, shown
     nodes: DataFrame  # node, level, referred, joined, cond, cats, reach, far
-    truths: DataFrame  # condition, cond, kinds, spans, reach, far
+    kinds: DataFrame  # cond, pairKind
+    spans: DataFrame  # cond, above, upTo, holds
     sets: DataFrame  # cats, categorySet
     facts: BatchFacts
     levels: tuple[LevelFacts, ...]
@@ -75,34 +77,50 @@ class CompiledBatch:
         return self.descriptors.select(SUB_IDS, F.inline("shown")).select(NODE, STAGE_NO, SUB_IDS)
 
 
-def compile_batch(subscriptions: DataFrame, related: RelatedWorld) -> CompiledBatch:
+def compile_batch(
+    spark: SparkSession, subscriptions: DataFrame, related: RelatedWorld
+) -> CompiledBatch:
     """From subscriptions (subId, descriptor) to nodes; each distinct descriptor is read once."""
     texts = subscriptions.groupBy(DESCRIPTOR).agg(F.collect_list(SUB_ID).alias(SUB_IDS))
     for salt in range(_ATTEMPTS):
         graph = graph_column(F.col(DESCRIPTOR), salt).alias("graph")
         descriptors = kept(texts.select(SUB_IDS, graph).select(SUB_IDS, "graph.*"))
-        batch = _with_meaning(descriptors, related)
+        batch = _with_meaning(spark, descriptors, related)
         if batch is not None:
             return batch
     raise SpapsError("the nodes of this batch cannot be told apart; divide the subscriptions")
 
 
-def _with_meaning(descriptors: DataFrame, related: RelatedWorld) -> CompiledBatch | None:
+def _with_meaning(
+    spark: SparkSession, descriptors: DataFrame, related: RelatedWorld
+) -> CompiledBatch | None:
     """The batch, or None when two different nodes have the same number."""
     facts, clash = _batch_facts(descriptors)
     bare = _distinct_nodes(descriptors)
-    truths = kept(
-        condition_truths(bare.select(CONDITION).distinct(), related.pair_kinds, related.diameter)
+    asked = descriptors.select(F.inline("nodes")).select(CONDITION, CATEGORIES).distinct().collect()
+    conditions = numbered_conditions(
+        (row[CONDITION] for row in asked), related.pair_kinds, related.diameter
     )
-    patterns = numbered_patterns(bare.select(CATEGORIES).distinct())
-    sets = kept(selected_sets(patterns, related.category_sets))
+    patterns = numbered_patterns(
+        (tuple(row[CATEGORIES]) for row in asked), related.names_of_category_sets()
+    )
+    # Small tables of the driver are part of a plan: no job is needed to send them around.
+    numbers = F.broadcast(spark.createDataFrame(conditions.numbers))
     nodes = kept(
-        bare.join(truths.select(CONDITION, COND, REACH, FAR), on=CONDITION, how="inner")
-        .join(patterns, on=CATEGORIES, how="inner")
+        bare.join(numbers, on=CONDITION, how="inner")
+        .join(F.broadcast(spark.createDataFrame(patterns.numbers)), on=CATEGORIES, how="inner")
         .select(NODE, _CLASH, LEVEL, REFERRED, REFERRED_FROM, JOINED, COND, CATS, REACH, FAR)
     )
     levels, node_clash = _level_facts(nodes)
-    batch = CompiledBatch(descriptors, nodes, truths, sets, facts, levels)
+    batch = CompiledBatch(
+        descriptors=descriptors,
+        nodes=nodes,
+        kinds=spark.createDataFrame(conditions.kinds),
+        spans=spark.createDataFrame(conditions.spans),
+        sets=spark.createDataFrame(patterns.sets),
+        facts=facts,
+        levels=levels,
+    )
     return None if clash or node_clash else batch
 
 
@@ -120,10 +138,14 @@ def _batch_facts(descriptors: DataFrame) -> tuple[BatchFacts, bool]:
     row = descriptors.agg(
         F.coalesce(F.sum(F.size(SUB_IDS)), F.lit(0)).alias("subscriptions"),
         F.count("*").alias("descriptors"),
+        F.coalesce(F.sum(F.size("refs")), F.lit(0)).alias("references"),
         F.coalesce(F.sum(F.size(SUB_IDS) * F.size("shown")), F.lit(0)).alias("shown_sub_ids"),
         (F.count_distinct(f"base.{NODE}") != F.count_distinct("base")).alias(_CLASH),
     ).collect()[0]
-    return BatchFacts(row["subscriptions"], row["descriptors"], row["shown_sub_ids"]), row[_CLASH]
+    facts = BatchFacts(
+        row["subscriptions"], row["descriptors"], row["references"], row["shown_sub_ids"]
+    )
+    return facts, row[_CLASH]
 
 
 def _level_facts(nodes: DataFrame) -> tuple[tuple[LevelFacts, ...], bool]:

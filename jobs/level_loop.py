@@ -19,7 +19,6 @@ from jobs.stage_progress import stage_progress
 from jobs.world_tables import WorldVersion
 from schemas.entity import PEID
 from schemas.related import CATEGORY_SET, ENTITY, PAIR_KIND, REFERENCE, SALT
-from spatial_udfs.sedona_conditions import kind_rows, span_rows
 from spatial_udfs.sedona_distances import near_pairs, origins
 from spatial_udfs.sedona_entities import placed_entities
 from spatial_udfs.sedona_far_nodes import far_nodes, selected_with_far
@@ -36,6 +35,8 @@ from spatial_udfs.sedona_stages import (
 
 # Edges belong to the batch, not to the world: up to this many, every task gets all of them.
 BROADCAST_EDGES: Final = 500_000
+# A reference and what it carries of its node take some 60 bytes.
+BROADCAST_REFERENCES: Final = 500_000
 BROADCAST_ORIGINS: Final = 20_000
 
 
@@ -81,47 +82,50 @@ class LevelLoop:
     def release(self) -> None:
         """Let Spark forget what the levels looked up."""
         self._lookups.pairs.unpersist()
+        self._lookups.laid_out_pairs.unpersist()
         self._lookups.entities.unpersist()
 
     def _prepared_lookups(self, related: RelatedWorld) -> Lookups:
         batch = self._batch
-        kinds = kind_rows(batch.truths)
         pairs = related.pairs.join(
             F.broadcast(batch.sets.select(CATEGORY_SET).distinct()),
             on=CATEGORY_SET,
             how="left_semi",
         )
         if not any(facts.far_nodes for facts in batch.levels):
-            used = F.broadcast(kinds.select(PAIR_KIND).distinct())
+            used = F.broadcast(batch.kinds.select(PAIR_KIND).distinct())
             pairs = pairs.join(used, on=PAIR_KIND, how="left_semi")
-        # Laid out once as every level joins it.
-        laid_out = pairs.repartition(REFERENCE, SALT).sortWithinPartitions(REFERENCE, SALT)
+        used_pairs = pairs.persist(StorageLevel.MEMORY_AND_DISK)
+        # Only a level with very many references asks for it, and then every one after it.
+        laid_out = used_pairs.repartition(REFERENCE, SALT).sortWithinPartitions(REFERENCE, SALT)
         entities = placed_entities(self._world.entities, related.category_sets)
         return Lookups(
-            pairs=laid_out.persist(StorageLevel.MEMORY_AND_DISK),
+            pairs=used_pairs,
+            laid_out_pairs=laid_out.persist(StorageLevel.MEMORY_AND_DISK),
             heavy=related.heavy,
-            kinds=kinds,
-            spans=span_rows(batch.truths),
+            kinds=batch.kinds,
+            spans=batch.spans,
             sets=batch.sets,
             entities=entities.persist(StorageLevel.MEMORY_AND_DISK),
         )
 
     def _existing_references(self) -> DataFrame:
         existing = self._world.entities.select(F.col(PEID).alias(REFERENCE))
-        found = self._batch.references().join(existing, on=REFERENCE, how="left_semi")
+        written = self._batch.references()
+        if self._batch.facts.references <= BROADCAST_EDGES:
+            written = F.broadcast(written)
+        found = existing.join(written, on=REFERENCE, how="inner")
         return found.select(NODE, F.col(REFERENCE).alias(ENTITY))
 
     def _members_of(self, facts: LevelFacts) -> DataFrame:
-        references = self._references(facts)
         with_failing = facts.far_nodes > 0
+        asked = self._references(facts)
         if with_failing:
-            # Counting needs each reference once, and several joins look at them.
-            references = kept(
-                references.groupBy(*NODE_COLUMNS, REFERENCE).agg(F.max(IS_JOINED).alias(IS_JOINED))
-            )
-        elif facts.with_distances:
-            references = kept(references)
-        pairs = [related_pairs(references, self._lookups, with_failing=with_failing)]
+            # Counting needs each reference once.
+            asked = asked.groupBy(*NODE_COLUMNS, REFERENCE).agg(F.max(IS_JOINED).alias(IS_JOINED))
+        references, count = kept_and_counted(asked)
+        few = count <= BROADCAST_REFERENCES
+        pairs = [related_pairs(references, self._lookups, few=few, with_failing=with_failing)]
         if facts.with_distances:
             pairs.append(self._near_pairs(references, with_failing=with_failing))
         if not with_failing:

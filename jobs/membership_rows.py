@@ -10,20 +10,19 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.compiled_batch import SUB_IDS, CompiledBatch
-from jobs.delta_tables import create_table, replace_version
+from jobs.delta_tables import replace_version
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from schemas.related import ENTITY
 from spatial_udfs.sedona_salting import spread
 from spatial_udfs.sedona_stage_graph import NODE
 
-MEMBERSHIP_TYPES: Final = "version bigint, subId bigint, peid bigint, stageNo int"
 # The longest array that a row of the join carries.
 CHUNK: Final = 1_000
 # Who shows what belongs to the batch: up to this many subIds, every task gets all of them.
 BROADCAST_SUB_IDS: Final = 4_000_000
 # How many tasks share the members of one node when there are more.
 SPREAD_OVER: Final = 32
-ROWS_PER_TASK: Final = 2_000_000
+ROWS_PER_TASK: Final = 1_500_000
 
 _SPREAD: Final = "spread"
 
@@ -32,7 +31,6 @@ def write_memberships(
     spark: SparkSession, path: str, batch: CompiledBatch, members: list[DataFrame], version: int
 ) -> int:
     """Replace the memberships of the version in one commit; how many rows it has."""
-    create_table(spark, path, MEMBERSHIP_TYPES)
     everything = reduce(DataFrame.unionAll, members)
     rows = _rows(_in_tasks(spark, everything, batch), batch)
     counted = Observation()
@@ -49,8 +47,8 @@ def _in_tasks(spark: SparkSession, members: DataFrame, batch: CompiledBatch) -> 
     tasks = math.ceil(total / ROWS_PER_TASK)
     if tasks > 1:
         tasks = max(tasks, spark.sparkContext.defaultParallelism)
-    given = members.rdd.getNumPartitions()
-    return members.coalesce(max(tasks, 1)) if tasks <= given else members.repartition(tasks)
+    # The levels left partitions of very different sizes.
+    return members.repartition(max(tasks, 1))
 
 
 def _rows(members: DataFrame, batch: CompiledBatch) -> DataFrame:

@@ -13,13 +13,7 @@ from jobs.world_tables import WorldVersion
 from schemas.entity import ENTITIES_TABLE, GEOMETRY, PEID, RELATED_TABLE, VERSION
 from schemas.related import CATEGORY_SET, ENTITY, PAIR_COUNT, PAIR_KIND, PAIR_KINDS, REFERENCE
 from spatial_udfs.sedona_entities import category_sets, placed_entities
-from spatial_udfs.sedona_related import (
-    CHANGED,
-    both_directions,
-    intersecting_pairs,
-    needs_second_opinion,
-    with_second_opinion,
-)
+from spatial_udfs.sedona_related import CHANGED, related_rows
 from spatial_udfs.sedona_salting import heavy_references, salted_pairs
 
 # When more than this share has changed, taking pairs over saves nothing.
@@ -108,10 +102,7 @@ class RelatedBuild:
         return float((width**2 + height**2) ** 0.5), float(row["share"])
 
     def _directed_pairs(self) -> DataFrame:
-        found = self._keep(intersecting_pairs(self._placed))
-        if not found.where(needs_second_opinion()).isEmpty():
-            found = self._keep(with_second_opinion(found, self._placed))
-        fresh = both_directions(found)
+        fresh = self._keep(related_rows(self._placed))
         return fresh if self._base is None else fresh.unionByName(self._taken_over(self._base))
 
     def _taken_over(self, base: int) -> DataFrame:

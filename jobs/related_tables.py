@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.delta_tables import create_table, is_table, replace_version
+from jobs.delta_tables import create_table, replace_version
 from jobs.related_build import RelatedBuild
 from jobs.world_tables import WorldVersion
 from schemas.entity import CATEGORIES, CHECKSUM, CREATED_AT, RELATED_TABLE, VERSION
@@ -29,16 +30,13 @@ from schemas.related import (
     PAIR_COUNT,
     PAIR_KINDS,
     RELATED_COLUMNS,
+    RELATED_VERSION_COLUMNS,
     RELATED_VERSIONS_TABLE,
 )
 
 # Raise it whenever pairs or kinds could come out differently from before.
-CURRENT_METHOD: Final = 1
+CURRENT_METHOD: Final = 2
 
-_RELATED_TYPES: Final = (
-    "version bigint, reference bigint, salt int, entity bigint, pairKind int, categorySet int"
-)
-_CATEGORY_SET_TYPES: Final = "version bigint, categorySet int, categories array<string>"
 _VERSION_TYPES: Final = (
     "version bigint, checksum string, method int, pairCount bigint, pairKinds array<int>, "
     "heavyReferences array<bigint>, diameter double, derivedFrom bigint, createdAt timestamp"
@@ -57,6 +55,10 @@ class RelatedWorld:
     diameter: float
     origin: str
 
+    def names_of_category_sets(self) -> dict[int, list[str]]:
+        """The categories of each set: the vocabulary of the world, small however large it is."""
+        return {row[CATEGORY_SET]: row[CATEGORIES] for row in self.category_sets.collect()}
+
 
 def ensure_related(
     spark: SparkSession, world: WorldVersion, say: Callable[[str], None]
@@ -68,14 +70,16 @@ def ensure_related(
     marker = known.get(world.version)
     if marker is not None and marker[CHECKSUM] == world.checksum:
         return _opened(spark, world, marker, "reused")
+    if marker is not None:
+        # What an older state of the version left must not vouch for the rows that come now.
+        DeltaTable.forPath(spark, markers).delete(F.col(VERSION) == world.version)
     base = max((number for number in known if number != world.version), default=None)
     say("no related pairs of this version yet: joining all that share a point")
     build = RelatedBuild(spark, world, base)
     try:
-        _write(spark, world, build)
+        marker = _write(spark, world, build)
     finally:
         build.release()
-    marker = _usable_markers(spark, markers)[world.version]
     origin = "computed" if marker[DERIVED_FROM] is None else f"derived from version {base}"
     return _opened(spark, world, marker, origin)
 
@@ -102,15 +106,9 @@ def _opened(spark: SparkSession, world: WorldVersion, marker: Row, origin: str) 
     )
 
 
-def _write(spark: SparkSession, world: WorldVersion, build: RelatedBuild) -> None:
-    """Rows first; what an older state of the version left as a marker goes before them."""
-    markers = world.table(RELATED_VERSIONS_TABLE)
+def _write(spark: SparkSession, world: WorldVersion, build: RelatedBuild) -> Row:
+    """Rows first, the marker last; the marker."""
     version = F.lit(world.version).cast("bigint").alias(VERSION)
-    table = create_table(spark, markers, _VERSION_TYPES, partitioned=False)
-    if is_table(spark, world.table(RELATED_TABLE)):
-        table.delete(F.col(VERSION) == world.version)
-    create_table(spark, world.table(CATEGORY_SETS_TABLE), _CATEGORY_SET_TYPES)
-    create_table(spark, world.table(RELATED_TABLE), _RELATED_TYPES)
     replace_version(
         build.category_sets.select(version, CATEGORY_SET, CATEGORIES).coalesce(1),
         world.table(CATEGORY_SETS_TABLE),
@@ -119,7 +117,7 @@ def _write(spark: SparkSession, world: WorldVersion, build: RelatedBuild) -> Non
     pairs = build.pairs().select(version, *RELATED_COLUMNS[1:])
     replace_version(pairs, world.table(RELATED_TABLE), world.version)
     facts = build.facts()
-    row = (
+    marker = Row(*RELATED_VERSION_COLUMNS)(
         world.version,
         world.checksum,
         CURRENT_METHOD,
@@ -130,5 +128,6 @@ def _write(spark: SparkSession, world: WorldVersion, build: RelatedBuild) -> Non
         facts.derived_from,
         datetime.now(UTC),
     )
-    marker = spark.createDataFrame([row], table.toDF().schema)
-    marker.coalesce(1).write.format("delta").mode("append").save(markers)
+    rows = spark.createDataFrame([tuple(marker)], _VERSION_TYPES).coalesce(1)
+    rows.write.format("delta").mode("append").save(world.table(RELATED_VERSIONS_TABLE))
+    return marker

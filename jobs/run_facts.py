@@ -11,14 +11,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 from pyspark.storagelevel import StorageLevel
 
-from jobs.delta_tables import create_table, replace_version
+from jobs.delta_tables import replace_version
 from jobs.level_loop import LevelReport
 from jobs.problem_rows import KIND, PROBLEM_FIELDS, UNRESOLVED
 from jobs.subscription_lines import WHERE
 from schemas.membership import RUNS_TABLE, SUB_ID, VERSION
 
 PROBLEMS_TABLE: Final = "problems"
-_PROBLEM_TYPES: Final = "version bigint, kind string, where string, subId bigint, reason string"
 _LISTED_TYPE: Final = "array<struct<kind:string,where:string,subId:bigint,reason:string>>"
 _LEVEL_TYPE: Final = "array<struct<level:int,nodes:bigint,members:bigint,seconds:double>>"
 _RUN_TYPES: Final = (
@@ -106,10 +105,9 @@ class RunFacts:
         )
 
 
-def write_problems(spark: SparkSession, folder: str, version: int, rows: DataFrame) -> Problems:
+def write_problems(folder: str, version: int, rows: DataFrame) -> Problems:
     """Replace the problems of the version, and give back what a summary needs of them."""
     path = f"{folder}/{PROBLEMS_TABLE}"
-    create_table(spark, path, _PROBLEM_TYPES)
     kept = rows.select(F.lit(version).cast("bigint").alias(VERSION), *PROBLEM_FIELDS)
     kept.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -132,7 +130,6 @@ def write_problems(spark: SparkSession, folder: str, version: int, rows: DataFra
 def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
     """Add the row of a run that is complete."""
     path = f"{folder}/{RUNS_TABLE}"
-    schema = create_table(spark, path, _RUN_TYPES, partitioned=False).toDF().schema
     problems = facts.problems
 
     def listed(rows: list[Row]) -> list[tuple[object, ...]]:
@@ -157,5 +154,5 @@ def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
         listed(problems.unresolved()),
         listed(problems.remarks()),
     )
-    frame = spark.createDataFrame([row], schema)
+    frame = spark.createDataFrame([row], _RUN_TYPES)
     frame.coalesce(1).write.format("delta").mode("append").save(path)

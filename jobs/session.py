@@ -65,6 +65,8 @@ def _settings_for(master: str) -> dict[str, str]:
     """Settings that depend on where the job runs, and so cannot stand in a file."""
     settings = {
         "spark.ui.showConsoleProgress": "false",
+        # Python computes matrices for a batch at once: a geometry is read once for all its pairs.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.submit.pyFiles": _python_files_only(SparkConf().get("spark.submit.pyFiles", "")),
     }
     if master.startswith("local"):

@@ -75,6 +75,11 @@ class PairKinds:
         """How many matrices are known now."""
         return len(self._cells)
 
+    def matrices(self) -> list[str]:
+        """The matrices in the order of their numbers, from number 1 on."""
+        by_number = {number: text for text, number in self._numbers.items() if number}
+        return [by_number[number] for number in range(1, self.count())]
+
     def truth(self, leaf: Leaf, matrices: int) -> Bools:
         """For each kind with one of the first ``matrices``, whether the relation holds."""
         return self._truth(leaf, matrices)

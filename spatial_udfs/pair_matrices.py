@@ -24,7 +24,7 @@ RELATE_STEP: Final = 1_000
 
 _AREA: Final = len(SHAPES) - 1
 # Matrices of (area, entity in its interior, away from its boundary), by the entity's shape.
-_INNER_MATRICES: Final = np.array(
+INNER_MATRICES: Final = np.array(
     [f"{shape.dimension}{shape.boundary}2FF1FF2" for shape in SHAPES], dtype=object
 )
 
@@ -39,7 +39,7 @@ class PairMatrices:
         self._names = kinds
         areas = np.full(len(SHAPES), _AREA, np.uint8)
         of_each_shape = np.arange(len(SHAPES), dtype=np.uint8)
-        self._inner_kinds = kinds.of(_INNER_MATRICES, shape_pairs(areas, of_each_shape))
+        self._inner_kinds = kinds.of(INNER_MATRICES, shape_pairs(areas, of_each_shape))
         self._line_ends = SharedLineEnds(geometries)
         self._segments = StraightSegments(geometries)
         self._sizes = shapely.get_num_coordinates(geometries)

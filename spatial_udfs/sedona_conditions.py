@@ -7,11 +7,13 @@ distance with the pairs of shapes for which it holds there. Beyond its reach it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as pa
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from schemas.condition_parser import parse_condition
@@ -25,43 +27,56 @@ CONDITION: Final = "condition"
 COND: Final = "cond"  # int, the number of a condition in this batch
 REACH: Final = "reach"  # double, null where no disjoint pair differs from a far one
 FAR: Final = "far"  # int, a bit for each of SHAPE_PAIRS: the truth beyond the reach
-KINDS: Final = "kinds"
-SPANS: Final = "spans"
 # A span of distance: more than ABOVE, at most UP_TO; HOLDS has a bit for each of SHAPE_PAIRS.
 ABOVE: Final = "above"
 UP_TO: Final = "upTo"
 HOLDS: Final = "holds"
 
-TRUTH_TYPE: Final = (
-    "struct<kinds: array<int>, "
-    "spans: array<struct<above: double, upTo: double, holds: int>>, reach: double, far: int>"
-)
 Span = tuple[float, float, int]
 
+_NUMBER_FIELDS: Final = pa.schema(
+    {CONDITION: pa.string(), COND: pa.int32(), REACH: pa.float64(), FAR: pa.int32()}
+)
+_KIND_FIELDS: Final = pa.schema({COND: pa.int32(), PAIR_KIND: pa.int32()})
+_SPAN_FIELDS: Final = pa.schema(
+    {COND: pa.int32(), ABOVE: pa.float64(), UP_TO: pa.float64(), HOLDS: pa.int32()}
+)
 _ALL_PAIRS: Final = (1 << len(SHAPE_PAIRS)) - 1
 
 # More than rounding can add to a distance between two corners of the world's box.
 _ROOM: Final = 1.0
 
 
-def condition_truths(
-    conditions: DataFrame, pair_kinds: tuple[int, ...], diameter: float
-) -> DataFrame:
-    """Number distinct conditions (texts) and say where each holds: TRUTH_TYPE flattened."""
-    truth = F.udf(_truth_function(pair_kinds, diameter), TRUTH_TYPE)
-    number = F.row_number().over(Window.orderBy(CONDITION)).alias(COND)
-    judged = conditions.select(CONDITION, number, truth(CONDITION).alias("truth"))
-    return judged.select(CONDITION, COND, "truth.*")
+@dataclass(frozen=True, slots=True)
+class NumberedConditions:
+    """Distinct conditions of a batch as rows: they belong to the batch, not to the world."""
+
+    numbers: pa.Table  # condition (text), cond, reach, far
+    kinds: pa.Table  # cond, pairKind: where it holds for pairs that share a point
+    spans: pa.Table  # cond, above, upTo, holds: where it holds for disjoint pairs
 
 
-def kind_rows(truths: DataFrame) -> DataFrame:
-    """Rows (condition, pair kind) for which the condition holds."""
-    return truths.select(COND, F.explode(KINDS).alias(PAIR_KIND))
+def numbered_conditions(
+    conditions: Iterable[str], pair_kinds: tuple[int, ...], diameter: float
+) -> NumberedConditions:
+    """Number the conditions (texts) and say where each of them holds."""
+    numbers: list[tuple[Any, ...]] = []
+    kinds: list[tuple[Any, ...]] = []
+    spans: list[tuple[Any, ...]] = []
+    for number, text in enumerate(sorted(set(conditions)), start=1):
+        holding, covered, reach, far = truth_of(parse_condition(text), pair_kinds, diameter)
+        numbers.append((text, number, reach, far))
+        kinds.extend((number, kind) for kind in holding)
+        spans.extend((number, *span) for span in covered)
+    return NumberedConditions(
+        _table(_NUMBER_FIELDS, numbers), _table(_KIND_FIELDS, kinds), _table(_SPAN_FIELDS, spans)
+    )
 
 
-def span_rows(truths: DataFrame) -> DataFrame:
-    """Rows (condition, span of distance, pairs of shapes) for which the condition holds."""
-    return truths.select(COND, F.inline(SPANS))
+def _table(fields: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ((),) * len(fields)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=fields)
 
 
 def span_holds(distance: Column, pair: Column) -> Column:
@@ -75,16 +90,10 @@ def has_bit(bits: Column, place: Column) -> Column:
     return F.call_function("getbit", bits.cast("bigint"), place.cast("int")) == 1
 
 
-def _truth_function(
-    pair_kinds: tuple[int, ...], diameter: float
-) -> Callable[[str], tuple[Any, ...]]:
-    return lambda text: truth_of(parse_condition(text), pair_kinds, diameter)
-
-
 def truth_of(
     condition: Condition, pair_kinds: tuple[int, ...], diameter: float
 ) -> tuple[list[int], list[Span], float | None, int]:
-    """Where the condition holds, in the order of TRUTH_TYPE."""
+    """Kinds and spans for which the condition holds, its reach, and its truth beyond that."""
     holding = fold(
         condition, _related_leaf(pair_kinds), _matrices(pair_kinds).complement,
         int.__and__, int.__or__,

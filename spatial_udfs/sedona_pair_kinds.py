@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from schemas.far_pairs import SHAPE_PAIRS
 from schemas.relations import Shape, disjoint_matrix
@@ -23,7 +22,6 @@ AREA: Final = SHAPES.index(Shape.AREA)
 _CELL_BITS: Final = 2
 _CELLS: Final = 9
 _SHAPE_PAIR_BITS: Final = 4
-_TRANSPOSED: Final = (0, 3, 6, 1, 4, 7, 2, 5, 8)
 
 
 def shape_pair(reference: Column, entity: Column) -> Column:
@@ -31,28 +29,9 @@ def shape_pair(reference: Column, entity: Column) -> Column:
     return reference * SHAPE_COUNT + entity
 
 
-def pair_kind(matrix: Column, pair: Column) -> Column:
-    """The kind of a matrix such as ``FF1F00102`` and a pair of shapes."""
-    digits = F.translate(matrix, CELL_SYMBOLS, "0123")
-    cells = F.conv(digits, 1 << _CELL_BITS, 10).cast("int")
-    return F.shiftleft(cells, _SHAPE_PAIR_BITS).bitwiseOR(pair).cast("int")
-
-
 def shape_pair_of(kind: Column) -> Column:
     """The place in ``SHAPE_PAIRS`` of the shapes of a kind."""
     return kind.bitwiseAND((1 << _SHAPE_PAIR_BITS) - 1)
-
-
-def transposed(kind: Column) -> Column:
-    """The kind of the same pair, seen from the entity."""
-    result = shape_pair(
-        shape_pair_of(kind).bitwiseAND(SHAPE_COUNT - 1),
-        F.shiftright(shape_pair_of(kind), _SHAPE_PAIR_BITS // 2),
-    )
-    for cell, turned in enumerate(_TRANSPOSED):
-        value = F.shiftright(kind, _shift(cell)).bitwiseAND((1 << _CELL_BITS) - 1)
-        result = result.bitwiseOR(F.shiftleft(value, _shift(turned)))
-    return result.cast("int")
 
 
 def _shift(cell: int) -> int:
@@ -68,9 +47,13 @@ def decoded(kind: int) -> tuple[Shape, Shape, str]:
 
 
 def encoded(reference: Shape, entity: Shape, matrix: str) -> int:
-    """The kind, for Python; ``pair_kind`` is the same for columns."""
-    cells = sum(CELL_SYMBOLS.index(symbol) << _shift(cell) for cell, symbol in enumerate(matrix))
-    return cells | SHAPE_PAIRS.index((reference, entity))
+    """The kind of a matrix such as ``FF1F00102`` and the shapes of both ends."""
+    return encoded_cells(matrix) | SHAPE_PAIRS.index((reference, entity))
+
+
+def encoded_cells(matrix: str) -> int:
+    """What a matrix is in a kind; the place of the shapes in ``SHAPE_PAIRS`` is added to it."""
+    return sum(CELL_SYMBOLS.index(symbol) << _shift(cell) for cell, symbol in enumerate(matrix))
 
 
 DISJOINT_KINDS: Final = tuple(

@@ -38,6 +38,7 @@ class Lookups:
     """What the joins of every level look up: the world and the batch as rows."""
 
     pairs: DataFrame  # reference, salt, entity, pairKind, categorySet
+    laid_out_pairs: DataFrame  # the same, in tasks by reference and salt
     heavy: tuple[int, ...]  # references that have salts
     kinds: DataFrame  # cond, pairKind: where a condition holds for related pairs
     spans: DataFrame  # cond, above, upTo, holds: where it holds for disjoint pairs
@@ -51,15 +52,21 @@ def references_of(edges: DataFrame, members: DataFrame) -> DataFrame:
     return sources.join(edges, on=SOURCE, how="inner").drop(SOURCE)
 
 
-def related_pairs(references: DataFrame, lookups: Lookups, *, with_failing: bool) -> DataFrame:
+def related_pairs(
+    references: DataFrame, lookups: Lookups, *, few: bool, with_failing: bool
+) -> DataFrame:
     """Pairs that share a point (PAIR_COLUMNS), of selected categories; may repeat.
 
-    Only those for which the condition holds, unless failing ones count too.
+    Only those for which the condition holds, unless failing ones count too. A ``few``
+    references go to where the pairs are; of many, each task gets a share with its pairs.
     """
-    asked = salted_references(references.where(IS_JOINED), lookups.heavy)
-    met = asked.join(lookups.pairs, on=[REFERENCE, SALT], how="inner").join(
-        F.broadcast(lookups.sets), on=[CATS, CATEGORY_SET], how="left_semi"
-    )
+    asked = references.where(IS_JOINED)
+    if few:
+        found = lookups.pairs.join(F.broadcast(asked), on=REFERENCE, how="inner")
+    else:
+        salted = salted_references(asked, lookups.heavy)
+        found = salted.join(lookups.laid_out_pairs, on=[REFERENCE, SALT], how="inner")
+    met = found.join(F.broadcast(lookups.sets), on=[CATS, CATEGORY_SET], how="left_semi")
     if with_failing:
         holding = F.broadcast(lookups.kinds.withColumn(PAIR_HOLDS, F.expr("true")))
         judged = met.join(holding, on=[COND, PAIR_KIND], how="left")
