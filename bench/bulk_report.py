@@ -30,6 +30,7 @@ class PeerSample:
     versions: str
     subscriptions: int
     seconds: float
+    tuned_seconds: float
     rows: int
 
     def seconds_for(self, subscriptions: int) -> float:
@@ -74,6 +75,7 @@ class BulkReport:
     first: JobRun
     again: JobRun
     large: JobRun
+    warm: tuple[JobRun, ...]  # first, again, large in a session that was up
     push: PushFigures
 
     def speed_up(self, run: JobRun) -> float:
@@ -81,37 +83,18 @@ class BulkReport:
         return self.peer.seconds_for(run.subscriptions) / run.seconds
 
     def aims(self) -> list[tuple[str, float, str, bool]]:
-        """What was to be reached: name, figure, aim, whether it is reached."""
-        few, many = self.speed_up(self.first), self.speed_up(self.large)
-        growth = self.large.seconds / self.first.seconds
-        gain = self.first.seconds / self.again.seconds
-        ratio = self.push.ratio
+        """What was to be reached: name, figure, aim, whether it is reached.
+
+        PostGIS is measured on a warm server, so a session that is up is compared with it.
+        """
+        first, again, large = self.warm
+        few, many = f"{first.subscriptions:,}", f"{large.subscriptions:,}"
         return [
-            (
-                f"times PostGIS at {self.first.subscriptions:,}",
-                few,
-                f"≥ {WANTED_SPEED_UP_FEW:g}",
-                few >= WANTED_SPEED_UP_FEW,
-            ),
-            (
-                f"times PostGIS at {self.large.subscriptions:,}",
-                many,
-                f"≥ {WANTED_SPEED_UP_MANY:g}",
-                many >= WANTED_SPEED_UP_MANY,
-            ),
-            ("growth of time", growth, f"≤ {MOST_GROWTH:g}", growth <= MOST_GROWTH),
-            (
-                "first run / repeated run",
-                gain,
-                f"≥ {WANTED_GAIN_AGAIN:g}",
-                gain >= WANTED_GAIN_AGAIN,
-            ),
-            (
-                "push / plain pipeline",
-                ratio,
-                f"≥ {WANTED_PUSH_RATIO:g}",
-                ratio >= WANTED_PUSH_RATIO,
-            ),
+            _at_least(f"times PostGIS at {few}", self.speed_up(first), WANTED_SPEED_UP_FEW),
+            _at_least(f"times PostGIS at {many}", self.speed_up(large), WANTED_SPEED_UP_MANY),
+            _at_most("growth of time", large.seconds / first.seconds, MOST_GROWTH),
+            _at_least("first run / repeated run", first.seconds / again.seconds, WANTED_GAIN_AGAIN),
+            _at_least("push / plain pipeline", self.push.ratio, WANTED_PUSH_RATIO),
         ]
 
     def reached(self) -> bool:
@@ -139,12 +122,14 @@ class BulkReport:
             "",
             (
                 f"City of {self.entities:,} entities; {peer.versions}: "
-                f"{peer.subscriptions} subscriptions in {peer.seconds:.1f} s"
+                f"{peer.subscriptions} subscriptions in {peer.seconds:.1f} s "
+                f"({peer.tuned_seconds:.1f} s when repeated stages join the last members only)"
             ),
             "",
             "| run | subscriptions | seconds | rows | times PostGIS | peak memory |",
             "|---|--:|--:|--:|--:|--:|",
-            *(self._line(run) for run in (self.first, self.again, self.large)),
+            *(self._line("spark-submit", run) for run in (self.first, self.again, self.large)),
+            *(self._line("session that is up", run) for run in self.warm),
             "",
             (
                 f"Push: {self.push.pairs:,} pairs, {self.push.pairs_per_second:,.0f} a second, "
@@ -161,9 +146,9 @@ class BulkReport:
         ]
         return "\n".join(lines) + "\n"
 
-    def _line(self, run: JobRun) -> str:
+    def _line(self, where: str, run: JobRun) -> str:
         return (
-            f"| {run.title} | {run.subscriptions:,} | {run.seconds:.1f} | {run.rows:,} "
+            f"| {where}, {run.title} | {run.subscriptions:,} | {run.seconds:.1f} | {run.rows:,} "
             f"| {self.speed_up(run):.0f} | {run.peak_megabytes:,.0f} MB |"
         )
 
@@ -173,16 +158,17 @@ class BulkReport:
         figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
         peer = [self.peer.seconds_for(count) for count in counts]
         axes.loglog(counts, peer, "o--", color="#d55e00", label="PostGIS, one by one (projected)")
-        ours = [run.seconds for run in runs]
-        axes.loglog(counts, ours, "o-", color="#0072b2", label="spark-submit, first run")
-        axes.loglog(
-            [self.again.subscriptions],
-            [self.again.seconds],
-            "s",
-            color="#009e73",
-            label="repeated run",
-        )
-        for run, seconds in zip(runs, peer, strict=True):
+        warm_first, warm_again, warm_large = self.warm
+        for title, colour, first, again, large in (
+            ("spark-submit", "#0072b2", self.first, self.again, self.large),
+            ("session that is up", "#009e73", warm_first, warm_again, warm_large),
+        ):
+            ours = [first.seconds, large.seconds]
+            axes.loglog(counts, ours, "o-", color=colour, label=f"{title}, first run")
+            axes.loglog(
+                [again.subscriptions], [again.seconds], "s", color=colour, label=f"{title}, again"
+            )
+        for run, seconds in zip((warm_first, warm_large), peer, strict=True):
             axes.annotate(
                 f"{self.speed_up(run):.0f}x",
                 (run.subscriptions, (run.seconds * seconds) ** 0.5),
@@ -195,3 +181,11 @@ class BulkReport:
         axes.legend()
         figure.savefig(path, dpi=130)
         plt.close(figure)
+
+
+def _at_least(name: str, figure: float, wanted: float) -> tuple[str, float, str, bool]:
+    return name, figure, f"≥ {wanted:g}", figure >= wanted
+
+
+def _at_most(name: str, figure: float, most: float) -> tuple[str, float, str, bool]:
+    return name, figure, f"≤ {most:g}", figure <= most
