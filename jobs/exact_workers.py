@@ -10,8 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
@@ -22,9 +21,9 @@ from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact_resolver import ExactResolver
 from world.snapshot import load_snapshot
 
-# Entities below which starting processes takes longer than the work of most batches.
-WORTH_STARTING_AHEAD: Final = 50_000
 SETS_IN_TASK: Final = 100
+# Tasks below which starting processes, each with the world in its memory, costs more than it saves.
+WORTH_PROCESSES: Final = 100
 
 Numbered = tuple[int, Neighborhood]
 
@@ -48,32 +47,10 @@ class WorldPlace:
 
 
 class ExactWorkers:
-    """Processes that load a version and resolve on it; started ahead, while others still read.
+    """As many processes as are allowed, where there is enough to do for them; else this one."""
 
-    With one worker, or a world that is loaded sooner than a process starts, there are none, and
-    the work is done here.
-    """
-
-    def __init__(self, world: str, version: int, workers: int, entities: int) -> None:
-        self._pool: ProcessPoolExecutor | None = None
-        if workers > 1 and entities >= WORTH_STARTING_AHEAD:
-            self._pool = _pool(world, version, workers)
-            for _ in range(workers):
-                self._pool.submit(_ready)
-
-    def __enter__(self) -> Self:
-        """The processes are starting."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Let the processes end."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
 
     def resolve(
         self,
@@ -95,30 +72,27 @@ class ExactWorkers:
         return ExactPart(MemberRows.joined([part.rows for part in parts]), tuple(unresolved), done)
 
     def _parts(self, place: WorldPlace, tasks: Sequence[Sequence[Numbered]]) -> Iterator[ExactPart]:
-        if self._pool is None or len(tasks) <= 1:
+        if self._workers <= 1 or len(tasks) < WORTH_PROCESSES:
             resolver = ExactResolver(place.table)
             for task in tasks:
                 yield _resolved(resolver, task)
             return
-        futures: list[Future[ExactPart]] = [self._pool.submit(_work, task) for task in tasks]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BrokenProcessPool as error:
-            raise WorldError("a process that resolves neighborhoods died") from error
+        with ProcessPoolExecutor(
+            max_workers=self._workers,
+            # A fresh interpreter: this process has threads, and a fork would copy their locks.
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_begin,
+            initargs=(place.world, place.version),
+        ) as pool:
+            futures: list[Future[ExactPart]] = [pool.submit(_work, task) for task in tasks]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            except BrokenProcessPool as error:
+                raise WorldError("a process that resolves neighborhoods died") from error
 
 
-HERE: Final = ExactWorkers("", 0, 1, 0)
-
-
-def _pool(world: str, version: int, workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
-        max_workers=workers,
-        # A fresh interpreter: this process has threads, and a fork would copy their locks.
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin,
-        initargs=(world, version),
-    )
+HERE: Final = ExactWorkers(1)
 
 
 _own: list[ExactResolver] = []
@@ -136,10 +110,6 @@ def _begin(world: str, version: int) -> None:
 def _follow_to_the_end(sentinel: int) -> None:
     wait([sentinel])
     os._exit(1)
-
-
-def _ready() -> None:
-    """The first task of each process: asking for it starts the process."""
 
 
 def _work(task: Sequence[Numbered]) -> ExactPart:

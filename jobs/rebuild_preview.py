@@ -103,11 +103,10 @@ def _by_subscription(
     plan = resolve_all(registered)
     if not request.full:
         plan = plan_of(registered, base.result, changes, place)
-    with ExactWorkers(place.world, place.version, request.workers, len(place.table)) as workers:
-        result = carry_out(
-            registered, plan, place, workers,
-            lambda done, total: request.progress("resolving", done, total),
-        )  # fmt: skip
+    result = carry_out(
+        registered, plan, place, ExactWorkers(request.workers),
+        lambda done, total: request.progress("resolving", done, total),
+    )  # fmt: skip
     return SetChanges(base.result, result).by_subscription()
 
 

@@ -120,19 +120,11 @@ class RebuildSteps:
             if kept is not None and (done["worldChecksum"], done["registry"]) == known:
                 return kept
         started = time.monotonic()
-        entities = self._facts.entity_count
-        by_spark = chosen_engine(self._request.engine, entities, None) is Engine.SPARK
-        workers = 1 if by_spark else self._request.workers
-        with ExactWorkers(
-            self._request.places.world, self._record.version, workers, entities
-        ) as pool:
-            registered = read_registered(self._client)
-            self._request.say(
-                f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
-            )
-            result, how = (
-                self._by_spark(registered) if by_spark else self._exactly(registered, pool)
-            )
+        registered = read_registered(self._client)
+        self._request.say(
+            f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
+        )
+        result, how = self._resolved(registered)
         rows = how.pop("rows")
         result.save(self._record.folder)
         lacking = ~result.resolved[result.set_of]
@@ -149,11 +141,11 @@ class RebuildSteps:
         )
         return result
 
-    def _exactly(
-        self, registered: RegisteredSets, pool: ExactWorkers
-    ) -> tuple[ResolvedSets, dict[str, Any]]:
+    def _resolved(self, registered: RegisteredSets) -> tuple[ResolvedSets, dict[str, Any]]:
         """By the exact resolver, unless there is more to resolve than it should."""
         request, version = self._request, self._record.version
+        if chosen_engine(request.engine, self._facts.entity_count, None) is Engine.SPARK:
+            return self._by_spark(registered)
         place = WorldPlace(
             request.places.world, version, load_snapshot(request.places.world, version)
         )
@@ -169,7 +161,7 @@ class RebuildSteps:
         origin = "" if base is None else f", the others taken over from version {base.version}"
         request.say(f"resolving {count:,} of {len(registered):,} neighborhoods{origin}")
         result = carry_out(
-            registered, plan, place, pool,
+            registered, plan, place, ExactWorkers(request.workers),
             lambda done, total: request.progress("resolving", done, total),
         )  # fmt: skip
         request.progress("writing memberships", 0, None)

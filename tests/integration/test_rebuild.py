@@ -71,6 +71,15 @@ def test_only_what_can_be_affected_is_resolved(scene: RebuildScene) -> None:
     assert 0 < steps["resolve"]["resolved"] < len(NEIGHBORHOODS)
 
 
+def test_several_processes_resolve_the_same(
+    scene: RebuildScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.exact_workers.WORTH_PROCESSES", 1)
+    monkeypatch.setattr("jobs.exact_workers.SETS_IN_TASK", 2)
+    scene.rebuild(workers=2)
+    scene.assert_in_force(1)
+
+
 def test_full_takes_nothing_over(scene: RebuildScene) -> None:
     scene.rebuild()
     scene.rebuild(full=True)
