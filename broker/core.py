@@ -100,6 +100,8 @@ class Core:
             Acknowledging(state, self._courier),
             Subscribing(state, self._courier, unsubscribing),
         )
+        # Bytes of a client. No method of its own: it is called for every read.
+        self.receive: Callable[[Connection, bytes], None] = self._intake.receive
         if sys_interval:
             SysTopics(state, self._publishing.publish, version, sys_interval)
         state.timers.at(clock() + _SWEEP_LATER, self._sweep)
@@ -115,10 +117,6 @@ class Core:
         )
         self.counters.connections += 1
         return connection
-
-    def receive(self, connection: Connection, data: bytes) -> None:
-        """Bytes of the client."""
-        self._intake.receive(connection, data)
 
     def output_of(self, connection: Connection) -> bytes:
         """What is to be written to a connection of ``outbox.writes``, which it leaves empty."""

@@ -60,7 +60,9 @@ class FastPublisher:
         if connection.found:
             look_up = self._look_up_for(connection)
         may_publish = connection.may_publish
-        most_remaining = min(connection.packet_limit, _MOST_REMAINING)
+        most_remaining = connection.packet_limit
+        if most_remaining > _MOST_REMAINING:  # noqa: PLR1730 - a call for every read
+            most_remaining = _MOST_REMAINING
         writes = state.outbox.writes
         start, size = position, len(data)
         received = sent = sent_bytes = spatial = matches = 0

@@ -20,42 +20,51 @@ log = logging.getLogger(__name__)
 
 _CONNECT: Final = 0x10
 _PUBACK: Final = 0x40
-_PLAIN: Final = bytes((QOS_0,))
+# Members of an Enum are looked up through its class each time; this runs for every read.
+_CLOSED: Final = State.CLOSED
+_CONNECTED: Final = State.CONNECTED
 
 
 class Intake:
     """``connecting`` and ``dispatch`` are set once they exist: they call ``resume``."""
 
-    __slots__ = ("_fast", "_life", "_state", "connecting", "dispatch")
+    __slots__ = ("_clock", "_counters", "_fast", "_life", "_state", "connecting", "dispatch")
 
     def __init__(self, state: CoreState, life: SessionLife, fast: FastPublisher) -> None:
         self._state = state
         self._life = life
         self._fast = fast
+        self._clock = state.clock
+        self._counters = state.counters
         self.connecting: Connecting
         self.dispatch: Dispatch
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Bytes came in."""
-        if connection.state is State.CLOSED:
+        state = connection.state
+        if state is _CLOSED:
             return
-        self._state.counters.bytes_received += len(data)
-        connection.last_seen = self._state.clock()
+        self._counters.bytes_received += len(data)
+        connection.last_seen = self._clock()
         if connection.is_blocked:
             connection.held.append(data)
             return
-        ready = connection.inbox.join(data) if connection.inbox.pending else data
+        inbox = connection.inbox
+        if inbox.pending:
+            data = inbox.join(data)
         position = 0
+        session = connection.session
         if (
-            ready[:1] == _PLAIN
-            and connection.state is State.CONNECTED
-            and connection.session is not None
+            data
+            and data[0] == QOS_0
+            and state is _CONNECTED
+            and session is not None
             and not connection.failed
         ):
             # What most reads are from end to end: nothing else need be looked at.
-            position = self._fast.run(connection, connection.session, ready, 0)
-        if position < len(ready):
-            self._work_off(connection, ready, position)
+            position = self._fast.run(connection, session, data, 0)
+        if position < len(data):
+            self._work_off(connection, data, position)
 
     def resume(self, connection: Connection) -> None:
         """What the connection waited for is there: work off what was held back."""
@@ -90,7 +99,7 @@ class Intake:
         """Work off every complete packet that need not wait; the position after the last."""
         size = len(data)
         while position < size and not connection.is_blocked:
-            if connection.state is State.CONNECTED:
+            if connection.state is _CONNECTED:
                 position = self._run(connection, data, position)
                 if position == size:
                     break
@@ -129,7 +138,7 @@ class Intake:
     ) -> bool:
         """Work off one packet; False: it must wait."""
         session = connection.session
-        if connection.state is State.CONNECTED and session is not None:
+        if connection.state is _CONNECTED and session is not None:
             return self.dispatch.packet(connection, session, data, position, body, end)
         self._state.counters.packets_received += 1
         self.connecting.handle(connection, data, body, end)

@@ -15,7 +15,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,12 +98,14 @@ class PeidTable:
 
     def add(self, slot: int, peids: Int64s) -> None:
         """Enter distinct peids of a slot, none of which it has already."""
-        directory, all_peids, all_slots = self._directory, self._peids, self._slots
+        all_peids, all_slots = self._peids, self._slots
         # Slots of one peid ascend; only a slot that is given again is not the last.
         is_last = slot >= self._highest
         self._highest = max(self._highest, slot)
-        for peid, residue in zip(peids.tolist(), (peids % RESIDUES).tolist(), strict=True):
-            region = directory[residue]
+        members, residues = peids.tolist(), peids % RESIDUES
+        regions = self._regions_of(residues)
+        for place, peid in enumerate(members):
+            region = regions[place]
             region_peids = all_peids[region]
             region_slots = all_slots[region]
             at = bisect_right(region_peids, peid)
@@ -112,19 +114,22 @@ class PeidTable:
                     at -= 1
             region_peids.insert(at, peid)
             region_slots.insert(at, slot)
-            if len(region_peids) > MOST_PAIRS:
-                self._cut(region)
-        if self._recent:
-            for peid in peids.tolist():
-                self._recent.pop(peid, None)
+            if len(region_peids) > MOST_PAIRS and self._cut(region):
+                regions = self._regions_of(residues)
+        if recent := self._recent:
+            for peid in recent.keys() & members:
+                del recent[peid]
         self._sizes[slot] = self._sizes.get(slot, 0) + len(peids)
         self.pairs += len(peids)
 
-    def _cut(self, region: int) -> None:
+    def _regions_of(self, residues: Int64s) -> list[int]:
+        return cast("list[int]", np.frombuffer(self._directory, np.uint32)[residues].tolist())
+
+    def _cut(self, region: int) -> bool:
         """Give the upper half of a region's residues to a new one; a single residue stays."""
         low, high = self._starts[region], self._ends[region]
         if high - low == 1:
-            return
+            return False
         middle = (low + high) // 2
         peids: Int64s = np.frombuffer(self._peids[region], np.int64)
         slots: SlotArray = np.frombuffer(self._slots[region], np.uint32)
@@ -138,6 +143,7 @@ class PeidTable:
         self._starts.append(middle)
         self._ends.append(high)
         self._directory[middle:high] = array("I", [new]) * (high - middle)
+        return True
 
     def remove(self, slot: int) -> None:
         """Note a slot as dead."""
