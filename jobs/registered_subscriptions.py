@@ -39,7 +39,8 @@ def open_registered(
                     names=[SUB_ID, DESCRIPTOR],
                 )
 
-    # One task reads the registry: one hash, walked by one cursor.
-    good = spark.range(1).mapInArrow(read, f"{SUB_ID} bigint, {DESCRIPTOR} string")
+    # One task reads the registry: one hash, walked by one cursor. A second one, even without a
+    # row of its own, would read everything again.
+    good = spark.range(0, 1, 1, 1).mapInArrow(read, f"{SUB_ID} bigint, {DESCRIPTOR} string")
     none_bad = good.limit(0).select(F.lit("").alias(WHERE), SUB_ID, F.col(DESCRIPTOR).alias(REASON))
     return SubscriptionFrames(good, none_bad), coverage

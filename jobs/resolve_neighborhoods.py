@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SpapsError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_FAILED
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         print(f"error: Spark failed: {first_line(error)}", file=sys.stderr)
         return EXIT_FAILED
     return 0

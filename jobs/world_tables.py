@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
@@ -22,6 +24,10 @@ from schemas.entity import (
 from schemas.errors import WorldError
 
 SHOWN_VERSIONS: Final = 5
+# How Sedona reports what a function could not do, at the end of the story of the task.
+_IN_EXPRESSION: Final = re.compile(
+    r"evaluating expression (?P<expression>\w+) .*cause: (?P<cause>.*)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,5 +82,9 @@ def _entities(spark: SparkSession, folder: str, version: int, expected: int) -> 
 
 def first_line(error: BaseException) -> str:
     """What Spark says, without the pages that follow."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
+    lines = str(said).strip().splitlines()
+    first = lines[0] if lines else type(error).__name__
+    if failed := _IN_EXPRESSION.search(first):
+        return f"{failed['expression']}: {failed['cause']}"
+    return first

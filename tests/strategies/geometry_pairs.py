@@ -49,7 +49,7 @@ class GeometryPairs:
 @cache
 def geometry_pairs(seed: int, of_each_kind: int) -> GeometryPairs:
     """All pairs out of points, lines and areas, as many of each kind as asked for."""
-    pool = _Pool(seed)
+    pool = GeometryPool(seed)
     areas = [pool.area() for _ in range(of_each_kind)]
     lines = [pool.line(areas) for _ in range(of_each_kind)]
     points = [pool.points() for _ in range(of_each_kind // 2)]
@@ -78,7 +78,7 @@ def shape_of(geometry: BaseGeometry) -> Shape:
             return Shape.AREA
 
 
-class _Pool:
+class GeometryPool:
     """Draws geometries; the same seed draws the same ones."""
 
     def __init__(self, seed: int) -> None:

@@ -1,0 +1,72 @@
+"""How many Spark jobs a run takes depends on its stages, not on how different they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.neighborhood import Neighborhood
+from schemas.reading import read_neighborhood
+from spatial_udfs.entity_table import EntityTable
+from tests.spark.bulk_scene import run_bulk, write_lines, write_world
+from world.synthetic_city import synthetic_city
+
+pytestmark = pytest.mark.spark
+
+# By how many jobs two runs of the same plan may differ.
+ADAPTIVE_JOBS = 4
+
+
+def different(count: int, peids: list[int], hops: int) -> list[Neighborhood]:
+    """As many neighborhoods, no two with a distance or a condition in common."""
+    forms = (
+        "({{{0}}},{{#}},DW{1}.25)",
+        "({{{0}}},{{#}},DW{1}.5 AND NOT DW{2}.125)",
+        "({{{0}}},{{road/#}},C OR DW{1}.75)",
+        "({{{0}}},{{#}},NOT DW{1})",
+    )
+    texts = [
+        forms[n % len(forms)].format(peids[n % len(peids)], 20 + n, n)
+        + f" • (Anc,{{road/#}},T OR DW{n}.5)" * hops
+        for n in range(count)
+    ]
+    return [read_neighborhood(text) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def city() -> EntityTable:
+    return synthetic_city(300, seed=2)
+
+
+@pytest.fixture
+def jobs_of(spark: Any, city: EntityTable, tmp_path: Path) -> Callable[[list[Neighborhood]], int]:
+    """How many jobs Spark runs for a batch on a world whose related pairs are there."""
+    world = write_world(tmp_path / "world", city)
+    first = write_lines(tmp_path / "first.jsonl", different(1, city.peids.tolist(), 0))
+    run_bulk(spark, world, first, tmp_path / "first")
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+
+    def run(batch: list[Neighborhood]) -> int:
+        name = f"{len(batch)}-{len(batch[0].stages)}"
+        lines = write_lines(tmp_path / f"{name}.jsonl", batch)
+        before = scheduler.numTotalJobs()
+        facts = run_bulk(spark, world, lines, tmp_path / name)
+        assert (facts.related, facts.descriptors) == ("reused", len(batch))
+        return int(scheduler.numTotalJobs() - before)
+
+    return run
+
+
+def test_jobs_grow_with_stages_alone(
+    jobs_of: Callable[[list[Neighborhood]], int], city: EntityTable
+) -> None:
+    peids = city.peids.tolist()
+    few = jobs_of(different(10, peids, hops=0))
+    many = jobs_of(different(1_000, peids, hops=0))
+    longer = jobs_of(different(10, peids, hops=1))
+    # Adaptive execution may divide or join a stage; a job for each condition would be hundreds.
+    assert abs(many - few) <= ADAPTIVE_JOBS
+    assert longer > few + ADAPTIVE_JOBS

@@ -1,0 +1,78 @@
+"""The whole language on random worlds: Sedona in bulk and the exact resolver agree on each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from schemas.conditions import Condition, Relate, WithinDistance, leaves
+from schemas.far_pairs import SHAPE_PAIRS
+from spatial_udfs.sedona_conditions import truth_of
+from tests.spark.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
+from tests.strategies.large_batches import LargeBatch, large_batch
+
+pytestmark = pytest.mark.spark
+
+ENTITIES = 160
+SUBSCRIPTIONS = 70
+
+
+# A run takes seconds, so there are few and large ones, and no search for a smaller failure.
+@settings(
+    max_examples=2,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(seed=st.integers(0, 2**32))
+def test_bulk_equals_exact_on_random_worlds(
+    spark: Any, tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    batch = large_batch(seed, ENTITIES, SUBSCRIPTIONS)
+    folder = tmp_path_factory.mktemp("random")
+    world = write_world(folder / "world", batch.world)
+    facts = run_bulk(
+        spark, world, write_lines(folder / "s.jsonl", batch.neighborhoods), folder / "out"
+    )
+    found = bulk_rows(folder / "out")
+    expected = exact_rows(batch.world, batch.neighborhoods)
+    assert set(found) - set(expected) == set()
+    assert set(expected) - set(found) == set()
+    assert found == expected, "a row stands twice"
+    assert facts.problems.counts["no reference"] >= 1
+
+
+def test_the_batches_hold_the_whole_language() -> None:
+    """What the comparison above is worth: every part of the language occurs in every batch."""
+    for seed in (0, 1):
+        batch = large_batch(seed, ENTITIES, SUBSCRIPTIONS)
+        stages = [stage for wanted in batch.neighborhoods for stage in wanted.stages]
+        conditions = [stage.condition for stage in stages]
+        kinds = {type(leaf) for condition in conditions for leaf in leaves(condition)}
+        assert {WithinDistance, Relate} < kinds
+        assert sum(map(_holds_from_afar, conditions)) >= 10
+        assert {"Prev", "Anc"} < {stage.ref_stages for stage in stages}
+        assert any(isinstance(stage.ref_stages, tuple) for stage in stages)
+        assert {stage.repeat for stage in stages} == {1, 2, 3}
+        assert _kinds_of_geometry(batch) >= {
+            "MultiPoint",
+            "LineString",
+            "MultiLineString",
+            "Polygon",
+            "MultiPolygon",
+        }
+        sizes = {row[0] for row in exact_rows(batch.world, batch.neighborhoods)}
+        assert len(sizes) > SUBSCRIPTIONS // 2, "most neighborhoods must select something"
+
+
+def _holds_from_afar(condition: Condition) -> bool:
+    *_, far = truth_of(condition, (), 1e9)
+    return 0 < far < 1 << len(SHAPE_PAIRS)
+
+
+def _kinds_of_geometry(batch: LargeBatch) -> set[str]:
+    return {geometry.geom_type for geometry in batch.world.geometries}
