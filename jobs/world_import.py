@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from py4j.protocol import Py4JJavaError  # it has none
+from py4j.protocol import Py4JJavaError
 from pyproj import CRS
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
