@@ -77,7 +77,7 @@ def test_shapes_tell_the_matrix_of_disjoint_pairs(world: EntityTable) -> None:
     ("owner", "name", "replacement"),
     [
         (PairKinds, "transposed", lambda _, kinds: kinds),
-        (pair_matrices, "_INNER_MATRICES", np.array(["102FF1FF2"] * len(Shape), dtype=object)),
+        (pair_matrices, "INNER_MATRICES", np.array(["102FF1FF2"] * len(Shape), dtype=object)),
     ],
 )
 def test_a_wrong_matrix_is_caught(owner: Any, name: str, replacement: Any) -> None:
