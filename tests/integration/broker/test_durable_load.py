@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import paho.mqtt.client as paho
+import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -21,6 +22,8 @@ from tests.servers.redis_server import RedisServer, free_port
 
 KILLS = 3
 AT_ONCE = 20
+# Between two of those: the reader has to keep up in the end.
+PAUSE = 0.03
 AN_HOUR = b"\x11\x00\x00\x0e\x10"
 PUBREC, PUBREL, PUBCOMP = 0x50, 0x62, 0x70
 
@@ -101,6 +104,7 @@ class Writer:
                 self._take(link, *link.read_packet())
             if self._ended.is_set():
                 return
+            time.sleep(PAUSE)
             for packet_id in range(1, AT_ONCE + 1):
                 self._open[packet_id] = f"{self._name}-{self._number}"
                 self._number += 1
@@ -134,8 +138,15 @@ def ident(packet_id: int) -> bytes:
 
 
 def test_killed_again_and_again_under_load(
-    tmp_path: Path, city: Path, surroundings: Surroundings, redis_server: RedisServer
+    tmp_path: Path,
+    city: Path,
+    surroundings: Surroundings,
+    redis_server: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # While the reader is away, a quick machine fills the queue that a session has by default.
+    monkeypatch.setenv("SPAPS_BROKER_LIMITS_QUEUED_MESSAGES", "1000000")
+    monkeypatch.setenv("SPAPS_BROKER_LIMITS_QUEUED_BYTES", "1000000000")
     port = free_port()
     options = ("--world", str(city), "--redis", redis_server.url, "--listen", f"127.0.0.1:{port}")
     with killable_broker(tmp_path, *options):
