@@ -15,6 +15,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from broker.codec.framing import varint
+
 Peids: TypeAlias = NDArray[np.int64]
 
 SEED: Final = 5
@@ -84,16 +86,6 @@ FAN_OUT: Final = Scene("sensor/humidity", clients=10, copies=10)
 
 
 # --- packets
-
-
-def varint(number: int) -> bytes:
-    """A variable byte integer."""
-    encoded = bytearray()
-    while True:
-        number, digit = divmod(number, 128)
-        encoded.append(digit | (0x80 if number else 0))
-        if not number:
-            return bytes(encoded)
 
 
 def text(value: str) -> bytes:

@@ -13,17 +13,6 @@ from schemas.entity import VERSION
 ROWS_PER_FILE: Final = 5_000_000
 
 
-def create_table(spark: SparkSession, path: str, columns: str, *, partitioned: bool = True) -> None:
-    """Make the table when it is not there; ``columns`` as in SQL, the version first.
-
-    By an empty write: Delta's table builder takes a relative path for the name of a table.
-    """
-    if is_table(spark, path):  # a look at the folder; a write that finds the table costs a job
-        return
-    writer = spark.createDataFrame([], columns).write.format("delta").mode("ignore")
-    (writer.partitionBy(VERSION) if partitioned else writer).save(path)
-
-
 def replace_version(rows: DataFrame, path: str, version: int) -> None:
     """Put ``rows``, all of this version, in place of those that the table has of it.
 

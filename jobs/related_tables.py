@@ -16,7 +16,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.delta_tables import create_table, replace_version
+from jobs.delta_tables import is_table, replace_version
 from jobs.related_build import RelatedBuild
 from jobs.world_tables import WorldVersion
 from schemas.entity import CATEGORIES, CHECKSUM, CREATED_AT, RELATED_TABLE, VERSION
@@ -65,7 +65,6 @@ def ensure_related(
 ) -> RelatedWorld:
     """The related pairs of the version, computed and kept when nobody has done so before."""
     markers = world.table(RELATED_VERSIONS_TABLE)
-    create_table(spark, markers, _VERSION_TYPES, partitioned=False)
     known = _usable_markers(spark, markers)
     marker = known.get(world.version)
     if marker is not None and marker[CHECKSUM] == world.checksum:
@@ -85,6 +84,8 @@ def ensure_related(
 
 
 def _usable_markers(spark: SparkSession, path: str) -> dict[int, Row]:
+    if not is_table(spark, path):
+        return {}
     rows = spark.read.format("delta").load(path)
     usable = rows.where(F.col(METHOD) == CURRENT_METHOD).orderBy(CREATED_AT)
     return {row[VERSION]: row for row in usable.collect()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.entity import CATEGORIES, CHECKSUM, CREATED_AT, VERSION
+from schemas.entity import CHECKSUM, CREATED_AT, VERSION
 
 CATEGORY_SETS_TABLE: Final = "relatedCategorySets"
 RELATED_VERSIONS_TABLE: Final = "relatedVersions"
@@ -22,7 +22,6 @@ PAIR_KIND: Final = "pairKind"  # int: DE-9IM matrix of (reference, entity) and b
 CATEGORY_SET: Final = "categorySet"  # int: the entity's categories
 
 RELATED_COLUMNS: Final = (VERSION, REFERENCE, SALT, ENTITY, PAIR_KIND, CATEGORY_SET)
-CATEGORY_SET_COLUMNS: Final = (VERSION, CATEGORY_SET, CATEGORIES)
 
 METHOD: Final = "method"  # int: raised when pairs are computed in a way that may differ
 PAIR_COUNT: Final = "pairCount"  # long
