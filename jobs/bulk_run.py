@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from jobs.compiled_batch import compile_batch
+from jobs.compiled_batch import compile_batch, read_batch
 from jobs.level_loop import LevelLoop
 from jobs.membership_rows import write_memberships
 from jobs.problem_rows import problem_rows
 from jobs.related_tables import ensure_related
-from jobs.run_facts import RunFacts, write_problems, write_run
+from jobs.run_facts import RunFacts, no_problems, write_problems, write_run
 from jobs.subscription_lines import SubscriptionFrames
 from jobs.world_tables import open_world
 from redis_link.push_report import StepClock
@@ -32,13 +33,19 @@ def resolve_batch(
     """Resolve all subscriptions on a world version into the tables under ``out``."""
     started_at = datetime.now(UTC)
     clock = StepClock()
-    world = open_world(spark, world_path, version)
-    say(f"world {world.path}, version {world.version}: {world.entity_count:,} entities")
-    related = ensure_related(spark, world, say)
-    say(f"related pairs: {related.pair_count:,}, {related.origin}")
-    clock.lap("related")
     with ExitStack() as cleaning:
-        batch = compile_batch(spark, subscriptions.good, related)
+        cleaning.callback(subscriptions.release)
+        # Taking subscriptions apart and looking at the world do not need each other.
+        beside = cleaning.enter_context(ThreadPoolExecutor(1, "subscriptions"))
+        reading = beside.submit(read_batch, subscriptions.good)
+        world = open_world(spark, world_path, version)
+        say(f"world {world.path}, version {world.version}: {world.entity_count:,} entities")
+        related = ensure_related(spark, world, say)
+        say(f"related pairs: {related.pair_count:,}, {related.origin}")
+        clock.lap("related")
+        read = reading.result()
+        cleaning.callback(read.descriptors.unpersist)
+        batch = compile_batch(read, related)
         say(
             f"subscriptions: {batch.facts.subscriptions:,} read, "
             f"{batch.facts.descriptors:,} different descriptors, "
@@ -51,14 +58,14 @@ def resolve_batch(
         clock.lap("resolve")
         folder = out.rstrip("/")
         table = f"{folder}/{MEMBERSHIPS_TABLE}"
-        rows = write_memberships(spark, table, batch, loop.members, world.version)
+        rows = write_memberships(spark, table, batch, loop, world.version)
         say(f"memberships: {rows:,} rows in {table}")
         clock.lap("write")
-        problems = write_problems(
-            folder,
-            world.version,
-            problem_rows(subscriptions.bad, batch, loop.members[0], world.version),
-        )
+        if subscriptions.bad_count or batch.facts.remarks or loop.missing_references():
+            found = problem_rows(subscriptions.bad, batch, loop.members[0], world.version)
+            problems = write_problems(folder, world.version, found)
+        else:
+            problems = no_problems(spark, folder, world.version)
         clock.lap("report")
     facts = RunFacts(
         version=world.version,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 from pyspark.storagelevel import StorageLevel
@@ -20,21 +21,18 @@ from jobs.world_tables import WorldVersion
 from schemas.entity import PEID
 from schemas.related import CATEGORY_SET, ENTITY, PAIR_KIND, REFERENCE, SALT
 from spatial_udfs.sedona_distances import near_pairs, origins
-from spatial_udfs.sedona_entities import placed_entities
 from spatial_udfs.sedona_far_nodes import far_nodes, selected_with_far
-from spatial_udfs.sedona_stage_graph import JOINED, LEVEL, NODE, REFERRED
+from spatial_udfs.sedona_places import EntityPlaces
+from spatial_udfs.sedona_stage_graph import NODE
 from spatial_udfs.sedona_stages import (
     IS_JOINED,
     NODE_COLUMNS,
-    SOURCE,
     Lookups,
     references_of,
     related_pairs,
     selected,
 )
 
-# Edges belong to the batch, not to the world: up to this many, every task gets all of them.
-BROADCAST_EDGES: Final = 500_000
 # A reference and what it carries of its node take some 60 bytes.
 BROADCAST_REFERENCES: Final = 500_000
 BROADCAST_ORIGINS: Final = 20_000
@@ -62,6 +60,7 @@ class LevelLoop:
         self._batch = batch
         self._lookups = self._prepared_lookups(related)
         self.members: list[DataFrame] = []
+        self.counts: list[int] = []
         self.reports: list[LevelReport] = []
 
     def run(self, say: Callable[[str], None]) -> None:
@@ -79,80 +78,99 @@ class LevelLoop:
                 f"{count:,} members, {seconds:.1f} s"
             )
 
+    def missing_references(self) -> int:
+        """How many of the references as written the world does not have."""
+        return len(self._batch.graph.references) - self.counts[0]
+
     def release(self) -> None:
         """Let Spark forget what the levels looked up."""
         self._lookups.pairs.unpersist()
         self._lookups.laid_out_pairs.unpersist()
-        self._lookups.entities.unpersist()
+        self._lookups.places.release()
 
     def _prepared_lookups(self, related: RelatedWorld) -> Lookups:
         batch = self._batch
-        pairs = related.pairs.join(
-            F.broadcast(batch.sets.select(CATEGORY_SET).distinct()),
-            on=CATEGORY_SET,
-            how="left_semi",
-        )
-        if not any(facts.far_nodes for facts in batch.levels):
-            used = F.broadcast(batch.kinds.select(PAIR_KIND).distinct())
-            pairs = pairs.join(used, on=PAIR_KIND, how="left_semi")
-        used_pairs = pairs.persist(StorageLevel.MEMORY_AND_DISK)
+        with_far = any(facts.far_nodes for facts in batch.levels)
+        used = F.col(CATEGORY_SET).isin(batch.used_sets())
+        if not with_far:
+            used &= F.col(PAIR_KIND).isin(batch.used_kinds())
+        pairs = related.pairs.where(used).persist(StorageLevel.MEMORY_AND_DISK)
         # Only a level with very many references asks for it, and then every one after it.
-        laid_out = used_pairs.repartition(REFERENCE, SALT).sortWithinPartitions(REFERENCE, SALT)
-        entities = placed_entities(self._world.entities, related.category_sets)
+        laid_out = pairs.repartition(REFERENCE, SALT).sortWithinPartitions(REFERENCE, SALT)
+        with_distances = sum(1 for facts in batch.levels if facts.with_distances)
         return Lookups(
-            pairs=used_pairs,
+            pairs=pairs,
             laid_out_pairs=laid_out.persist(StorageLevel.MEMORY_AND_DISK),
             heavy=related.heavy,
-            kinds=batch.kinds,
-            spans=batch.spans,
-            sets=batch.sets,
-            entities=entities.persist(StorageLevel.MEMORY_AND_DISK),
+            kinds=self._small(batch.kinds),
+            spans=self._small(batch.spans),
+            sets=self._small(batch.sets),
+            places=EntityPlaces(
+                self._world.entities,
+                related.category_sets,
+                often=with_far or with_distances > 1,
+            ),
         )
+
+    def _small(self, table: pa.Table) -> DataFrame:
+        """A small table of the driver: part of a plan, so that no job is needed to send it."""
+        return self._spark.createDataFrame(table)
 
     def _existing_references(self) -> DataFrame:
         existing = self._world.entities.select(F.col(PEID).alias(REFERENCE))
-        written = self._batch.references()
-        if self._batch.facts.references <= BROADCAST_EDGES:
-            written = F.broadcast(written)
+        written = self._sent(self._batch.graph.references)
         found = existing.join(written, on=REFERENCE, how="inner")
         return found.select(NODE, F.col(REFERENCE).alias(ENTITY))
 
     def _members_of(self, facts: LevelFacts) -> DataFrame:
         with_failing = facts.far_nodes > 0
-        asked = self._references(facts)
-        if with_failing:
-            # Counting needs each reference once.
-            asked = asked.groupBy(*NODE_COLUMNS, REFERENCE).agg(F.max(IS_JOINED).alias(IS_JOINED))
-        references, count = kept_and_counted(asked)
-        few = count <= BROADCAST_REFERENCES
+        references, most = self._references(facts)
+        few = most <= BROADCAST_REFERENCES
         pairs = [related_pairs(references, self._lookups, few=few, with_failing=with_failing)]
         if facts.with_distances:
-            pairs.append(self._near_pairs(references, with_failing=with_failing))
+            sources = origins(references, self._lookups, few=few)
+            if most > BROADCAST_ORIGINS:
+                sources, most = kept_and_counted(sources)
+            # Few of them: every task searches its entities for all. Many: both are divided.
+            if most <= BROADCAST_ORIGINS:
+                sources = F.broadcast(sources)
+            targets = self._lookups.places.targets(facts.distance_sets)
+            pairs.append(
+                near_pairs(
+                    references, sources, targets, self._lookups, few=few, with_failing=with_failing
+                )
+            )
         if not with_failing:
             return selected(pairs, references)
         nodes = kept(far_nodes(references, self._lookups))
         return selected_with_far(pairs, references, nodes, self._lookups)
 
-    def _references(self, facts: LevelFacts) -> DataFrame:
-        """The members of the nodes that the nodes of this level refer to."""
-        nodes = self._batch.nodes.where(F.col(LEVEL) == facts.level)
-        edges = nodes.select(*NODE_COLUMNS, JOINED, F.explode(REFERRED).alias(SOURCE)).select(
-            *NODE_COLUMNS, SOURCE, F.array_contains(JOINED, F.col(SOURCE)).alias(IS_JOINED)
-        )
-        if facts.edges <= BROADCAST_EDGES:
-            edges = F.broadcast(edges)
-        members = reduce(DataFrame.unionAll, self.members[facts.referred_from : facts.level])
-        return references_of(edges, members)
+    def _references(self, facts: LevelFacts) -> tuple[DataFrame, int]:
+        """The members of the nodes that those of this level refer to, and at most how many.
 
-    def _near_pairs(self, references: DataFrame, *, with_failing: bool) -> DataFrame:
-        sources, count = kept_and_counted(origins(references, self._lookups))
-        # Few of them: every task searches its entities for all. Many: both sides are divided.
-        if count <= BROADCAST_ORIGINS:
-            sources = F.broadcast(sources)
-        return near_pairs(references, sources, self._lookups, with_failing=with_failing)
+        That there are few can mostly be told without computing them; then they are part of the
+        plan that uses them.
+        """
+        members = reduce(DataFrame.unionAll, self.members[facts.referred_from : facts.level])
+        references = references_of(self._sent(facts.edges), members)
+        most = sum(self.counts[facts.referred_from : facts.level]) * facts.most_edges
+        if facts.far_nodes:
+            # Counting needs each reference once.
+            references = references.groupBy(*NODE_COLUMNS, REFERENCE).agg(
+                F.max(IS_JOINED).alias(IS_JOINED)
+            )
+        elif most <= BROADCAST_REFERENCES:
+            return references, most
+        return kept_and_counted(references)
+
+    def _sent(self, table: pa.Table) -> DataFrame:
+        """A table that belongs to the batch: every task gets all of it, unless it is large."""
+        frame = self._small(table)
+        return F.broadcast(frame) if len(table) <= BROADCAST_REFERENCES else frame
 
     def _keep(self, members: DataFrame) -> int:
         """Compute the members of a level and count them."""
         frame, count = kept_and_counted(members)
         self.members.append(frame)
+        self.counts.append(count)
         return count

@@ -9,8 +9,9 @@ from typing import Final
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.compiled_batch import SUB_IDS, CompiledBatch
+from jobs.compiled_batch import SUB_IDS, BatchFacts, CompiledBatch
 from jobs.delta_tables import replace_version
+from jobs.level_loop import LevelLoop
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from schemas.related import ENTITY
 from spatial_udfs.sedona_salting import spread
@@ -23,32 +24,32 @@ BROADCAST_SUB_IDS: Final = 4_000_000
 # How many tasks share the members of one node when there are more.
 SPREAD_OVER: Final = 32
 ROWS_PER_TASK: Final = 1_500_000
+# Fewer than these are not worth more than one file.
+MEMBERS_OF_ONE_TASK: Final = 20_000
 
 _SPREAD: Final = "spread"
 
 
 def write_memberships(
-    spark: SparkSession, path: str, batch: CompiledBatch, members: list[DataFrame], version: int
+    spark: SparkSession, path: str, batch: CompiledBatch, loop: LevelLoop, version: int
 ) -> int:
     """Replace the memberships of the version in one commit; how many rows it has."""
-    everything = reduce(DataFrame.unionAll, members)
-    rows = _rows(_in_tasks(spark, everything, batch), batch)
+    # The levels left partitions of very different sizes.
+    everything = reduce(DataFrame.unionAll, loop.members).repartition(
+        _tasks(batch.facts, sum(loop.counts), spark.sparkContext.defaultParallelism)
+    )
+    rows = _rows(everything, batch)
     counted = Observation()
     versioned = rows.select(F.lit(version).cast("bigint").alias(VERSION), SUB_ID, PEID, STAGE_NO)
     replace_version(versioned.observe(counted, F.count(F.lit(1)).alias("rows")), path, version)
     return int(counted.get["rows"])
 
 
-def _in_tasks(spark: SparkSession, members: DataFrame, batch: CompiledBatch) -> DataFrame:
-    """The members in as many partitions as their rows will need tasks and files."""
-    sizes = batch.shown().groupBy(NODE).agg(F.sum(F.size(SUB_IDS)).alias("subscriptions"))
-    expected = members.groupBy(NODE).count().join(sizes, on=NODE, how="inner")
-    total = expected.agg(F.sum(F.col("count") * F.col("subscriptions"))).collect()[0][0] or 0
-    tasks = math.ceil(total / ROWS_PER_TASK)
-    if tasks > 1:
-        tasks = max(tasks, spark.sparkContext.defaultParallelism)
-    # The levels left partitions of very different sizes.
-    return members.repartition(max(tasks, 1))
+def _tasks(facts: BatchFacts, members: int, parallelism: int) -> int:
+    """How many tasks, and so files, the rows need, if all nodes were equally popular."""
+    for_each_member = facts.shown_sub_ids / max(facts.shown_nodes, 1)
+    tasks = math.ceil(members * for_each_member / ROWS_PER_TASK)
+    return max(tasks, parallelism if members > MEMBERS_OF_ONE_TASK else 1)
 
 
 def _rows(members: DataFrame, batch: CompiledBatch) -> DataFrame:

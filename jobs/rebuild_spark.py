@@ -127,7 +127,7 @@ def _frames(spark: SparkSession, registered: RegisteredSets) -> SubscriptionFram
     rows = pa.table({SUB_ID: registered.sub_ids, DESCRIPTOR: texts})
     good = spark.createDataFrame(rows)
     bad = good.limit(0).select(F.lit("").alias(WHERE), SUB_ID, F.col(DESCRIPTOR).alias(REASON))
-    return SubscriptionFrames(good, bad)
+    return SubscriptionFrames(good, bad, bad_count=0)
 
 
 @contextmanager

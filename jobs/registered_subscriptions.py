@@ -43,4 +43,4 @@ def open_registered(
     # row of its own, would read everything again.
     good = spark.range(0, 1, 1, 1).mapInArrow(read, f"{SUB_ID} bigint, {DESCRIPTOR} string")
     none_bad = good.limit(0).select(F.lit("").alias(WHERE), SUB_ID, F.col(DESCRIPTOR).alias(REASON))
-    return SubscriptionFrames(good, none_bad), coverage
+    return SubscriptionFrames(good, none_bad, bad_count=0), coverage

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 from pyspark.storagelevel import StorageLevel
 
-from jobs.delta_tables import replace_version
+from jobs.delta_tables import append_row, is_table, replace_version
 from jobs.level_loop import LevelReport
 from jobs.problem_rows import KIND, PROBLEM_FIELDS, UNRESOLVED
 from jobs.subscription_lines import WHERE
@@ -27,6 +27,7 @@ _RUN_TYPES: Final = (
     f"levels {_LEVEL_TYPE}, seconds map<string:double>, "
     f"unresolved {_LISTED_TYPE}, remarks {_LISTED_TYPE}"
 ).replace("map<string:double>", "map<string,double>")
+_PROBLEM_TYPES: Final = "kind string, where string, subId bigint, reason string"
 # The table ``problems`` has all of them.
 LISTED_IN_RUN: Final = 1_000
 SHOWN: Final = 10
@@ -127,6 +128,16 @@ def write_problems(folder: str, version: int, rows: DataFrame) -> Problems:
     return Problems(counts, tuple(first))
 
 
+def no_problems(spark: SparkSession, folder: str, version: int) -> Problems:
+    """See that the table says nothing of this version; it is written only if it has to be."""
+    path = f"{folder}/{PROBLEMS_TABLE}"
+    if is_table(spark, path):
+        known = spark.read.format("delta").load(path).where(F.col(VERSION) == version)
+        if known.isEmpty():
+            return Problems({}, ())
+    return write_problems(folder, version, spark.createDataFrame([], _PROBLEM_TYPES))
+
+
 def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
     """Add the row of a run that is complete."""
     path = f"{folder}/{RUNS_TABLE}"
@@ -154,5 +165,4 @@ def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
         listed(problems.unresolved()),
         listed(problems.remarks()),
     )
-    frame = spark.createDataFrame([row], _RUN_TYPES)
-    frame.coalesce(1).write.format("delta").mode("append").save(path)
+    append_row(spark.createDataFrame([row], _RUN_TYPES), path)

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+from pyspark.storagelevel import StorageLevel
 
 from jobs.delta_tables import is_table
 from jobs.world_tables import first_line
@@ -44,6 +45,13 @@ class SubscriptionFrames:
 
     good: DataFrame
     bad: DataFrame
+    bad_count: int
+    read: DataFrame | None = None  # persisted for as long as the others are in use
+
+    def release(self) -> None:
+        """Let Spark forget what was read."""
+        if self.read is not None:
+            self.read.unpersist()
 
 
 def open_subscriptions(spark: SparkSession, path: str) -> SubscriptionFrames:
@@ -122,17 +130,30 @@ def _place() -> Column:
 
 def _each_number_once(read: DataFrame, lines: DataFrame) -> SubscriptionFrames:
     """A number that is used twice counts where it is first."""
-    good = read.where(F.col(REASON).isNull())
-    bad = read.where(F.col(REASON).isNotNull()).select(PLACE, SUB_ID, REASON)
-    counted = good.groupBy(SUB_ID).agg(F.min(PLACE).alias("first"), F.count("*").alias("times"))
-    twice = counted.where(F.col("times") > 1).select(SUB_ID, "first")
-    if not twice.isEmpty():
+    read = read.persist(StorageLevel.MEMORY_AND_DISK)
+    is_good = F.col(REASON).isNull()
+    counts = read.agg(
+        F.count_if(is_good).alias("good"),
+        F.count_if(~is_good).alias("bad"),
+        F.count_distinct(F.when(is_good, F.col(SUB_ID))).alias("numbers"),
+    ).collect()[0]
+    good = read.where(is_good)
+    bad = read.where(~is_good).select(PLACE, SUB_ID, REASON)
+    repeated = counts["good"] - counts["numbers"]
+    if repeated:
+        counted = good.groupBy(SUB_ID).agg(F.min(PLACE).alias("first"), F.count("*").alias("times"))
+        twice = counted.where(F.col("times") > 1).select(SUB_ID, "first")
         with_first = good.join(twice, on=SUB_ID, how="left")
         is_first = F.coalesce(F.col(PLACE) == F.col("first"), F.expr("true"))
         came_before = F.concat(F.lit("subId "), SUB_ID, F.lit(" came before")).alias(REASON)
         bad = bad.unionByName(with_first.where(~is_first).select(PLACE, SUB_ID, came_before))
         good = with_first.where(is_first)
-    return SubscriptionFrames(good.select(SUB_ID, DESCRIPTOR), _with_line_numbers(bad, lines))
+    return SubscriptionFrames(
+        good.select(SUB_ID, DESCRIPTOR),
+        _with_line_numbers(bad, lines),
+        counts["bad"] + repeated,
+        read,
+    )
 
 
 def _with_line_numbers(bad: DataFrame, lines: DataFrame) -> DataFrame:

@@ -14,8 +14,8 @@ from typing import Final
 import pyarrow as pa
 
 from schemas.categories import CategoryTree
-from schemas.entity import CATEGORIES
 from schemas.related import CATEGORY_SET
+from spatial_udfs.sedona_stage_graph import PATTERNS, patterns_text
 
 CATS: Final = "cats"  # int, the number of a set of patterns in this batch
 
@@ -24,7 +24,7 @@ CATS: Final = "cats"  # int, the number of a set of patterns in this batch
 class NumberedPatterns:
     """Distinct sets of patterns of a batch as rows."""
 
-    numbers: pa.Table  # categories (the patterns), cats
+    numbers: pa.Table  # patterns (as one text), cats
     sets: pa.Table  # cats, categorySet: what the patterns select
 
 
@@ -47,7 +47,7 @@ def numbered_patterns(
     return NumberedPatterns(
         pa.table(
             {
-                CATEGORIES: pa.array(map(list, distinct), pa.list_(pa.string())),
+                PATTERNS: pa.array(map(patterns_text, distinct), pa.string()),
                 CATS: pa.array(numbers, pa.int32()),
             }
         ),

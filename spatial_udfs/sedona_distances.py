@@ -12,23 +12,20 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from schemas.entity import GEOMETRY, PEID
 from schemas.related import CATEGORY_SET, ENTITY, REFERENCE
 from spatial_udfs.sedona_categories import CATS
 from spatial_udfs.sedona_conditions import COND, FAR, REACH, span_holds
 from spatial_udfs.sedona_entities import SHAPE
 from spatial_udfs.sedona_pair_kinds import shape_pair
+from spatial_udfs.sedona_places import ORIGIN, ORIGIN_SHAPE, TARGET
 from spatial_udfs.sedona_salting import spread
 from spatial_udfs.sedona_stages import IS_JOINED, PAIR_COLUMNS, PAIR_HOLDS, SHAPE_PAIR, Lookups
 
 BUCKET: Final = "bucket"  # int: reaches of up to 2^bucket metres
 DISTANCE: Final = "distance"
-ORIGIN: Final = "origin"  # geometry of the reference
-ORIGIN_SHAPE: Final = "originShape"
 # How many tasks share the pairs of one reference and bucket.
 SPREAD_OVER: Final = 8
 
-_TARGET: Final = "target"
 _PART: Final = "part"
 _SPAN_COND: Final = "spanCond"
 # Whether a pair is disjoint is asked only where rounding could hide it.
@@ -37,37 +34,35 @@ _SURELY_APART: Final = 0.001
 _WIDENED: Final = f"{REACH} + 1e-6 + 1e-9 * {REACH}"
 
 
-def origins(references: DataFrame, lookups: Lookups) -> DataFrame:
+def origins(references: DataFrame, lookups: Lookups, *, few: bool) -> DataFrame:
     """Each reference once for each bucket it is asked for in, with its geometry."""
     widest = _asked(references).groupBy(REFERENCE, BUCKET).agg(F.max(REACH).alias(REACH))
-    places = lookups.entities.select(
-        F.col(PEID).alias(REFERENCE),
-        F.col(SHAPE).alias(ORIGIN_SHAPE),
-        F.col(GEOMETRY).alias(ORIGIN),
-    )
-    return widest.join(places, on=REFERENCE, how="inner")
+    return lookups.places.origins(widest, few=few)
 
 
 def near_pairs(
-    references: DataFrame, sources: DataFrame, lookups: Lookups, *, with_failing: bool
+    references: DataFrame,
+    sources: DataFrame,
+    targets: DataFrame,
+    lookups: Lookups,
+    *,
+    few: bool,
+    with_failing: bool,
 ) -> DataFrame:
     """Disjoint pairs within reach (PAIR_COLUMNS), of selected categories; may repeat.
 
-    ``sources`` are the ``origins`` of the references. Only pairs for which the condition
-    holds, unless failing ones count too.
+    ``sources`` are the ``origins`` of the references, ``targets`` the entities of any category
+    that is asked for. Only pairs for which the condition holds, unless failing ones count too.
     """
-    every_part = F.explode(F.sequence(F.lit(0), F.lit(SPREAD_OVER - 1)))
-    measured = _measured(sources, _targets(references, lookups))
-    within = (
-        _asked(references)
-        .withColumn(_PART, every_part)
-        .join(
-            measured.withColumn(_PART, spread(F.col(ENTITY), SPREAD_OVER)),
-            on=[REFERENCE, BUCKET, _PART],
-            how="inner",
-        )
-        .where(F.col(DISTANCE) <= F.col(REACH))
-        .join(F.broadcast(lookups.sets), on=[CATS, CATEGORY_SET], how="left_semi")
+    measured, asked, by = _measured(sources, targets), _asked(references), [REFERENCE, BUCKET]
+    if few:
+        found = measured.join(F.broadcast(asked), on=by, how="inner")
+    else:
+        every_part = F.explode(F.sequence(F.lit(0), F.lit(SPREAD_OVER - 1)))
+        parted = measured.withColumn(_PART, spread(F.col(ENTITY), SPREAD_OVER))
+        found = asked.withColumn(_PART, every_part).join(parted, on=[*by, _PART], how="inner")
+    within = found.where(F.col(DISTANCE) <= F.col(REACH)).join(
+        F.broadcast(lookups.sets), on=[CATS, CATEGORY_SET], how="left_semi"
     )
     spans = F.broadcast(lookups.spans.withColumnRenamed(COND, _SPAN_COND))
     covered = (F.col(COND) == F.col(_SPAN_COND)) & span_holds(F.col(DISTANCE), F.col(SHAPE_PAIR))
@@ -83,21 +78,12 @@ def _asked(references: DataFrame) -> DataFrame:
     return references.where(F.col(IS_JOINED) & F.col(REACH).isNotNull()).withColumn(BUCKET, bucket)
 
 
-def _targets(references: DataFrame, lookups: Lookups) -> DataFrame:
-    """Entities of any category that is asked for."""
-    cats = F.broadcast(_asked(references).select(CATS).distinct())
-    wanted = lookups.sets.join(cats, on=CATS, how="left_semi").select(CATEGORY_SET).distinct()
-    return lookups.entities.join(F.broadcast(wanted), on=CATEGORY_SET, how="left_semi").select(
-        F.col(PEID).alias(ENTITY), SHAPE, CATEGORY_SET, F.col(GEOMETRY).alias(_TARGET)
-    )
-
-
 def _measured(sources: DataFrame, targets: DataFrame) -> DataFrame:
     """Disjoint pairs (reference, bucket, entity) with their distance."""
-    met = F.expr(f"ST_DWithin({ORIGIN}, {_TARGET}, {_WIDENED})")
-    distance = F.expr(f"ST_Distance({ORIGIN}, {_TARGET})")
+    met = F.expr(f"ST_DWithin({ORIGIN}, {TARGET}, {_WIDENED})")
+    distance = F.expr(f"ST_Distance({ORIGIN}, {TARGET})")
     pairs = sources.join(targets, on=met, how="inner").withColumn(DISTANCE, distance)
-    apart = (F.col(DISTANCE) > _SURELY_APART) | ~F.expr(f"ST_Intersects({ORIGIN}, {_TARGET})")
+    apart = (F.col(DISTANCE) > _SURELY_APART) | ~F.expr(f"ST_Intersects({ORIGIN}, {TARGET})")
     shapes: Column = shape_pair(F.col(ORIGIN_SHAPE), F.col(SHAPE))
     return pairs.where((F.col(DISTANCE) <= F.col(REACH)) & apart).select(
         REFERENCE, BUCKET, ENTITY, DISTANCE, shapes.alias(SHAPE_PAIR), CATEGORY_SET

@@ -30,7 +30,7 @@ _ALL: Final = [f"all{shape}" for shape in range(SHAPE_COUNT)]
 def far_nodes(references: DataFrame, lookups: Lookups) -> DataFrame:
     """Nodes that far pairs matter to, with how many references of each shape they have."""
     far = references.where(F.col(IS_JOINED) & (F.col(FAR) != 0))
-    shapes = lookups.entities.select(F.col(PEID).alias(REFERENCE), SHAPE)
+    shapes = lookups.places.every().select(F.col(PEID).alias(REFERENCE), SHAPE)
     counts = [F.count_if(F.col(SHAPE) == shape).alias(name) for shape, name in enumerate(_ALL)]
     once = far.select(NODE, CATS, FAR, REFERENCE).distinct()
     return once.join(shapes, on=REFERENCE, how="inner").groupBy(NODE, CATS, FAR).agg(*counts)
@@ -71,7 +71,7 @@ def _eligible(nodes: DataFrame, lookups: Lookups) -> DataFrame:
     """Every entity of a node's categories: most of them are members."""
     cats = F.broadcast(nodes.select(CATS).distinct())
     sets = F.broadcast(lookups.sets.join(cats, on=CATS, how="left_semi"))
-    entities = lookups.entities.select(F.col(PEID).alias(ENTITY), SHAPE, CATEGORY_SET)
+    entities = lookups.places.every().select(F.col(PEID).alias(ENTITY), SHAPE, CATEGORY_SET)
     by_cats = entities.join(sets, on=CATEGORY_SET, how="inner")
     return by_cats.join(F.broadcast(nodes.select(NODE, CATS)), on=CATS, how="inner")
 

@@ -7,6 +7,7 @@ condition. Equal neighborhoods have equal nodes, and so have equal beginnings of
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,16 +32,18 @@ LEVEL: Final = "level"
 # Nodes whose members are references, and the lowest level at which one of them is.
 REFERRED: Final = "referred"
 REFERRED_FROM: Final = "referredFrom"
-# Those of them that can give anything new, and must be joined.
+# For each of them, whether it can give anything new and must be joined.
 JOINED: Final = "joined"
+# The patterns as one text, so that equal ones are found without taking lists apart.
+PATTERNS: Final = "patterns"
 
 GRAPH_TYPE: Final = (
     "struct<"
     "error: string, warnings: array<string>, base: struct<node: bigint, proof: bigint>, "
     "refs: array<bigint>, "
     "nodes: array<struct<node: bigint, proof: bigint, level: int, referredFrom: int,"
-    " referred: array<bigint>, joined: array<bigint>,"
-    " categories: array<string>, condition: string>>, "
+    " referred: array<bigint>, joined: array<boolean>,"
+    " patterns: string, condition: string>>, "
     "shown: array<struct<node: bigint, stageNo: int>>>"
 )
 
@@ -53,9 +56,14 @@ class StagePlan:
     referred: tuple[int, ...]
     referred_from: int
     joined: tuple[int, ...]
-    categories: tuple[str, ...]
+    patterns: str
     condition: str
     identity: bytes
+
+
+def patterns_text(patterns: Iterable[str]) -> str:
+    """A set of patterns in the one way in which it is written as a text."""
+    return json.dumps(sorted(set(patterns)))
 
 
 def graph_column(text: Column, salt: int) -> Column:
@@ -79,13 +87,13 @@ def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
     numbers = [base[0]]
     nodes = []
     for plan in plans:
-        referred = sorted(numbers[stage] for stage in plan.referred)
+        edges = _edges(plan, numbers)
+        referred = [source for source, _ in edges]
         number, proof = _numbers(salt, plan.identity, referred)
-        joined = [numbers[stage] for stage in plan.joined]
         numbers.append(number)
         nodes.append(
             (number, proof, plan.level, plan.referred_from,
-             referred, joined, list(plan.categories), plan.condition)
+             referred, [joined for _, joined in edges], plan.patterns, plan.condition)
         )  # fmt: skip
     shown = [
         (numbers[stage], stage)
@@ -93,6 +101,12 @@ def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
         if visible
     ]
     return (None, list(warnings), base, refs, nodes, shown)
+
+
+def _edges(plan: StagePlan, numbers: list[int]) -> list[tuple[int, bool]]:
+    """The nodes referred to, each once, and whether it must be joined."""
+    joined = {numbers[stage] for stage in plan.joined}
+    return sorted({(numbers[stage], numbers[stage] in joined) for stage in plan.referred})
 
 
 def _numbers(salt: int, identity: bytes, parts: list[int]) -> tuple[int, int]:
@@ -118,7 +132,7 @@ def _plans(stages: tuple[Stage, ...]) -> tuple[tuple[StagePlan, ...], tuple[str,
                 referred=stage.ref_stages,
                 referred_from=referred_from,
                 joined=_joined(stage, written),
-                categories=tuple(sorted(set(stage.categories))),
+                patterns=patterns_text(stage.categories),
                 condition=condition_text(stage.condition),
                 identity=_identity(stage.categories, stage.condition),
             )

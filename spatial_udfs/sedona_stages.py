@@ -17,6 +17,7 @@ from schemas.related import CATEGORY_SET, ENTITY, PAIR_KIND, REFERENCE, SALT
 from spatial_udfs.sedona_categories import CATS
 from spatial_udfs.sedona_conditions import COND, FAR, REACH
 from spatial_udfs.sedona_pair_kinds import shape_pair_of
+from spatial_udfs.sedona_places import EntityPlaces
 from spatial_udfs.sedona_salting import salted_references
 from spatial_udfs.sedona_stage_graph import NODE
 
@@ -43,7 +44,7 @@ class Lookups:
     kinds: DataFrame  # cond, pairKind: where a condition holds for related pairs
     spans: DataFrame  # cond, above, upTo, holds: where it holds for disjoint pairs
     sets: DataFrame  # cats, categorySet: what patterns select
-    entities: DataFrame  # peid, shape, categorySet, geometry
+    places: EntityPlaces
 
 
 def references_of(edges: DataFrame, members: DataFrame) -> DataFrame:
