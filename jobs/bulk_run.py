@@ -38,6 +38,7 @@ def resolve_batch(
     say(f"related pairs: {related.pair_count:,}, {related.origin}")
     clock.lap("related")
     with ExitStack() as cleaning:
+        cleaning.callback(related.release)
         batch = compile_batch(spark, subscriptions.good, related)
         say(
             f"subscriptions: {batch.facts.subscriptions:,} read, "
@@ -59,6 +60,7 @@ def resolve_batch(
             world.version,
             problem_rows(subscriptions.bad, batch, loop.members[0], world.version),
         )
+        related.finish()
         clock.lap("report")
     facts = RunFacts(
         version=world.version,
