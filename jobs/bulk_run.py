@@ -41,6 +41,7 @@ def resolve_batch(
         world = open_world(spark, world_path, version)
         say(f"world {world.path}, version {world.version}: {world.entity_count:,} entities")
         related = ensure_related(spark, world, say)
+        cleaning.callback(related.release)
         say(f"related pairs: {related.pair_count:,}, {related.origin}")
         clock.lap("related")
         read = reading.result()
@@ -66,6 +67,7 @@ def resolve_batch(
             problems = write_problems(folder, world.version, found)
         else:
             problems = no_problems(spark, folder, world.version)
+        related.finish()
         clock.lap("report")
     facts = RunFacts(
         version=world.version,

@@ -94,7 +94,9 @@ class LevelLoop:
         used = F.col(CATEGORY_SET).isin(batch.used_sets())
         if not with_far:
             used &= F.col(PAIR_KIND).isin(batch.used_kinds())
-        pairs = related.pairs.where(used).persist(StorageLevel.MEMORY_AND_DISK)
+        pairs = related.pairs.where(used)
+        if related.writing is None:  # else they are in memory as they are
+            pairs = pairs.persist(StorageLevel.MEMORY_AND_DISK)
         # Only a level with very many references asks for it, and then every one after it.
         laid_out = pairs.repartition(REFERENCE, SALT).sortWithinPartitions(REFERENCE, SALT)
         with_distances = sum(1 for facts in batch.levels if facts.with_distances)
@@ -108,6 +110,7 @@ class LevelLoop:
             places=EntityPlaces(
                 self._world.entities,
                 related.category_sets,
+                kept=related.entities,
                 often=with_far or with_distances > 1,
             ),
         )

@@ -1,51 +1,41 @@
 """Related pairs of a world version, kept beside the world: computed once, reused by every run.
 
 A version whose pairs are not there yet takes over those of an earlier one wherever both ends
-have the same geometry, and joins only what changed. Rows are written first and the row in
-``relatedVersions`` last, so a killed run leaves nothing that anybody would read.
+have the same geometry, and joins only what changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.delta_tables import is_table, replace_version
+from jobs.delta_tables import is_table
 from jobs.related_build import RelatedBuild
+from jobs.related_writing import CURRENT_METHOD, RelatedWriting
 from jobs.world_tables import WorldVersion
 from schemas.entity import CATEGORIES, CHECKSUM, CREATED_AT, RELATED_TABLE, VERSION
 from schemas.related import (
     CATEGORY_SET,
     CATEGORY_SETS_TABLE,
-    DERIVED_FROM,
     DIAMETER,
     HEAVY,
     METHOD,
     PAIR_COUNT,
     PAIR_KINDS,
-    RELATED_COLUMNS,
-    RELATED_VERSION_COLUMNS,
     RELATED_VERSIONS_TABLE,
-)
-
-# Raise it whenever pairs or kinds could come out differently from before.
-CURRENT_METHOD: Final = 2
-
-_VERSION_TYPES: Final = (
-    "version bigint, checksum string, method int, pairCount bigint, pairKinds array<int>, "
-    "heavyReferences array<bigint>, diameter double, derivedFrom bigint, createdAt timestamp"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RelatedWorld:
-    """All that a run needs to know about who shares a point with whom."""
+    """All that a run needs to know about who shares a point with whom.
+
+    Pairs that were computed just now are in memory, and a thread writes them meanwhile.
+    """
 
     pairs: DataFrame
     category_sets: DataFrame
@@ -54,6 +44,19 @@ class RelatedWorld:
     pair_count: int
     diameter: float
     origin: str
+    # The placed entities, where they are in memory.
+    entities: DataFrame | None = None
+    writing: RelatedWriting | None = None
+
+    def finish(self) -> None:
+        """Wait until the pairs are in their tables; what hindered them is raised here."""
+        if self.writing is not None:
+            self.writing.finish()
+
+    def release(self) -> None:
+        """Let Spark forget what is in memory, when nobody writes it any more."""
+        if self.writing is not None:
+            self.writing.release()
 
     def names_of_category_sets(self) -> dict[int, list[str]]:
         """The categories of each set: the vocabulary of the world, small however large it is."""
@@ -63,24 +66,34 @@ class RelatedWorld:
 def ensure_related(
     spark: SparkSession, world: WorldVersion, say: Callable[[str], None]
 ) -> RelatedWorld:
-    """The related pairs of the version, computed and kept when nobody has done so before."""
+    """The related pairs of the version, computed and kept when nobody has done so before.
+
+    Whoever gets them calls ``finish`` before saying that the run is complete, and ``release``
+    at the end, however it ends.
+    """
     markers = world.table(RELATED_VERSIONS_TABLE)
     known = _usable_markers(spark, markers)
     marker = known.get(world.version)
     if marker is not None and marker[CHECKSUM] == world.checksum:
-        return _opened(spark, world, marker, "reused")
+        return _opened(spark, world, marker)
     if marker is not None:
         # What an older state of the version left must not vouch for the rows that come now.
         DeltaTable.forPath(spark, markers).delete(F.col(VERSION) == world.version)
     base = max((number for number in known if number != world.version), default=None)
     say("no related pairs of this version yet: joining all that share a point")
     build = RelatedBuild(spark, world, base)
-    try:
-        marker = _write(spark, world, build)
-    finally:
-        build.release()
-    origin = "computed" if marker[DERIVED_FROM] is None else f"derived from version {base}"
-    return _opened(spark, world, marker, origin)
+    facts = build.facts
+    return RelatedWorld(
+        pairs=build.pairs,
+        category_sets=build.category_sets,
+        entities=build.entities,
+        heavy=facts.heavy,
+        pair_kinds=facts.pair_kinds,
+        pair_count=facts.pair_count,
+        diameter=facts.diameter,
+        origin="computed" if facts.derived_from is None else f"derived from version {base}",
+        writing=RelatedWriting(spark, world, build),
+    )
 
 
 def _usable_markers(spark: SparkSession, path: str) -> dict[int, Row]:
@@ -91,44 +104,22 @@ def _usable_markers(spark: SparkSession, path: str) -> dict[int, Row]:
     return {row[VERSION]: row for row in usable.collect()}
 
 
-def _opened(spark: SparkSession, world: WorldVersion, marker: Row, origin: str) -> RelatedWorld:
+def _opened(spark: SparkSession, world: WorldVersion, marker: Row) -> RelatedWorld:
     def of_version(table: str) -> DataFrame:
         rows = spark.read.format("delta").load(world.table(table))
         return rows.where(F.col(VERSION) == world.version)
 
     return RelatedWorld(
         pairs=of_version(RELATED_TABLE).drop(VERSION),
-        category_sets=of_version(CATEGORY_SETS_TABLE).select(CATEGORY_SET, CATEGORIES),
+        category_sets=_in_plans(of_version(CATEGORY_SETS_TABLE).select(CATEGORY_SET, CATEGORIES)),
         heavy=tuple(marker[HEAVY]),
         pair_kinds=tuple(marker[PAIR_KINDS]),
         pair_count=marker[PAIR_COUNT],
         diameter=marker[DIAMETER],
-        origin=origin,
+        origin="reused",
     )
 
 
-def _write(spark: SparkSession, world: WorldVersion, build: RelatedBuild) -> Row:
-    """Rows first, the marker last; the marker."""
-    version = F.lit(world.version).cast("bigint").alias(VERSION)
-    replace_version(
-        build.category_sets.select(version, CATEGORY_SET, CATEGORIES).coalesce(1),
-        world.table(CATEGORY_SETS_TABLE),
-        world.version,
-    )
-    pairs = build.pairs().select(version, *RELATED_COLUMNS[1:])
-    replace_version(pairs, world.table(RELATED_TABLE), world.version)
-    facts = build.facts()
-    marker = Row(*RELATED_VERSION_COLUMNS)(
-        world.version,
-        world.checksum,
-        CURRENT_METHOD,
-        facts.pair_count,
-        list(facts.pair_kinds),
-        list(build.heavy),
-        facts.diameter,
-        facts.derived_from,
-        datetime.now(UTC),
-    )
-    rows = spark.createDataFrame([tuple(marker)], _VERSION_TYPES).coalesce(1)
-    rows.write.format("delta").mode("append").save(world.table(RELATED_VERSIONS_TABLE))
-    return marker
+def _in_plans(vocabulary: DataFrame) -> DataFrame:
+    """The same rows as part of every plan that uses them, instead of a table to be opened."""
+    return vocabulary.sparkSession.createDataFrame(vocabulary.toArrow())

@@ -63,7 +63,7 @@ def spark_session(
     context = spark.sparkContext
     context.setLogLevel("ERROR")
     if shuffle_partitions is not None or not context.getConf().contains(PARTITIONS_SETTING):
-        partitions = shuffle_partitions or max(8, 2 * context.defaultParallelism)
+        partitions = shuffle_partitions or max(4, 2 * context.defaultParallelism)
         spark.conf.set(PARTITIONS_SETTING, str(partitions))
     if not chosen_master.startswith("local["):
         _ship_packages(context)
@@ -79,6 +79,10 @@ def _settings_for(master: str) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.submit.pyFiles": _python_files_only(SparkConf().get("spark.submit.pyFiles", "")),
     }
+    if not SparkConf().contains("spark.sql.adaptive.enabled"):
+        # Plans here know how large their sides are. Adapting them makes every exchange a job
+        # of its own, and joins small partitions until one core does the work of all.
+        settings["spark.sql.adaptive.enabled"] = "false"
     if master.startswith("local"):
         settings["spark.ui.enabled"] = "false"
         # Delta reads a table's log in 50 tasks by default: on one machine the tasks take

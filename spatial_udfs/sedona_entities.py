@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
@@ -18,10 +19,15 @@ UNUSABLE_GEOMETRY: Final = " has no geometry that relations are defined for"
 
 
 def category_sets(entities: DataFrame) -> DataFrame:
-    """The distinct sets of categories, numbered in their own order: the same in every run."""
-    distinct = entities.select(_categories().alias(CATEGORIES)).distinct()
-    number = F.row_number().over(Window.orderBy(CATEGORIES)) - 1
-    return distinct.select(number.cast("int").alias(CATEGORY_SET), CATEGORIES)
+    """The distinct sets of categories, numbered in their own order: the same in every run.
+
+    They are the vocabulary of the world, small however large it is, so the driver holds them.
+    """
+    distinct = entities.select(_categories().alias(CATEGORIES)).distinct().collect()
+    known = sorted(row[CATEGORIES] for row in distinct if row[CATEGORIES] is not None)
+    numbers = pa.array(range(len(known)), pa.int32())
+    table = pa.table({CATEGORY_SET: numbers, CATEGORIES: pa.array(known, pa.list_(pa.string()))})
+    return entities.sparkSession.createDataFrame(table)
 
 
 def placed_entities(entities: DataFrame, sets: DataFrame, *carried: str) -> DataFrame:

@@ -25,13 +25,21 @@ class EntityPlaces:
     read; when several do (``often``), all is read once and kept.
     """
 
-    def __init__(self, entities: DataFrame, category_sets: DataFrame, *, often: bool) -> None:
-        """``entities`` as the world stores them; ``category_sets`` numbers their categories."""
+    def __init__(
+        self,
+        entities: DataFrame,
+        category_sets: DataFrame,
+        *,
+        kept: DataFrame | None,
+        often: bool,
+    ) -> None:
+        """``entities`` as the world stores them, ``kept`` where they are in memory already."""
         self._entities = entities
         self._sets = F.broadcast(category_sets.select(CATEGORIES, CATEGORY_SET))
-        self._kept = None
-        if often:
-            self._kept = placed_entities(entities, self._sets).persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept, self._own = kept, None
+        if often and kept is None:
+            self._own = placed_entities(entities, self._sets).persist(StorageLevel.MEMORY_AND_DISK)
+            self._kept = self._own
 
     def every(self) -> DataFrame:
         """All entities: peid, shape, category set, geometry."""
@@ -72,5 +80,5 @@ class EntityPlaces:
 
     def release(self) -> None:
         """Let Spark forget what was kept."""
-        if self._kept is not None:
-            self._kept.unpersist()
+        if self._own is not None:
+            self._own.unpersist()

@@ -18,11 +18,16 @@ HEAVY_PAIRS: Final = 4096
 # When more than these are heavy, none of them is a large part of the work.
 MOST_HEAVY: Final = 1000
 SALTS: Final = 64
+CROWDED: Final = "crowded"  # Boolean: the reference of a pair may be heavy
 
 
 def heavy_references(pairs: DataFrame) -> DataFrame:
-    """References with more pairs than one task should have to itself, the heaviest of them."""
-    counted = pairs.groupBy(REFERENCE).count().where(F.col("count") > HEAVY_PAIRS)
+    """References with more pairs than one task should have to itself, the heaviest of them.
+
+    Only CROWDED pairs are counted. A reference whose pairs are few wherever it has any may be
+    missed, unless it has some times HEAVY_PAIRS.
+    """
+    counted = pairs.where(CROWDED).groupBy(REFERENCE).count().where(F.col("count") > HEAVY_PAIRS)
     return counted.orderBy(F.desc("count"), REFERENCE).limit(MOST_HEAVY).select(REFERENCE)
 
 
