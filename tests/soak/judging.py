@@ -141,11 +141,9 @@ class Checker:
             if not set.intersection(*each):
                 kinds = {"mix"}
         told = "; ".join(text for *_, text in tried[best][:5])
-        self._find(sorted(kinds)[0], f"{message}, versions {versions}: {told}")
+        self._find(min(kinds), f"{message}, versions {versions}: {told}")
 
-    def _problems(
-        self, message: Sent, got: Got, version: int
-    ) -> Iterator[tuple[str, str, str]]:
+    def _problems(self, message: Sent, got: Got, version: int) -> Iterator[tuple[str, str, str]]:
         """What does not fit the version: client, kind, words."""
         for client, holdings in self._by_client.items():
             copies = got.get(client, [])
@@ -155,21 +153,27 @@ class Checker:
             if required and not copies:
                 yield client, "lost", f"{client} is owed it for {sorted(required)}"
                 continue
-            found = [set(copy.nsids) or {PLAIN_NSID} for copy in copies]
-            for copy, nsids in zip(copies, found, strict=True):
-                if len(copy.nsids) != len(set(copy.nsids)):
-                    yield client, "wrong", f"{client} was told an nsid twice: {copy}"
-                if not nsids <= allowed:
-                    yield client, "wrong", f"{client}: not for {sorted(nsids - allowed)}: {copy}"
-                for late in nsids & allowed:
-                    holding = self._holdings[client, late]
-                    if not holding.may_still_deliver(message, copy.at):
-                        yield client, "late", f"{client}: {late} had ended before {copy}"
-            if not any(required <= nsids for nsids in found):
-                missing = sorted(required - set().union(*found))
-                yield client, "lost", f"{client} was not told {missing or sorted(required)}"
+            for kind, text in self._copy_problems(message, copies, required, allowed):
+                yield client, kind, f"{client}: {text}"
         for client in got.keys() - self._by_client.keys():
             yield client, "wrong", f"{client} never subscribed"
+
+    def _copy_problems(
+        self, message: Sent, copies: list[Received], required: set[int], allowed: set[int]
+    ) -> Iterator[tuple[str, str]]:
+        """What is wrong with the copies that one client got."""
+        found = [set(copy.nsids) or {PLAIN_NSID} for copy in copies]
+        for copy, nsids in zip(copies, found, strict=True):
+            if len(copy.nsids) != len(set(copy.nsids)):
+                yield "wrong", f"an nsid twice: {copy}"
+            if not nsids <= allowed:
+                yield "wrong", f"not for {sorted(nsids - allowed)}: {copy}"
+            for nsid in nsids & allowed:
+                if not self._holdings[copy.client, nsid].may_still_deliver(message, copy.at):
+                    yield "late", f"{nsid} had ended before {copy}"
+        if not any(required <= nsids for nsids in found):
+            missing = sorted(required - set().union(*found))
+            yield "lost", f"was not told {missing or sorted(required)}"
 
     def _expected(
         self, message: Sent, holdings: list[Holding], version: int
@@ -181,7 +185,9 @@ class Checker:
             states = holding.possible(message.sends[0], end)
             matches = [
                 state.matches(message.topic)
-                and (state.is_plain or self._ground.holds(state.neighborhood, version, message.peid))
+                and (
+                    state.is_plain or self._ground.holds(state.neighborhood, version, message.peid)
+                )
                 for state in states
             ]
             if any(matches):

@@ -73,10 +73,11 @@ class Publisher:
         while not self._ended:
             due = start + self._number / self._rate
             await asyncio.sleep(max(0.0, due - time.monotonic()))
-            while len(self._open) >= MOST_OPEN:
-                await asyncio.sleep(0.01)
             if self._ended:
                 return
+            if len(self._open) >= MOST_OPEN:
+                await asyncio.sleep(0.01)
+                continue
             message = Sent(
                 self._name, self._number, self._dice.choice(TOPICS),
                 self._ground.draw_peid(self._dice), due,
@@ -90,13 +91,12 @@ class Publisher:
     def _send(self, link: Link, packet_id: int) -> None:
         message = self._open[packet_id]
         message.sends.append(time.monotonic())
-        link.send(
-            mqtt5.PublishPacket(
-                message.topic, message.name.encode(), qos=mqtt5.QoS.AT_LEAST_ONCE,
-                packet_id=packet_id, duplicate=len(message.sends) > 1,
-                user_properties=[("peid", str(message.peid))],
-            )  # fmt: skip
-        )
+        packet = mqtt5.PublishPacket(
+            message.topic, message.name.encode(), qos=mqtt5.QoS.AT_LEAST_ONCE,
+            packet_id=packet_id, duplicate=len(message.sends) > 1,
+            user_properties=[("peid", str(message.peid))],
+        )  # fmt: skip
+        link.send(packet)
 
     async def _listen(self, link: Link) -> None:
         async with contextlib.aclosing(link.packets()) as packets:

@@ -35,7 +35,14 @@ class Rebuilder:
     async def rebuild(self, edition: int, kills: float) -> None:
         """Rebuild from the source; each attempt is killed with this probability, twice at most."""
         begun = time.monotonic()
-        arguments = ("rebuild", str(self._places.source), "--engine", "exact", "--grace", self._grace)
+        arguments = (
+            "rebuild",
+            str(self._places.source),
+            "--engine",
+            "exact",
+            "--grace",
+            self._grace,
+        )
         killed = 0
         for _ in range(MOST_ATTEMPTS):
             process = await start_command(self._places, arguments)
@@ -69,7 +76,7 @@ class Rebuilder:
     def _note(self, what: str, begun: float, killed: int) -> None:
         ended = time.monotonic()
         text = f"{what}, killed {killed} times" if killed else what
-        self._records.events.append(Event(what.split()[0], begun, ended, text))
+        self._records.events.append(Event(what.partition(" ")[0], begun, ended, text))
         self._say(f"{text}: {ended - begun:.1f} s")
 
     def _note_kill(self, edition: int, lines: list[str]) -> None:

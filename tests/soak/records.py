@@ -42,7 +42,7 @@ class Received:
     topic: str
     peid: int | None
     nsids: tuple[int, ...]
-    is_repeated: bool
+    is_repeated: bool = False
 
 
 @dataclass(slots=True)

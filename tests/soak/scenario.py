@@ -35,7 +35,7 @@ class Plan:
     nsids: int
     changes_a_second: float
     cuts_a_minute: float
-    # Every edition after the first is one rebuild; at these, counted from 2, something more happens.
+    # Editions, each after the first one rebuild, beside which something more happens.
     redis_restart_at: int
     broker_kill_at: int
     rollback_at: int | None
@@ -129,7 +129,7 @@ class Soak:
 
     @contextlib.asynccontextmanager
     async def _restless(self) -> AsyncIterator[None]:
-        """Subscriptions come and go, connections break; what is under way at the end is finished."""
+        """Subscriptions come and go, connections break; what is under way is finished."""
         under_way: set[asyncio.Task[None]] = set()
         tasks = [
             asyncio.create_task(self._churn(under_way)),

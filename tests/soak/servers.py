@@ -1,4 +1,4 @@
-"""The real parts of a soak: the broker and rebuilds as processes, to be killed and started again."""
+"""The real parts of a soak: the broker and rebuilds as processes, to be killed and run again."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class RebuildProcess:
     async def wait_for_lines(self, count: int) -> None:
         """Until it has said so many lines, or has ended."""
         while len(self.lines) < count and not self._reading.done():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # noqa: ASYNC110 - lines come from a task of their own
 
     def kill(self) -> bool:
         """SIGKILL; whether it was still there."""
@@ -121,9 +121,8 @@ class RebuildProcess:
 
 async def start_command(places: Places, arguments: Sequence[str]) -> RebuildProcess:
     """A command of ours as a process of its own."""
-    return RebuildProcess(
-        await asyncio.create_subprocess_exec(
-            *COMMAND, *arguments, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT, env=places.environment,
-        )  # fmt: skip
-    )
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, *arguments, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT, env=places.environment,
+    )  # fmt: skip
+    return RebuildProcess(process)

@@ -98,13 +98,12 @@ class Subscriber:
     def _note(self, packet: mqtt5.PublishPacket) -> None:
         pairs = packet.user_properties
         peids = [value for name, value in pairs if name == PEID]
-        self._records.received.append(
-            Received(
-                self.name, self._connection, time.monotonic(), bytes(packet.payload).decode(),
-                packet.topic, int(peids[0]) if len(peids) == 1 else None,
-                tuple(int(value) for name, value in pairs if name == NSID), packet.duplicate,
-            )  # fmt: skip
-        )
+        copy = Received(
+            self.name, self._connection, time.monotonic(), bytes(packet.payload).decode(),
+            packet.topic, int(peids[0]) if len(peids) == 1 else None,
+            tuple(int(value) for name, value in pairs if name == NSID), packet.duplicate,
+        )  # fmt: skip
+        self._records.received.append(copy)
 
     async def _acknowledge(self, link: Link) -> None:
         while self._ack_seconds:
