@@ -15,7 +15,7 @@ from tests.soak.ground import Ground
 from tests.soak.publisher import Publisher
 from tests.soak.rebuilding import Rebuilder
 from tests.soak.records import PLAIN, PLAIN_NSID, Event, Records
-from tests.soak.servers import BrokerProcess, Places
+from tests.soak.servers import BrokerProcess, Places, resident_megabytes
 from tests.soak.subscriber import FILTERS, Subscriber, churn
 from tests.soak.watching import watch_broker, watch_redis
 
@@ -81,6 +81,8 @@ class Soak:
         ]  # fmt: skip
         self.auditor = Subscriber("auditor", self.broker.port, ground, self.records)
         self.started = 0.0
+        # Time, and megabytes of the broker and of Redis.
+        self.memory: list[tuple[float, float, float]] = []
 
     async def run(self) -> Records:
         """From the first rebuild to the last message."""
@@ -135,6 +137,7 @@ class Soak:
             asyncio.create_task(self._churn(under_way)),
             asyncio.create_task(self._cut()),
             asyncio.create_task(self._report()),
+            asyncio.create_task(self._weigh()),
         ]
         try:
             yield
@@ -171,6 +174,12 @@ class Soak:
                 f"{len(records.received):,} deliveries, {len(records.changes):,} changes, "
                 f"{len(records.in_broker)} generations"
             )
+
+    async def _weigh(self) -> None:
+        while True:
+            pids = self.broker.pid, self._redis.process.pid
+            self.memory.append((time.monotonic(), *(resident_megabytes(pid) for pid in pids)))
+            await asyncio.sleep(1)
 
     # --- one rebuild, and what happens beside it
 

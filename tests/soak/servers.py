@@ -69,6 +69,11 @@ class BrokerProcess:
         if not re.search(rb"ready", ready):
             raise RuntimeError(f"the broker did not start: {self.log()[-2000:]}")
 
+    @property
+    def pid(self) -> int:
+        """Of its present life, or the last one."""
+        return -1 if self._process is None else self._process.pid
+
     async def kill(self) -> None:
         """SIGKILL."""
         if self._process is not None and self._process.returncode is None:
@@ -103,8 +108,8 @@ class RebuildProcess:
 
     async def wait_for_lines(self, count: int) -> None:
         """Until it has said so many lines, or has ended."""
-        while len(self.lines) < count and not self._reading.done():
-            await asyncio.sleep(0.01)  # noqa: ASYNC110 - lines come from a task of their own
+        while len(self.lines) < count and not self._reading.done():  # noqa: ASYNC110 - from a task
+            await asyncio.sleep(0.01)
 
     def kill(self) -> bool:
         """SIGKILL; whether it was still there."""
@@ -126,3 +131,13 @@ async def start_command(places: Places, arguments: Sequence[str]) -> RebuildProc
         stderr=asyncio.subprocess.STDOUT, env=places.environment,
     )  # fmt: skip
     return RebuildProcess(process)
+
+
+def resident_megabytes(pid: int) -> float:
+    """Memory of a process; 0 when it is not there."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    return int(found[1]) / 1e3 if found else 0.0
