@@ -45,7 +45,7 @@ class SoakFigures:
     switches: list[Switch]
     # Milliseconds: quantiles of all deliveries, of calm ones, of those near a switch.
     latencies: dict[str, dict[str, float]]
-    # (start, deliveries, p50, p99, highest) of each bucket.
+    # (start, deliveries, p50, p99, highest) of each bucket, clients that were away left out.
     over_time: list[tuple[float, int, float, float, float]]
     # (time, megabytes of the broker, of Redis).
     memory: list[tuple[float, float, float]]
@@ -56,11 +56,11 @@ def figures_of(
 ) -> SoakFigures:
     """All figures of one run."""
     start = soak.started
-    due, took, waited = _deliveries(records, start)
+    due, took, away = _deliveries(records, start)
     switches = list(_switches(records, start))
     near = _near(due, [one.at for one in switches])
     outages = [one for one in records.events if one.kind in OUTAGES]
-    disturbed = waited
+    disturbed = away.copy()
     for one in outages:
         disturbed |= (due > one.begun - start - 1) & (due < one.ended - start + OUTAGE_SECONDS)
     return SoakFigures(
@@ -75,7 +75,7 @@ def figures_of(
             "calm": _quantiles(took[~disturbed & ~near]),
             "near a switch": _quantiles(took[~disturbed & near]),
         },
-        over_time=list(_over_time(due, took)),
+        over_time=list(_over_time(due[~away], took[~away])),
         memory=[(at - start, broker, redis) for at, broker, redis in soak.memory],
     )
 
@@ -112,8 +112,10 @@ def _deliveries(records: Records, start: float) -> tuple[Any, Any, Any]:
     seen: set[tuple[str, str]] = set()
     returns: dict[str, list[float]] = defaultdict(list)
     for back in records.reconnects:
-        returns[back.client].append(back.at)
-    due, took, waited = [], [], []
+        # Whom the broker has thrown out by its death has not been away by itself.
+        if not records.during("broker killed", back.at - OUTAGE_SECONDS, back.at):
+            returns[back.client].append(back.at)
+    due, took, away = [], [], []
     for copy in records.received:
         message = records.sent.get(copy.name)
         if message is None or (copy.name, copy.client) in seen:
@@ -121,8 +123,8 @@ def _deliveries(records: Records, start: float) -> tuple[Any, Any, Any]:
         seen.add((copy.name, copy.client))
         due.append(message.due - start)
         took.append((copy.at - message.due) * 1e3)
-        waited.append(any(message.due <= at <= copy.at for at in returns[copy.client]))
-    return np.array(due), np.array(took), np.array(waited, dtype=bool)
+        away.append(any(message.due <= at <= copy.at for at in returns[copy.client]))
+    return np.array(due), np.array(took), np.array(away, dtype=bool)
 
 
 def _switches(records: Records, start: float) -> Iterable[Switch]:

@@ -125,7 +125,7 @@ class SoakReport:
             label = "new generation in force" if number == 0 else None
             above.axvline(switch.at, color="#56b4e9", linewidth=0.8, linestyle=":", label=label)
         self._mark(above)
-        above.set_ylabel("ms from due to read, in 2 s")
+        above.set_ylabel("ms from due to read, each 2 s, connected clients")
         above.grid(visible=True, axis="y", alpha=0.3)
         above.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
         if figures.memory:
@@ -139,7 +139,7 @@ class SoakReport:
         counts = figures.counts
         above.set_title(
             f"{counts['messages']:,} messages, {counts['rebuilds']} rebuilds, "
-            f"{counts['rebuild kills']} of them killed on the way, {counts['findings']} findings"
+            f"{counts['rebuild kills']} kills of rebuilds, {counts['findings']} findings"
         )
         figure.savefig(path, dpi=110)
         plt.close(figure)

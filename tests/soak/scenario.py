@@ -145,7 +145,11 @@ class Soak:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.gather(*under_way)
+            # One that is never answered is the checker's business.
+            if under_way:
+                _, unanswered = await asyncio.wait(under_way, timeout=PATIENCE_SECONDS)
+                for task in unanswered:
+                    task.cancel()
 
     async def _churn(self, under_way: set[asyncio.Task[None]]) -> None:
         while True:
