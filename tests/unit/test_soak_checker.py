@@ -228,6 +228,9 @@ def test_what_qos_1_allows_is_no_damage(ground: Ground) -> None:
     records = right_log(ground)
     copy = records.received[-1]
     records.received.append(replace(copy, at=copy.at + 1, connection=2, is_repeated=True))
+    begun = records.received[one_of(records, lambda copy: copy.nsids == (1,))]
+    late = max(REMOVED_AT + 9, begun.at)
+    records.received.append(replace(begun, at=late, connection=2, is_repeated=True))
     sent_twice = records.sent[records.received[3].name]
     sent_twice.sends.append(sent_twice.sends[0] + 0.005)
     records.received.append(replace(records.received[3], at=records.received[3].at + 0.01))
