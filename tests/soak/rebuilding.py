@@ -59,9 +59,10 @@ class Rebuilder:
                 self._note(f"rebuild of edition {edition}", begun, killed)
                 return
             self._say(f"  exit code {code}: {process.lines[-1:]}")
-            away = self._records.during("redis away", begun, time.monotonic())
-            if code != BUSY and not away:
-                raise RuntimeError(f"rebuild of edition {edition}: {process.lines}")
+            now = time.monotonic()
+            if code != BUSY and not self._records.during("redis away", begun, now):
+                text = f"rebuild of edition {edition}: exit code {code}: {process.lines[-3:]}"
+                self._records.events.append(Event("rebuild failed", begun, now, text))
             await asyncio.sleep(1)
         raise RuntimeError(f"edition {edition} was not rebuilt")
 

@@ -123,6 +123,10 @@ def lose_a_session(records: Records) -> None:
     records.reconnects.append(Reconnect("client-1", 20.0, session_present=False))
 
 
+def fail_a_rebuild(records: Records) -> None:
+    records.events.append(Event("rebuild failed", 20.0, 21.0, "exit code 2"))
+
+
 def refuse_a_subscription(records: Records) -> None:
     records.changes.append(Change("client-3", 9, "t/#", 1, 30.0, answered=30.1, code=0x80))
 
@@ -156,6 +160,7 @@ DAMAGES = {
     alter_the_entity: "altered",
     invent_one: "unknown",
     lose_a_session: "session lost",
+    fail_a_rebuild: "rebuild",
     refuse_a_subscription: "refused",
     refuse_a_message: "refused",
     never_answer: "unanswered",
