@@ -86,13 +86,16 @@ class Checker:
             self._find(kind, text)
         for change in self._records.changes:
             self._judge_change(change)
+        self._judge_surroundings()
+        return self._verdict
+
+    def _judge_surroundings(self) -> None:
         for event in self._records.events:
             if event.kind == "rebuild failed":
                 self._find("rebuild", event.text)
         for back in self._records.reconnects:
             if not back.session_present:
                 self._find("session lost", f"{back.client} at {back.at:.3f}")
-        return self._verdict
 
     def _find(self, kind: str, text: str) -> None:
         self._verdict.findings.append(Finding(kind, text))
