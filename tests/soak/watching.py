@@ -21,7 +21,7 @@ ANSWER_SECONDS = 5.0
 async def watch_redis(url: str, records: Records) -> None:
     """Note each generation that is in force in Redis, and its world version."""
     async with Redis.from_url(url, socket_timeout=ANSWER_SECONDS) as client:
-        while True:
+        while not _is_over():
             asked = time.monotonic()
             with contextlib.suppress(RedisError, OSError):
                 number = await client.get(current_generation_key())
@@ -40,7 +40,7 @@ async def _note_version(client: Redis, generation: int, records: Records) -> Non
 
 async def watch_broker(http_port: int, records: Records) -> None:
     """Note each generation that the broker filters by."""
-    while True:
+    while not _is_over():
         asked = time.monotonic()
         with contextlib.suppress(OSError, TimeoutError, ValueError, EOFError):
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -56,3 +56,9 @@ async def _health(port: int) -> bytes:
         return (await reader.read()).partition(b"\r\n\r\n")[2]
     finally:
         writer.close()
+
+
+def _is_over() -> bool:
+    """Whether this task was cancelled: what times out its own calls may swallow that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
