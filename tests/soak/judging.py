@@ -55,6 +55,8 @@ class Verdict:
 
 
 Got = dict[str, list[Received]]
+# The nsids that a client must be told, and those that it may be.
+Expected = tuple[set[int], set[int]]
 
 
 class Checker:
@@ -131,9 +133,13 @@ class Checker:
 
     def _judge_deliveries(self, message: Sent, got: Got, versions: Sequence[int]) -> None:
         """Right if there is one version by which all clients got what they had to."""
-        tried = {version: list(self._problems(message, got, version)) for version in versions}
+        expected = {version: self._expected_by_client(message, version) for version in versions}
+        tried = {
+            version: list(self._problems(message, got, of_clients))
+            for version, of_clients in expected.items()
+        }
         best = min(tried, key=lambda version: len(tried[version]))
-        self._verdict.owed += sum(1 for _ in self._owed(message, best))
+        self._verdict.owed += sum(1 for required, _ in expected[best].values() if required)
         if not tried[best]:
             return
         if len(message.sends) > 1 and len(versions) > 1:
@@ -149,20 +155,27 @@ class Checker:
         told = "; ".join(text for *_, text in tried[best][:5])
         self._find(min(kinds), f"{message}, versions {versions}: {told}")
 
-    def _problems(self, message: Sent, got: Got, version: int) -> Iterator[tuple[str, str, str]]:
-        """What does not fit the version: client, kind, words."""
+    def _expected_by_client(self, message: Sent, version: int) -> dict[str, Expected]:
+        found = {}
         for client, holdings in self._by_client.items():
-            copies = got.get(client, [])
             required, allowed = self._expected(message, holdings, version)
-            if not required and not copies:
-                continue
-            if required and not copies:
+            if allowed:
+                found[client] = required, allowed
+        return found
+
+    def _problems(
+        self, message: Sent, got: Got, expected: dict[str, Expected]
+    ) -> Iterator[tuple[str, str, str]]:
+        """What does not fit a version: client, kind, words."""
+        for client, (required, allowed) in expected.items():
+            copies = got.get(client)
+            if copies:
+                for kind, text in self._copy_problems(message, copies, required, allowed):
+                    yield client, kind, f"{client}: {text}"
+            elif required:
                 yield client, "lost", f"{client} is owed it for {sorted(required)}"
-                continue
-            for kind, text in self._copy_problems(message, copies, required, allowed):
-                yield client, kind, f"{client}: {text}"
-        for client in got.keys() - self._by_client.keys():
-            yield client, "wrong", f"{client} never subscribed"
+        for client in got.keys() - expected.keys():
+            yield client, "wrong", f"{client} had nothing to expect: {got[client]}"
 
     def _copy_problems(
         self, message: Sent, copies: list[Received], required: set[int], allowed: set[int]
@@ -186,10 +199,8 @@ class Checker:
             missing = sorted(required - set().union(*found))
             yield "lost", f"was not told {missing or sorted(required)}"
 
-    def _expected(
-        self, message: Sent, holdings: list[Holding], version: int
-    ) -> tuple[set[int], set[int]]:
-        """The nsids that the client must be told, and those it may be."""
+    def _expected(self, message: Sent, holdings: list[Holding], version: int) -> Expected:
+        """By one client's holdings."""
         required, allowed = set(), set()
         end = message.acknowledged or float("inf")
         for holding in holdings:
@@ -206,11 +217,6 @@ class Checker:
                 if all(matches):
                     required.add(holding.nsid)
         return required, allowed
-
-    def _owed(self, message: Sent, version: int) -> Iterator[str]:
-        for client, holdings in self._by_client.items():
-            if self._expected(message, holdings, version)[0]:
-                yield client
 
     # --- one answer to a subscribe
 
