@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench-live bench-bulk bench-rebuild bench-broker bench-fuzz clean distclean
+.PHONY: help setup demo test lint format bench-live bench-bulk bench-rebuild bench-broker bench-fuzz soak clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ bench-broker: setup ## the broker beside Mosquitto and amqtt, and the cost of it
 
 bench-fuzz: setup ## a million mutated inputs against the broker's core
 	@$(RUN) -m bench.broker_fuzz
+
+soak: setup ## a quarter of an hour of rebuilds, kills and churn under load: none lost, none wrong
+	@$(RUN) -m bench.soak
 
 bench-rebuild: setup ## rebuilds after a change of one per cent, beside full ones
 	@$(RUN) -m bench.rebuild

@@ -17,7 +17,9 @@ def delivery_packet(
 ) -> bytes:
     """The packet; ``new_alias``: whether it may introduce an alias that later ones use."""
     message = delivery.message
-    extra = b"".join([one.extra for one in delivery.subscriptions if one.active])
+    # Sent again it says what it said before, also when a subscription has ended since: MQTT wants
+    # what was begun to be completed, and without its nsid nobody knows what it is for.
+    extra = b"".join([one.extra for one in delivery.subscriptions if one.active or is_again])
     topic_field = message.topic_field
     aliases = connection.aliases_out
     alias, is_known = aliases.of(topic_field) if aliases is not None else (0, False)

@@ -31,7 +31,7 @@ def connect(url: str | RedisUrl) -> RedisClient:
     for file in filter(None, (address.ca, address.cert, address.key)):
         if not Path(file).is_file():
             raise SettingsError(f"Redis URL: no certificate file {file}")
-    with redis_errors_from(address):
+    with redis_errors_from(f"at {address}"):
         client = _client(address)
         client.ping()
     return client

@@ -49,12 +49,12 @@ def in_words(error: BaseException) -> str:
 
 
 @contextmanager
-def redis_errors_from(where: object) -> Iterator[None]:
-    """Turn what redis-py raises inside into a RedisLinkError that names the place."""
+def redis_errors_from(what: str) -> Iterator[None]:
+    """Turn what redis-py raises inside into a RedisLinkError that names what was asked of it."""
     try:
         yield
     except (exceptions.RedisError, OSError) as error:
-        raise link_error(f"Redis at {where}", error) from error
+        raise link_error(f"Redis {what}", error) from error
 
 
 def link_error(who: str, error: BaseException) -> RedisLinkError:

@@ -22,7 +22,7 @@ KEEP_SECONDS: Final = 86_400
 # Lowest byte first, whatever the machine.
 PACKED: Final = np.dtype([("subId", "<i8"), ("gained", "<i4"), ("lost", "<i4"), ("lacks", "?")])
 
-_WHERE: Final = "the changes of a generation"
+_WHAT: Final = "(the changes of a generation)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,13 +47,13 @@ def keep_changes(client: RedisClient, generation: int, changes: SubscriptionChan
     rows = np.empty(len(changes), PACKED)
     rows["subId"], rows["gained"] = changes.sub_ids, changes.gained
     rows["lost"], rows["lacks"] = changes.lost, changes.lacks_references
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         client.set(generation_changes_key(generation), rows.tobytes(), ex=KEEP_SECONDS)
 
 
 def read_changes(client: RedisClient, generation: int) -> SubscriptionChanges | None:
     """The changes, by subId; None when nobody knows them (any more)."""
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         content: Any = client.get(generation_changes_key(generation))
     return None if content is None else unpacked_changes(content)
 

@@ -157,7 +157,7 @@ class FencedWriter:
         """An executor can outlive its killed driver, and must not write for nobody."""
         if time.monotonic() - self._checked_at < FENCE_SECONDS:
             return
-        with redis_errors_from("the push lock"):
+        with redis_errors_from("(the push lock)"):
             held = still_held(self._client, self._ticket.lock_value)
         if not held:
             raise GenerationError(

@@ -63,12 +63,12 @@ return 1
 # With a key, so that in a cluster the node of the control keys is asked and no other.
 TIME: Final = "return redis.call('TIME')"
 
-_WHERE: Final = "the facts of generations"
+_WHAT: Final = "(the facts of generations)"
 
 
 def current_number(client: RedisClient) -> int | None:
     """The number of the generation in force, or None when there was never one."""
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         number = client.get(current_generation_key())
     return None if number is None else int(number)
 
@@ -78,7 +78,7 @@ def current_generation(client: RedisClient) -> GenerationFacts | None:
     number = current_number(client)
     if number is None:
         return None
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         facts = client.hget(generations_key(), str(number))
     if facts is None:
         raise GenerationError(f"generation {number} is current, and its facts are gone: push anew")
@@ -87,7 +87,7 @@ def current_generation(client: RedisClient) -> GenerationFacts | None:
 
 def all_generations(client: RedisClient) -> list[GenerationFacts]:
     """Every generation that exists or left traces, by number."""
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         found = client.hgetall(generations_key())
     return sorted(
         (GenerationFacts.from_json(int(number), facts) for number, facts in found.items()),
@@ -97,7 +97,7 @@ def all_generations(client: RedisClient) -> list[GenerationFacts]:
 
 def server_time(client: RedisClient) -> float:
     """Seconds since 1970 by the clock of Redis, the only one that all machines share."""
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         seconds, microseconds = client.eval(TIME, 1, current_generation_key())
     return int(seconds) + int(microseconds) / 1e6
 
@@ -107,7 +107,7 @@ def begin_generation(
 ) -> GenerationFacts:
     """Number and record a generation that is about to be built."""
     keys = (push_lock_key(), last_generation_key(), generations_key())
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         number = int(client.eval(BEGIN, len(keys), *keys, lock_value, facts.to_json()))
     if number == 0:
         raise GenerationError("no generation was begun: the push lock was lost")
@@ -127,7 +127,7 @@ def switch_generation(
     notice = {"generation": facts.generation, "version": facts.version, "token": facts.token}
     keys = (push_lock_key(), current_generation_key(), generations_key())
     new_texts = [str(facts.generation), facts.to_json(), completed.to_json()]
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         refusal = client.eval(
             SWITCH, len(keys), *keys, lock_value, *new_texts, *old_texts,
             GENERATION_CHANNEL, json.dumps(notice, separators=(",", ":")),
@@ -145,7 +145,7 @@ def change_facts(
     """Change (None: forget) the facts of a generation that is not current; whether it was done."""
     keys = (current_generation_key(), generations_key())
     new_text = "" if changed is None else changed.to_json()
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         done = client.eval(
             CHANGE, len(keys), *keys, str(facts.generation), facts.to_json(), new_text
         )
@@ -156,7 +156,7 @@ def facts_are(client: RedisClient, facts: GenerationFacts) -> bool:
     """Whether a generation still has these facts and is not current."""
     if current_number(client) == facts.generation:
         return False
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         text = client.hget(generations_key(), str(facts.generation))
     return text == facts.to_json().encode()
 

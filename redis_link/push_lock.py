@@ -55,7 +55,7 @@ class PushLock:
 
     def __enter__(self) -> Self:
         """Take the lock, or say who has it."""
-        with redis_errors_from("the push lock"):
+        with redis_errors_from("(the push lock)"):
             taken = self._client.set(push_lock_key(), self.value, nx=True, px=self._milliseconds)
             found = None if taken else self._client.get(push_lock_key())
         # An answer that was lost on its way made redis-py ask again: then we are the holder.

@@ -53,7 +53,7 @@ end
 return removed
 """
 
-_WHERE: Final = "the registered subscriptions"
+_WHAT: Final = "(the registered subscriptions)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def register(client: RedisClient, registration: Registration) -> Registered:
         subscriptions_key(),
         client_subscriptions_key(registration.client_id),
     )
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         new, old = client.eval(
             REGISTER, len(keys), *keys,
             uuid.uuid4().hex, str(registration.nsid), registration.to_json(),
@@ -83,14 +83,14 @@ def register(client: RedisClient, registration: Registration) -> Registered:
 def unregister(client: RedisClient, client_id: str, nsids: tuple[int, ...] = ()) -> tuple[int, ...]:
     """Remove subscriptions of a client, all when no nsid is given; their subIds."""
     keys = (subscriptions_key(), client_subscriptions_key(client_id))
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         removed = client.eval(UNREGISTER, len(keys), *keys, *map(str, nsids))
     return tuple(int(sub_id) for sub_id in removed)
 
 
 def registry_coverage(client: RedisClient) -> RegistryCoverage:
     """What a generation covers that is made of the subscriptions read after this call."""
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         name: Any = client.get(registry_id_key())
         up_to = client.get(last_sub_id_key())
     return RegistryCoverage("" if name is None else name.decode(), int(up_to or 0))
@@ -103,7 +103,7 @@ def registered_subscriptions(client: RedisClient) -> Iterator[tuple[int, Registr
     time comes for certain.
     """
     seen: set[int] = set()
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         for field, text in client.hscan_iter(subscriptions_key(), count=READ_AT_ONCE):
             sub_id = int(field)
             if sub_id not in seen:  # HSCAN may give an entry twice when the hash grows

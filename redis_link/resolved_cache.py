@@ -15,18 +15,18 @@ KEEP_SECONDS: Final = 86_400
 # Eight bytes a peid, lowest byte first, whatever the machine.
 PACKED: Final = np.dtype("<i8")
 
-_WHERE: Final = "the resolved neighborhoods"
+_WHAT: Final = "(the resolved neighborhoods)"
 
 
 def keep_resolved(client: RedisClient, neighborhood_hash: str, version: int, peids: Int64s) -> None:
     """Keep the visible peids of a neighborhood on a world version."""
     content = np.sort(peids).astype(PACKED).tobytes()
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         client.set(resolved_key(neighborhood_hash, version), content, ex=KEEP_SECONDS)
 
 
 def find_resolved(client: RedisClient, neighborhood_hash: str, version: int) -> Int64s | None:
     """The peids, ascending, or None when nobody resolved it lately; asking renews the time."""
-    with redis_errors_from(_WHERE):
+    with redis_errors_from(_WHAT):
         content: Any = client.getex(resolved_key(neighborhood_hash, version), ex=KEEP_SECONDS)
     return None if content is None else np.frombuffer(content, PACKED).astype(np.int64)

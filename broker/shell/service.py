@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Final
@@ -27,6 +26,7 @@ from broker.redis_backing import RedisBacking
 from broker.shell.access_setup import AccessFiles, forget_plugin_verdicts
 from broker.shell.addresses import Address, parse_address
 from broker.shell.amqtt_broker import AmqttBroker, Doors
+from broker.shell.background import Work, keep_at_it
 from broker.shell.clock import steady_clock
 from broker.shell.figures import add_figures, pages, sample_filter_times
 from broker.shell.limits import read_limits, use_all_files
@@ -165,12 +165,12 @@ class BrokerService:
             await self._close_store()
             await self._stop_resolver()
             raise
-        self._run(self._files.watch(self.access_changed), "access files")
-        self._run(sample_filter_times(self._metrics, self), "filter times")
+        self._run(lambda: self._files.watch(self.access_changed), "access files")
+        self._run(lambda: sample_filter_times(self._metrics, self), "filter times")
         if self.redis is not None:
-            self._run(self.redis.run(), "Redis")
+            self._run(self.redis.run, "Redis")
         if self._asks_plugins:
-            self._run(forget_plugin_verdicts(self.access_changed), "plugin verdicts")
+            self._run(lambda: forget_plugin_verdicts(self.access_changed), "plugin verdicts")
         return bound
 
     async def stop(self) -> None:
@@ -241,5 +241,5 @@ class BrokerService:
         if self.resolver is not None:
             await self.resolver.stop()
 
-    def _run(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        self._tasks.append(asyncio.create_task(work, name=name))
+    def _run(self, work: Work, name: str) -> None:
+        self._tasks.append(asyncio.create_task(keep_at_it(work, name), name=name))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from schemas import redis_keys
 from schemas.errors import RedisLinkError
 from schemas.generation import RegistryCoverage
 from schemas.registration import Registration
-from tests.servers.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer, running_redis
 
 
 def registration(client: str = "ann", nsid: int = 1, hashed: str = "h1") -> Registration:
@@ -128,3 +130,10 @@ def test_an_empty_neighborhood_is_not_an_unknown_one(redis_client: RedisClient) 
     found = find_resolved(redis_client, "h1", 3)
     assert found is not None
     assert len(found) == 0
+
+
+def test_a_redis_that_is_away_is_told_with_what_was_asked_of_it(tmp_path: Path) -> None:
+    with running_redis(tmp_path) as server, closing(connect(server.url)) as client:
+        server.kill()
+        with pytest.raises(RedisLinkError, match=r"^Redis \(the registered subscriptions\): "):
+            registry_coverage(client)

@@ -46,6 +46,22 @@ def test_only_messages_inside_come_with_the_nsid(client: Client) -> None:
     assert message.user_properties == [("nsid", "17"), ("peid", "2")]
 
 
+def test_what_is_sent_again_keeps_its_nsid_when_the_subscription_has_ended(
+    harness: Harness,
+) -> None:
+    kept = b"\x11\x00\x00\x00\x64"
+    client = harness.connect("d", properties=kept)
+    client.subscribe_near("s/#", "near", nsid=17, options=1)
+    client.subscribe_near("s/#", "far", nsid=18, options=1)
+    harness.connect("p").send(about(3, qos=1, packet_id=1))
+    (first,) = client.messages()
+    client.send(wire.unsubscribe("s/#"))
+    client.lose()
+    (again,) = harness.connect("d", flags=0, properties=kept).messages()
+    assert again.duplicate
+    assert nsids(again) == nsids(first) == ["17", "18"]
+
+
 def test_a_client_without_an_nsid_is_given_one(client: Client) -> None:
     given = [nsids(client.subscribe_near("s/#", "near"))[0] for _ in range(3)]
     assert len(set(given)) == 3

@@ -1,0 +1,37 @@
+"""Work beside the clients: an error that nobody expected is told, and does not end it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from broker.shell.background import keep_at_it
+
+
+def test_what_fails_begins_again_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    calls = []
+
+    async def work() -> None:
+        calls.append(len(calls))
+        if len(calls) < 3:
+            raise ValueError("nobody expected this")
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(keep_at_it(work, "the work", restart_seconds=0.0))
+    assert calls == [0, 1, 2]
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["the work failed, and begins again"] * 2
+    assert "nobody expected this" in caplog.text
+
+
+def test_what_is_cancelled_ends() -> None:
+    async def run() -> None:
+        task = asyncio.create_task(keep_at_it(asyncio.Event().wait, "waiting"))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
