@@ -25,7 +25,7 @@ class AskedMemberships:
     def look_up(self, peid: int) -> Slots | None:
         return self.cache.get(peid)
 
-    def add(self, slot: int, peids: Int64s) -> None:
+    def add(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:  # noqa: ARG002 - the shape
         for peid in peids.tolist():
             self.stored.setdefault(peid, set()).add(slot)
             self.cache.pop(peid, None)
