@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench-live bench-bulk bench-rebuild bench-broker bench-fuzz clean distclean
+.PHONY: help setup demo test lint format bench-live bench-bulk bench-rebuild bench-switch bench-broker bench-fuzz clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench-fuzz: setup ## a million mutated inputs against the broker's core
 
 bench-rebuild: setup ## rebuilds after a change of one per cent, beside full ones
 	@$(RUN) -m bench.rebuild
+
+bench-switch: setup ## latency and memory of a broker that changes over to another generation
+	@$(RUN) -m bench.switch
 
 clean: ## remove what demo, tests and benchmarks wrote
 	rm -rf lake out spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache \
