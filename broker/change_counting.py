@@ -38,6 +38,14 @@ class Adopted:
     up_to: int
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How far subscribers know: the generation, and which of them lacked their references."""
+
+    adopted: Adopted
+    lacking: frozenset[int] = frozenset()
+
+
 class TwoWorlds(Protocol):
     """The live resolver while another generation is being loaded."""
 

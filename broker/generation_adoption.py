@@ -20,7 +20,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.generation_builder import GenerationBuilder
 from broker.generation_reading import Loaded, Wanted, load_generation
 from broker.live_resolver import ComingMembers
-from broker.subscription import Subscription
+from broker.subscription import Subscription, SubscriptionTerms
 from broker.switch_changes import SwitchChanges
 from broker.world_resolver import NeighborhoodRefusedError, WorldResolver
 from broker.world_telling import MemberChange
@@ -180,17 +180,18 @@ class GenerationAdopter:
     ) -> dict[int, ComingMembers]:
         """Resolve what the generation does not hold; the members by subId."""
         found: dict[int, ComingMembers] = {}
-        for start in range(0, len(late), RESOLVED_AT_ONCE):
-            some = late[start : start + RESOLVED_AT_ONCE]
-            for one, members in zip(
-                some, await asyncio.gather(*map(self._resolve, some)), strict=True
-            ):
-                builder.add(one.slot, members.peids)
-                found[one.terms.sub_id or 0] = members
+        # As they are now: one that ends meanwhile has no slot then, and this one is dead at
+        # the switch.
+        known = [(one.slot, one.terms) for one in late]
+        for start in range(0, len(known), RESOLVED_AT_ONCE):
+            some = known[start : start + RESOLVED_AT_ONCE]
+            resolved = await asyncio.gather(*(self._resolve(terms) for _, terms in some))
+            for (slot, terms), members in zip(some, resolved, strict=True):
+                builder.add(slot, members.peids)
+                found[terms.sub_id or 0] = members
         return found
 
-    async def _resolve(self, subscription: Subscription) -> ComingMembers:
-        terms = subscription.terms
+    async def _resolve(self, terms: SubscriptionTerms) -> ComingMembers:
         try:
             members = await self._resolver.resolve_coming(terms.descriptor or "")
         except NeighborhoodRefusedError as error:

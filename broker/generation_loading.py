@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, Protocol
 
-from broker.change_counting import Adopted
+from broker.change_counting import Adopted, Told
 from broker.generation_adoption import (
     ATTEMPTS,
     AdoptionResolver,
@@ -35,8 +35,8 @@ class SwitchTeller(Protocol):
     def listening(self) -> Collection[int]:
         """The subIds whose clients want to know what changed."""
 
-    async def last_told(self) -> Adopted | None:
-        """The generation that they were last told of, by an earlier process maybe."""
+    async def last_told(self) -> Told | None:
+        """What they were last told of, by an earlier process maybe."""
 
     def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:
         """Something else is in force from now on."""
@@ -59,8 +59,8 @@ class GenerationFollower:
         self._wires = wires
         self._target = target
         self._teller = teller
-        changes = SwitchChanges(wires, resolver, teller.listening)
-        self._adopter = GenerationAdopter(wires, target, resolver, subscriptions, changes)
+        self._changes = SwitchChanges(wires, resolver, teller.listening)
+        self._adopter = GenerationAdopter(wires, target, resolver, subscriptions, self._changes)
         self.facts: GenerationFacts | None = None
         self._adopted: Adopted | None = None
         self._listening: Wire | None = None
@@ -74,7 +74,10 @@ class GenerationFollower:
 
     async def load(self) -> None:
         """Adopt what is in force, before the first client comes; raises when it cannot."""
-        self._adopted = await self._teller.last_told()
+        told = await self._teller.last_told()
+        if told is not None:
+            self._adopted = told.adopted
+            self._changes.lacking = set(told.lacking)
         for attempt in range(ATTEMPTS):
             asked_at = time.monotonic()
             try:
@@ -117,9 +120,16 @@ class GenerationFollower:
             await self._teller.keep()
             self.problem = ""
         except SpapsError as error:
-            if str(error) != self.problem:
-                self.problem = str(error)
-                log.warning("the generation in force stays: %s", error)
+            self._note(str(error))
+        except Exception as error:
+            # Whatever it is, the generation in force serves on, and the next look tries again.
+            log.exception("a generation could not be adopted")
+            self._note(f"{type(error).__name__}: {error}")
+
+    def _note(self, problem: str) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            log.warning("the generation in force stays: %s", problem)
 
     def _is_other(self, current: GenerationFacts | None) -> bool:
         if current is None:

@@ -51,6 +51,8 @@ class SwitchChanges:
         counting.lacking_told = await lacking_by_push(self._wires, facts.generation)
         if before is None:
             return counting
+        same = (before.generation, before.token) == (facts.generation, facts.token)
+        counting.is_same_generation = same
         counting.is_other_version = before.version != facts.version
         last = min(up_to, before.up_to)
         counting.in_both = {number for number in own if number <= last}
@@ -78,6 +80,8 @@ class Counting:
         self._own = own
         self.lacking_told: set[int] | None = None
         self.is_other_version = False
+        # As after a restart: what is known of it is all there is to know.
+        self.is_same_generation = False
         # SubIds that the generation before and the new one hold; what the pushes said of them.
         self.in_both: set[int] = set()
         self.told: dict[int, MemberChange] | None = None
@@ -111,6 +115,7 @@ class Counting:
         if self.is_other_version:
             rest = (set(self._listening()) & self._own.keys()) - self.in_both
             changes |= await self._resolved(rest, self._own, has_both_worlds=has_both_worlds)
+        self.lacking |= {number for number, one in changes.items() if one.lacks_references}
         self.changes = worth_telling(changes, self._lacked)
 
     async def count_arrivals(self, present: Mapping[int, Subscription]) -> None:
@@ -141,14 +146,18 @@ class Counting:
         self, loaded: Loaded | None, covered: Mapping[int, int], *, rows: bool
     ) -> set[int]:
         """Those of the generation without a reference: as the push said, or as it seems."""
+        if self.is_same_generation:
+            return self._lacked & covered.keys()
         # Of what the generation holds for the first time the push says nothing.
-        in_doubt = (self._lacked & covered.keys()) - self.in_both
+        in_doubt = covered.keys() - self.in_both
         if self.lacking_told is None:
-            if loaded is None or not rows:
-                in_doubt = self._lacked & covered.keys()
-            else:
-                named = set(loaded.slots.tolist())
-                in_doubt = {number for number, slot in covered.items() if slot not in named}
+            in_doubt = set(covered)
+        if loaded is not None and rows:
+            named = set(loaded.slots.tolist())
+            in_doubt = {number for number in in_doubt if covered[number] not in named}
+        elif not self.is_other_version:
+            # Where members are is not known here; what lacked its references lacks them on.
+            in_doubt &= self._lacked
         found = (self.lacking_told or set()) & covered.keys()
         for number in in_doubt - found:
             if await without_references(self._resolver, self._own[number].terms.descriptor or ""):

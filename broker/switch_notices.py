@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict
 from typing import Protocol
 
-from broker.change_counting import Adopted
+from broker.change_counting import Adopted, Told
 from broker.generation_adoption import Outcome
 from broker.journal import Journal
 from broker.subscription import Subscription
@@ -43,7 +43,7 @@ class SwitchNotices:
         # Called when the core has something to send.
         self.wake: Callable[[], None] = lambda: None
         # What is not noted yet, and the position of the journal that must be stored before.
-        self._to_note: Adopted | None = None
+        self._to_note: Told | None = None
         self._position: int | None = None
 
     def listening(self) -> Collection[int]:
@@ -57,14 +57,16 @@ class SwitchNotices:
             if subscription.terms.sub_id is not None
         }
 
-    async def last_told(self) -> Adopted | None:
+    async def last_told(self) -> Told | None:
         """As noted by this process or one before it."""
         content = await self._wires.ask(self._key, "GET", self._key)
         if content is None:
             return None
         try:
-            return Adopted(**json.loads(content))
-        except (ValueError, TypeError) as error:
+            noted = json.loads(content)
+            lacking = frozenset(map(int, noted.pop("lacking")))
+            return Told(Adopted(**noted), lacking)
+        except (ValueError, TypeError, KeyError) as error:
             log.warning("the generation that subscribers know is not understood: %s", error)
             return None
 
@@ -72,7 +74,8 @@ class SwitchNotices:
         """Tell everybody."""
         if self.core is None:
             return
-        own = {one.terms.sub_id for one in self.core.neighborhoods()}
+        numbers = (one.terms.sub_id for one in self.core.neighborhoods())
+        own = {number for number in numbers if number is not None}
         world = WorldNotice(
             version=self._version(),
             generation=None if facts is None else facts.generation,
@@ -83,7 +86,8 @@ class SwitchNotices:
         )
         self.core.telling.tell(Switched(world, outcome.changes))
         if outcome.adopted is not None:
-            self._to_note, self._position = outcome.adopted, None
+            self._to_note = Told(outcome.adopted, frozenset(outcome.lacking & own))
+            self._position = None
         self.wake()
 
     async def keep(self) -> None:
@@ -95,6 +99,7 @@ class SwitchNotices:
             self._position = journal.position
         if journal.committed >= self._position or not journal.enabled:
             noted = self._to_note
-            await self._wires.ask(self._key, "SET", self._key, json.dumps(asdict(noted)))
+            content = {**asdict(noted.adopted), "lacking": sorted(noted.lacking)}
+            await self._wires.ask(self._key, "SET", self._key, json.dumps(content))
             if self._to_note is noted:
                 self._to_note = None

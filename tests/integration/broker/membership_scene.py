@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from broker.access import Identity
-from broker.change_counting import Adopted
+from broker.change_counting import Told
 from broker.codec.reason_codes import ReasonCode
 from broker.generation_adoption import Outcome
 from broker.limits import BrokerLimits
@@ -118,12 +118,12 @@ class SilentTeller:
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
-        self.told: Adopted | None = None
+        self.told: Told | None = None
 
     def listening(self) -> set[int]:
         return set()
 
-    async def last_told(self) -> Adopted | None:
+    async def last_told(self) -> Told | None:
         return self.told
 
     def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:  # noqa: ARG002 - its shape
