@@ -234,6 +234,43 @@ def test_versions_change_and_a_killed_process_is_replaced(
     runner.run(scenario())
 
 
+def test_while_another_version_is_loaded_both_answer(runner: asyncio.Runner, city: Path) -> None:
+    only_before = min(set(snapshot(city, 1).peids) - set(snapshot(city, 2).peids))
+    both = min(set(snapshot(city, 1).peids) & set(snapshot(city, 2).peids))
+    vanishing, staying = (f"({{{peid}}},{{#}},I)" for peid in (only_before, both))
+
+    async def scenario() -> None:
+        resolver = LiveResolver(str(city), ResolverLimits())
+        await resolver.start(version=1)
+        alone = await resolver.resolve(staying)
+        assert not await resolver.prepare(1)
+        assert resolver.is_current(alone)
+        assert await resolver.prepare(2)
+        assert not resolver.is_current(alone), "it says nothing about the world that comes"
+        found = await resolver.resolve(staying)
+        assert (found.present.version, resolver.version) == (1, 1)
+        assert found.coming is not None
+        for version, peids in ((1, found.present.peids), (2, found.coming.peids)):
+            resolved = ExactResolver(snapshot(city, version)).resolve(read_neighborhood(staying))
+            assert np.array_equal(peids, resolved.peids())
+        gone = await resolver.resolve(vanishing)
+        assert gone.coming is not None
+        assert gone.coming.lacks_references
+        assert len(gone.coming.peids) == 0
+        before = resolver.switch()
+        assert not resolver.is_current(found)
+        assert (await resolver.resolve(staying)).coming is None
+        assert (await resolver.resolve_coming(vanishing)).lacks_references
+        assert before is not None
+        await before.stop()
+        await resolver.prepare(1)
+        await resolver.drop_coming()
+        assert resolver.is_current(await resolver.resolve(staying))
+        await resolver.stop()
+
+    runner.run(scenario())
+
+
 def test_no_world_is_an_error_in_words(runner: asyncio.Runner, tmp_path: Path) -> None:
     with pytest.raises(WorldError, match="import one with 'spaps import'"):
         runner.run(LiveResolver(str(tmp_path), ResolverLimits()).start())
