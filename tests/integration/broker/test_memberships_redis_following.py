@@ -220,6 +220,52 @@ def test_subscriptions_that_come_while_the_next_generation_is_built(
     asyncio.run(run())
 
 
+def test_a_killed_loader_leaves_the_old_generation_in_force(
+    redis_server: RedisServer, client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(client, {1: [5]}, up_to=1, version=1)
+    start = asyncio.create_subprocess_exec
+
+    async def start_and_kill(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        process = await start(*arguments, **options)
+        process.kill()
+        return process
+
+    async def run() -> None:
+        async with loaded(redis_server.url, "memory") as broker:
+            push(client, {1: [6]}, up_to=1, version=2)
+            with monkeypatch.context() as patched:
+                patched.setattr("asyncio.create_subprocess_exec", start_and_kill)
+                await broker.follower._look()
+            assert [await broker.slots_of(5), await broker.slots_of(6)] == [[0], []]
+            assert "loader process ended" in broker.follower.problem
+            assert broker.resolver.coming is None, "the world that was to come is given up"
+            await broker.follower._look()
+            assert [await broker.slots_of(5), await broker.slots_of(6)] == [[], [0]]
+            assert broker.follower.problem == ""
+
+    asyncio.run(run())
+
+
+def test_whatever_goes_wrong_is_tried_again(
+    redis_server: RedisServer, client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(client, {1: [5]}, up_to=1, version=1)
+
+    async def run() -> None:
+        async with loaded(redis_server.url, "memory") as broker:
+            push(client, {1: [6]}, up_to=1, version=2)
+            with monkeypatch.context() as patched:
+                patched.setattr("broker.generation_adoption.load_generation", None)
+                await broker.follower._look()
+            assert await broker.slots_of(5) == [0]
+            assert broker.follower.problem.startswith("TypeError")
+            await broker.follower._look()
+            assert await broker.slots_of(6) == [0]
+
+    asyncio.run(run())
+
+
 @MODES
 def test_a_resolver_that_cannot_answer_leaves_the_old_generation_in_force(
     redis_server: RedisServer, client: RedisClient, mode: str
