@@ -22,6 +22,7 @@ from redis_link.client import RedisClient
 from redis_link.generation_changes import SubscriptionChanges, keep_changes
 from redis_link.generation_push import PushSource
 from redis_link.local_push import push_pairs
+from redis_link.sweep import Retention
 from redis_link.tally import Int64s
 from schemas import redis_keys
 from schemas.canonical import neighborhood_hash
@@ -33,6 +34,8 @@ BROKER: Final = "broker"
 REGISTRY: Final = "bench"
 IN_SESSION: Final = 500
 AT_ONCE: Final = 5_000
+# All stay, so that the measurement can go from one to the other.
+KEPT: Final = Retention(grace_seconds=86_400)
 # Of each subscription's members, so many are others in the other generation.
 CHANGED_SHARE: Final = 0.1
 
@@ -98,11 +101,10 @@ def push_generation(
         np.zeros(sizes.subscriptions, np.bool_),
     )  # fmt: skip
     report = push_pairs(
-        client, source, [(members, sub_ids)] if sizes.members else [],
+        client, source, [(members, sub_ids)] if sizes.members else [], retention=KEPT,
         before_switch=lambda generation: keep_changes(client, generation, said),
     )  # fmt: skip
     if report.cleanup is not None:
-        # Both stay, so that the measurement can go from one to the other.
         report.cleanup.cancel()
     return report.generation
 
