@@ -100,7 +100,11 @@ class AsyncSpatialClient:
         except aiomqtt.MqttError as error:
             raise NotConnectedError(f"no connection: {error}") from error
         if self._client.on_change is not None:
-            await self.subscribe_topic(CHANGES_TOPIC, qos=1)
+            try:
+                await self.subscribe_topic(CHANGES_TOPIC, qos=1)
+            except BaseException as error:
+                await self.__aexit__(type(error), error, error.__traceback__)
+                raise
         return self
 
     async def __aexit__(

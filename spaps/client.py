@@ -9,7 +9,7 @@ from typing import Any, Final, Self, Unpack
 from paho.mqtt.packettypes import PacketTypes
 
 from schemas.world_notices import CHANGES_TOPIC
-from spaps.client_errors import ClientUseError
+from spaps.client_errors import ClientError, ClientUseError
 from spaps.client_link import ClientLink, OnMessage, OnNeighborhoodChange, OnProblem
 from spaps.client_message import packet_properties, peid_pair
 from spaps.client_neighborhoods import (
@@ -62,7 +62,11 @@ class SpatialClient:
         self._link.connect(timeout)
         if self._wants_changes:
             # Also in a session that was taken up: the same subscription again changes nothing.
-            self._subscribing.subscribe(Request(CHANGES_TOPIC, qos=1), timeout)
+            try:
+                self._subscribing.subscribe(Request(CHANGES_TOPIC, qos=1), timeout)
+            except ClientError:
+                self.close()
+                raise
         return self
 
     def close(self) -> None:
