@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -65,8 +65,10 @@ class PushesSaid:
     can_compare: bool = False
 
 
-async def told_by_pushes(wires: Wires, before: Adopted, facts: GenerationFacts) -> PushesSaid:
-    """Read what was left beside the generations."""
+async def told_by_pushes(
+    wires: Wires, before: Adopted, facts: GenerationFacts, wanted: Collection[int]
+) -> PushesSaid:
+    """Read what was left beside the generations about the wanted subIds."""
     try:
         numbers = await _switches_since(wires, before, facts)
         if numbers is None:
@@ -77,8 +79,8 @@ async def told_by_pushes(wires: Wires, before: Adopted, facts: GenerationFacts) 
             content = await wires.ask(key, "GET", key)
             if content is None:
                 return PushesSaid(can_compare=True)
-            # Thousands of rows become objects: not on the event loop.
-            total = await asyncio.to_thread(_with_switch, total, content)
+            # There is a row for every subscription that changed: not on the event loop.
+            total = await asyncio.to_thread(_with_switch, total, content, wanted)
     except (RedisLinkError, GenerationError) as error:
         log.warning("what the generation changed is not known: %s", error)
         return PushesSaid()
@@ -105,17 +107,20 @@ async def _switches_since(
     ]
 
 
-def _with_switch(before: Mapping[int, MemberChange], content: bytes) -> dict[int, MemberChange]:
+def _with_switch(
+    before: Mapping[int, MemberChange], content: bytes, wanted: Collection[int]
+) -> dict[int, MemberChange]:
     """One more switch after some."""
     changes = unpacked_changes(content)
+    chosen = np.isin(changes.sub_ids, np.fromiter(wanted, np.int64, len(wanted)))
     total = {
         # Those that still lack their references are listed each time.
         sub_id: replace(change, lacks_references=False)
         for sub_id, change in before.items()
     }
     columns = zip(
-        changes.sub_ids.tolist(), changes.gained.tolist(), changes.lost.tolist(),
-        changes.lacks_references.tolist(), strict=True,
+        changes.sub_ids[chosen].tolist(), changes.gained[chosen].tolist(),
+        changes.lost[chosen].tolist(), changes.lacks_references[chosen].tolist(), strict=True,
     )  # fmt: skip
     for sub_id, gained, lost, lacks in columns:
         earlier = before.get(sub_id, MemberChange(0, 0))

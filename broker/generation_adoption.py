@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -20,6 +20,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.generation_builder import GenerationBuilder
 from broker.generation_reading import Loaded, Wanted, load_generation
 from broker.live_resolver import ComingMembers
+from broker.own_subscriptions import OwnSubscriptions, own_subscriptions
 from broker.subscription import Subscription, SubscriptionTerms
 from broker.switch_changes import SwitchChanges
 from broker.world_resolver import NeighborhoodRefusedError, WorldResolver
@@ -114,24 +115,17 @@ class GenerationAdopter:
         is_other_world = facts is not None and await self._prepare(facts.version)
         builder = self._target.begin(is_other_world=is_other_world)
         # In the same moment: whatever is added from now on is noted by the builder.
-        own = self._numbered()
-        late = [one for one in own.values() if (one.terms.sub_id or 0) > up_to]
-        covered = {number: one.slot for number, one in own.items() if number <= up_to}
+        every = list(self._subscriptions())
         try:
-            members = await self._enter_late(builder, late)
+            own = await own_subscriptions(every, up_to, builder.arrived)
+            members = await self._enter_late(builder, own.late)
             counting = await self._changes.begin(facts, up_to, before, own)
-            loaded = await self._load(facts, covered, builder, counting.compare_with)
+            loaded = await self._load(facts, own, builder, counting.compare_with)
             has_both_worlds = is_other_world and not self._is_first
-            await counting.count(
-                loaded,
-                covered,
-                members,
-                has_both_worlds=has_both_worlds,
-                rows=self._target.wants_rows,
-            )
+            await counting.count(loaded, members, has_both_worlds=has_both_worlds)
             await self._settle(builder)
             if has_both_worlds:
-                await counting.count_arrivals(self._numbered())
+                await counting.count_arrivals()
                 # Whoever came during that was resolved on both worlds too, or is settled now.
                 await self._settle(builder)
         except BaseException:
@@ -149,13 +143,9 @@ class GenerationAdopter:
         if facts is not None:
             adopted = Adopted(facts.generation, facts.token, facts.version, up_to)
         self._changes.lacking = counting.lacking
-        in_force(Outcome(adopted, len(late), counting.changes, counting.lacking))
+        in_force(Outcome(adopted, len(own.late), counting.changes, counting.lacking))
         if world_before is not None:
             await world_before.stop()
-
-    def _numbered(self) -> dict[int, Subscription]:
-        found = self._subscriptions()
-        return {one.terms.sub_id: one for one in found if one.terms.sub_id is not None}
 
     async def _covered_up_to(self, facts: GenerationFacts | None) -> int:
         """The last subId that the generation holds, of the registry that numbers ours."""
@@ -176,15 +166,15 @@ class GenerationAdopter:
             return False
 
     async def _enter_late(
-        self, builder: GenerationBuilder, late: Sequence[Subscription]
+        self, builder: GenerationBuilder, late: Sequence[tuple[int, SubscriptionTerms]]
     ) -> dict[int, ComingMembers]:
-        """Resolve what the generation does not hold; the members by subId."""
+        """Resolve what the generation does not hold, by slot; the members by subId.
+
+        The slot of one that ends meanwhile is dead at the switch.
+        """
         found: dict[int, ComingMembers] = {}
-        # As they are now: one that ends meanwhile has no slot then, and this one is dead at
-        # the switch.
-        known = [(one.slot, one.terms) for one in late]
-        for start in range(0, len(known), RESOLVED_AT_ONCE):
-            some = known[start : start + RESOLVED_AT_ONCE]
+        for start in range(0, len(late), RESOLVED_AT_ONCE):
+            some = late[start : start + RESOLVED_AT_ONCE]
             resolved = await asyncio.gather(*(self._resolve(terms) for _, terms in some))
             for (slot, terms), members in zip(some, resolved, strict=True):
                 builder.add(slot, members.peids)
@@ -207,26 +197,26 @@ class GenerationAdopter:
     async def _load(
         self,
         facts: GenerationFacts | None,
-        covered: dict[int, int],
+        own: OwnSubscriptions,
         builder: GenerationBuilder,
         compare_with: int | None,
     ) -> Loaded | None:
         """Have the table made; None: what there is was little enough to be made here."""
         wants_rows = self._target.wants_rows
-        reads = facts is not None and bool(covered) and (wants_rows or compare_with is not None)
+        is_asked = wants_rows or compare_with is not None
+        reads = facts is not None and len(own.sub_ids) > 0 and is_asked
         peids, slots = builder.take_pairs()
         if not reads and len(peids) < FEW_PAIRS:
             builder.add_pairs(peids, slots)
             builder.build()
             return None
-        sub_ids = sorted(covered)
         wanted = Wanted(
             self._wires.address,
             facts.generation if facts is not None and reads else None,
             wants_rows,
             compare_with,
-            np.array(sub_ids, np.int64),
-            np.array([covered[number] for number in sub_ids], np.uint32),
+            own.sub_ids,
+            own.slots,
             (peids, slots),
         )
         loaded = await load_generation(wanted)
@@ -236,15 +226,22 @@ class GenerationAdopter:
     async def _settle(self, builder: GenerationBuilder) -> None:
         """Enter what came meanwhile, some members at a time."""
         while True:
-            living = {one.slot: one for one in self._numbered().values()}
-            # Slots that nobody has yet belong to large neighborhoods on their way in.
-            unsettled = [living[slot] for slot in builder.unsettled if slot in living]
+            unsettled = self._living(builder.unsettled)
             if unsettled:
                 await self._enter_late(builder, unsettled)
             elif builder.fold_late(MEMBERS_AT_ONCE):
                 await asyncio.sleep(0)
             else:
                 return
+
+    def _living(self, slots: Collection[int]) -> list[tuple[int, SubscriptionTerms]]:
+        """The subscriptions of some slots.
+
+        Those that nobody has yet belong to large neighborhoods on their way in.
+        """
+        if not slots:
+            return []
+        return [(one.slot, one.terms) for one in self._subscriptions() if one.slot in slots]
 
     def _may_try_again(self) -> bool:
         """Whether what went wrong may pass, and has not gone wrong too often."""

@@ -27,6 +27,8 @@ class GenerationBuilder:
         self._folded = 0
         # Slots that were added meanwhile and whose members in the coming world nobody knows.
         self.unsettled: set[int] = set()
+        # Every slot that was added meanwhile.
+        self.arrived: set[int] = set()
 
     def add(self, slot: int, peids: Int64s) -> None:
         """Enter a subscription's distinct members; overrides what it was added with live."""
@@ -44,6 +46,7 @@ class GenerationBuilder:
 
     def note_late(self, slot: int, peids: Int64s, coming: Int64s | None) -> None:
         """Remember a subscription that was added while this generation is built."""
+        self.arrived.add(slot)
         if slot in self._named:
             return
         members = coming if self.is_other_world else peids

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from broker.change_counting import Adopted, Told
@@ -32,8 +32,8 @@ LOOK_SECONDS: Final = 1.0
 class SwitchTeller(Protocol):
     """Tells subscribers of a switch."""
 
-    def listening(self) -> Collection[int]:
-        """The subIds whose clients want to know what changed."""
+    def listening(self) -> Mapping[int, str]:
+        """The subIds whose clients want to know what changed, with their descriptors."""
 
     async def last_told(self) -> Told | None:
         """What they were last told of, by an earlier process maybe."""

@@ -49,6 +49,8 @@ class Loaded:
 
     table: PeidTable
     slots: SlotArray
+    # Whether it holds the rows of the generation.
+    has_rows: bool
     compared: tuple[Int64s, Int64s] | None
 
 
@@ -64,7 +66,7 @@ async def load_generation(wanted: Wanted) -> Loaded:
     reader, writer = await asyncio.open_connection(sock=ours)
     try:
         await _ask(writer, wanted)
-        return await _receive(reader)
+        return await _receive(reader, has_rows=wanted.wants_rows)
     except (asyncio.IncompleteReadError, OSError) as error:
         raise GenerationError("the loader process ended before it was done") from error
     finally:
@@ -86,7 +88,7 @@ async def _ask(writer: asyncio.StreamWriter, wanted: Wanted) -> None:
         await writer.drain()
 
 
-async def _receive(reader: asyncio.StreamReader) -> Loaded:
+async def _receive(reader: asyncio.StreamReader, *, has_rows: bool) -> Loaded:
     assembly = TableAssembly()
     while True:
         header, arrays = await receive_arrays(reader)
@@ -95,7 +97,7 @@ async def _receive(reader: asyncio.StreamReader) -> Loaded:
         if "ended" in header:
             slots, counts, gained, lost = arrays
             compared = (gained, lost) if header["compared"] else None
-            return Loaded(assembly.finish(slots, counts), slots, compared)
+            return Loaded(assembly.finish(slots, counts), slots, has_rows, compared)
         for piece in _pieces(RegionBlock(*arrays)):
             assembly.add(piece)
             # Messages of clients come in between.

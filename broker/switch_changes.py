@@ -1,10 +1,15 @@
-"""The changes that one switch makes, collected while the generation is being loaded."""
+"""The changes that one switch makes, collected while the generation is being loaded.
+
+Only for clients that listen: of a hundred thousand subscriptions that is mostly a few.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
+
+import numpy as np
 
 from broker.change_counting import (
     Adopted,
@@ -17,20 +22,23 @@ from broker.change_counting import (
 )
 from broker.generation_reading import Loaded
 from broker.live_resolver import ComingMembers
-from broker.subscription import Subscription
+from broker.own_subscriptions import OwnSubscriptions
 from broker.world_telling import MemberChange
 from redis_link.wires import Wires
 from schemas.generation import GenerationFacts
 
 COUNTED_AT_ONCE: Final = 16
+# Subscriptions without members of which it is found out whether they lack their references.
+MOST_IN_DOUBT: Final = 1_000
+
+# The subIds whose clients want to know what changed, with their descriptors.
+Listening = Callable[[], Mapping[int, str]]
 
 
 class SwitchChanges:
-    """``listening`` are the subIds whose clients want to know."""
+    """What is known from one switch to the next."""
 
-    def __init__(
-        self, wires: Wires, resolver: TwoWorlds, listening: Callable[[], Collection[int]]
-    ) -> None:
+    def __init__(self, wires: Wires, resolver: TwoWorlds, listening: Listening) -> None:
         self._wires = wires
         self._resolver = resolver
         self._listening = listening
@@ -42,9 +50,9 @@ class SwitchChanges:
         facts: GenerationFacts | None,
         up_to: int,
         before: Adopted | None,
-        own: Mapping[int, Subscription],
+        own: OwnSubscriptions,
     ) -> Counting:
-        """Read what the push said; ``own`` are the subscriptions in force by subId."""
+        """Read what the push said."""
         counting = Counting(self._resolver, self._listening, set(self.lacking), own)
         if facts is None:
             return counting
@@ -54,12 +62,12 @@ class SwitchChanges:
         same = (before.generation, before.token) == (facts.generation, facts.token)
         counting.is_same_generation = same
         counting.is_other_version = before.version != facts.version
-        last = min(up_to, before.up_to)
-        counting.in_both = {number for number in own if number <= last}
-        if counting.in_both:
-            said = await told_by_pushes(self._wires, before, facts)
+        counting.last_in_both = min(up_to, before.up_to)
+        wanted = [number for number in self._listening() if number <= counting.last_in_both]
+        if wanted:
+            said = await told_by_pushes(self._wires, before, facts, wanted)
             counting.told = said.changes
-            if said.can_compare and not counting.in_both.isdisjoint(self._listening()):
+            if said.can_compare:
                 counting.compare_with = before.generation
         return counting
 
@@ -70,96 +78,104 @@ class Counting:
     def __init__(
         self,
         resolver: TwoWorlds,
-        listening: Callable[[], Collection[int]],
+        listening: Listening,
         lacked: set[int],
-        own: Mapping[int, Subscription],
+        own: OwnSubscriptions,
     ) -> None:
         self._resolver = resolver
         self._listening = listening
         self._lacked = lacked
         self._own = own
+        self._counted: set[int] = set()
         self.lacking_told: set[int] | None = None
         self.is_other_version = False
         # As after a restart: what is known of it is all there is to know.
         self.is_same_generation = False
-        # SubIds that the generation before and the new one hold; what the pushes said of them.
-        self.in_both: set[int] = set()
+        # The generation before and the new one hold everything up to this subId.
+        self.last_in_both = -1
         self.told: dict[int, MemberChange] | None = None
         self.compare_with: int | None = None
         self.changes: dict[int, MemberChange] = {}
         self.lacking: set[int] = set()
 
     async def count(
-        self,
-        loaded: Loaded | None,
-        covered: Mapping[int, int],
-        late: Mapping[int, ComingMembers],
-        *,
-        has_both_worlds: bool,
-        rows: bool,
+        self, loaded: Loaded | None, late: Mapping[int, ComingMembers], *, has_both_worlds: bool
     ) -> None:
         """Everything about subscriptions that were in force when loading began."""
         self.lacking = {number for number, one in late.items() if one.lacks_references}
-        self.lacking |= await self._lacking_covered(loaded, covered, rows=rows)
-        changes: dict[int, MemberChange] = {}
-        if self.told is not None:
-            changes = {number: one for number, one in self.told.items() if number in self.in_both}
-        elif loaded is not None and loaded.compared is not None:
-            gained, lost = (column.tolist() for column in loaded.compared)
-            for place, number in enumerate(sorted(covered)):
-                if number in self.in_both:
-                    lacks = number in self.lacking
-                    changes[number] = MemberChange(gained[place], lost[place], lacks)
-        elif self.is_other_version:
-            changes = dict.fromkeys(self.in_both, MemberChange(None, None))
+        self.lacking |= await self._lacking_covered(loaded)
+        listening = {
+            number: text
+            for number, text in self._listening().items()
+            if number in late or self._own.covers(number)
+        }
+        self._counted = set(listening)
+        in_both = [number for number in listening if number <= self.last_in_both]
+        changes = self._of_both(in_both, loaded)
         if self.is_other_version:
-            rest = (set(self._listening()) & self._own.keys()) - self.in_both
-            changes |= await self._resolved(rest, self._own, has_both_worlds=has_both_worlds)
-        self.lacking |= {number for number, one in changes.items() if one.lacks_references}
-        self.changes = worth_telling(changes, self._lacked)
+            rest = {
+                number: text for number, text in listening.items() if number > self.last_in_both
+            }
+            changes |= await self._resolved(rest, has_both_worlds=has_both_worlds)
+        self._add(changes, self._lacked)
 
-    async def count_arrivals(self, present: Mapping[int, Subscription]) -> None:
+    async def count_arrivals(self) -> None:
         """The same about those that came while the new world was being loaded."""
-        arrived = (set(self._listening()) & present.keys()) - self._own.keys()
-        changes = await self._resolved(arrived, present, has_both_worlds=True)
+        listening = self._listening()
+        arrived = {
+            number: text for number, text in listening.items() if number not in self._counted
+        }
+        self._counted |= arrived.keys()
+        self._add(await self._resolved(arrived, has_both_worlds=True), ())
+
+    def _add(self, changes: dict[int, MemberChange], lacked: Collection[int]) -> None:
         self.lacking |= {number for number, one in changes.items() if one.lacks_references}
-        self.changes |= worth_telling(changes, ())
+        self.changes |= worth_telling(changes, lacked)
+
+    def _of_both(self, numbers: list[int], loaded: Loaded | None) -> dict[int, MemberChange]:
+        """Of subscriptions that both generations hold: as told, or as compared."""
+        if self.told is not None:
+            return {number: self.told[number] for number in numbers if number in self.told}
+        if loaded is not None and loaded.compared is not None:
+            gained, lost = loaded.compared
+            places = np.searchsorted(self._own.sub_ids, numbers).tolist()
+            return {
+                number: MemberChange(int(gained[at]), int(lost[at]), number in self.lacking)
+                for number, at in zip(numbers, places, strict=True)
+            }
+        unknown = numbers if self.is_other_version else []
+        return dict.fromkeys(unknown, MemberChange(None, None))
 
     async def _resolved(
-        self, numbers: set[int], known: Mapping[int, Subscription], *, has_both_worlds: bool
+        self, wanted: Mapping[int, str], *, has_both_worlds: bool
     ) -> dict[int, MemberChange]:
         if not has_both_worlds:
             # Without the world of before, as after a restart, there is nothing to count by.
-            return dict.fromkeys(numbers, MemberChange(None, None))
+            return dict.fromkeys(wanted, MemberChange(None, None))
         found: dict[int, MemberChange] = {}
-        ordered = sorted(numbers)
+        ordered = sorted(wanted)
         for start in range(0, len(ordered), COUNTED_AT_ONCE):
             some = ordered[start : start + COUNTED_AT_ONCE]
-            texts = [known[number].terms.descriptor or "" for number in some]
             counted = await asyncio.gather(
-                *(resolved_change(self._resolver, text) for text in texts)
+                *(resolved_change(self._resolver, wanted[number]) for number in some)
             )
             found |= dict(zip(some, counted, strict=True))
         return found
 
-    async def _lacking_covered(
-        self, loaded: Loaded | None, covered: Mapping[int, int], *, rows: bool
-    ) -> set[int]:
+    async def _lacking_covered(self, loaded: Loaded | None) -> set[int]:
         """Those of the generation without a reference: as the push said, or as it seems."""
+        own = self._own
+        known = self._lacked if self.is_same_generation else self.lacking_told or set()
+        found = {number for number in known if own.covers(number)}
         if self.is_same_generation:
-            return self._lacked & covered.keys()
+            return found
         # Of what the generation holds for the first time the push says nothing.
-        in_doubt = covered.keys() - self.in_both
-        if self.lacking_told is None:
-            in_doubt = set(covered)
-        if loaded is not None and rows:
-            named = set(loaded.slots.tolist())
-            in_doubt = {number for number in in_doubt if covered[number] not in named}
-        elif not self.is_other_version:
-            # Where members are is not known here; what lacked its references lacks them on.
-            in_doubt &= self._lacked
-        found = (self.lacking_told or set()) & covered.keys()
-        for number in in_doubt - found:
-            if await without_references(self._resolver, self._own[number].terms.descriptor or ""):
+        told_up_to = -1 if self.lacking_told is None else self.last_in_both
+        if loaded is not None and loaded.has_rows:
+            in_doubt = await asyncio.to_thread(own.without_rows, loaded.slots, told_up_to)
+        else:
+            in_doubt = {number for number in self._lacked if number > told_up_to}
+        for number, text in own.descriptors(in_doubt - found, MOST_IN_DOUBT).items():
+            if await without_references(self._resolver, text):
                 found.add(number)
         return found

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Protocol
 
 from broker.change_counting import Adopted, Told
 from broker.generation_adoption import Outcome
 from broker.journal import Journal
-from broker.subscription import Subscription
 from broker.world_telling import Switched, WorldTelling
 from redis_link.wires import Wires
 from schemas.generation import GenerationFacts
@@ -27,7 +26,7 @@ class TellingCore(Protocol):
     journal: Journal
     telling: WorldTelling
 
-    def neighborhoods(self) -> list[Subscription]:
+    def slots_by_sub_id(self) -> Mapping[int, int]:
         """The neighborhood subscriptions in force."""
 
 
@@ -46,12 +45,12 @@ class SwitchNotices:
         self._to_note: Told | None = None
         self._position: int | None = None
 
-    def listening(self) -> Collection[int]:
-        """The subIds whose clients want to know what changed."""
+    def listening(self) -> Mapping[int, str]:
+        """The subIds whose clients want to know what changed, with their descriptors."""
         if self.core is None:
-            return ()
+            return {}
         return {
-            subscription.terms.sub_id
+            subscription.terms.sub_id: subscription.terms.descriptor or ""
             for session in self.core.telling.listeners()
             for subscription in session.subscriptions.values()
             if subscription.terms.sub_id is not None
@@ -74,19 +73,19 @@ class SwitchNotices:
         """Tell everybody."""
         if self.core is None:
             return
-        numbers = (one.terms.sub_id for one in self.core.neighborhoods())
-        own = {number for number in numbers if number is not None}
+        own = self.core.slots_by_sub_id()
+        lacking = frozenset(number for number in outcome.lacking if number in own)
         world = WorldNotice(
             version=self._version(),
             generation=None if facts is None else facts.generation,
             pairs=None if facts is None else facts.pairs,
             entities=None if facts is None else facts.peids,
             neighborhoods=len(own),
-            without_references=len(outcome.lacking & own),
+            without_references=len(lacking),
         )
         self.core.telling.tell(Switched(world, outcome.changes))
         if outcome.adopted is not None:
-            self._to_note = Told(outcome.adopted, frozenset(outcome.lacking & own))
+            self._to_note = Told(outcome.adopted, lacking)
             self._position = None
         self.wake()
 

@@ -120,8 +120,8 @@ class SilentTeller:
         self.outcomes: list[Outcome] = []
         self.told: Told | None = None
 
-    def listening(self) -> set[int]:
-        return set()
+    def listening(self) -> dict[int, str]:
+        return {}
 
     async def last_told(self) -> Told | None:
         return self.told
