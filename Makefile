@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench-live bench-bulk bench-rebuild bench-broker bench-fuzz soak clean distclean
+.PHONY: help setup demo test lint format bench-live bench-bulk bench-rebuild bench-switch bench-broker bench-fuzz soak clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ soak: setup ## a quarter of an hour of rebuilds, kills and churn under load: non
 
 bench-rebuild: setup ## rebuilds after a change of one per cent, beside full ones
 	@$(RUN) -m bench.rebuild
+
+bench-switch: setup ## latency and memory of a broker that changes over to another generation
+	@$(RUN) -m bench.switch
 
 clean: ## remove what demo, tests and benchmarks wrote
 	rm -rf lake out spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache \

@@ -11,9 +11,10 @@ import sys
 from dataclasses import replace
 
 from bench.broker_scene import members_of, number_of
-from broker.live_resolver import LiveResolution, ResolverLimits
+from broker.live_resolver import ComingMembers, LiveResolution
 from broker.shell import service
 from broker.shell.runner import run_broker
+from broker.world_resolver import ResolverCounts, ResolverLimits, VersionResolution, WorldResolver
 from schemas.canonical import neighborhood_hash
 from schemas.reading import read_neighborhood
 from schemas.settings import load_settings
@@ -26,7 +27,7 @@ class PreparedResolver:
     waiting = 0
 
     def __init__(self, world: str, limits: ResolverLimits) -> None:  # noqa: ARG002 - its shape
-        self.resolved = self.reused = self.refused = 0
+        self.counts = ResolverCounts()
 
     async def start(self, version: int | None = None) -> None:
         """Nothing to load."""
@@ -34,14 +35,34 @@ class PreparedResolver:
     async def stop(self) -> None:
         """Nothing to end."""
 
-    async def use_version(self, version: int) -> None:
+    async def prepare(self, version: int) -> bool:  # noqa: ARG002 - its shape
         """There is one version."""
+        return False
+
+    async def drop_coming(self) -> None:
+        """None ever comes."""
+
+    def switch(self) -> WorldResolver | None:
+        """None ever comes."""
+        return None
+
+    def is_current(self, resolution: LiveResolution) -> bool:  # noqa: ARG002 - its shape
+        """There is one version."""
+        return True
 
     async def resolve(self, descriptor: str) -> LiveResolution:
         """The members of the scene."""
-        self.resolved += 1
+        return LiveResolution(await self.resolve_in_force(descriptor))
+
+    async def resolve_in_force(self, descriptor: str) -> VersionResolution:
+        """The members of the scene."""
+        self.counts.resolved += 1
         digest = neighborhood_hash(read_neighborhood(descriptor))
-        return LiveResolution(1, descriptor, digest, members_of(number_of(descriptor)))
+        return VersionResolution(1, descriptor, digest, members_of(number_of(descriptor)))
+
+    async def resolve_coming(self, descriptor: str) -> ComingMembers:
+        """The members of the scene."""
+        return ComingMembers(1, members_of(number_of(descriptor)))
 
 
 def main() -> None:

@@ -49,10 +49,10 @@ class _Peak:
 
     def watch(self) -> None:
         while not self.done.wait(SAMPLE_SECONDS):
-            self.megabytes = max(self.megabytes, _tree_megabytes(self.root))
+            self.megabytes = max(self.megabytes, tree_megabytes(self.root))
 
 
-def _tree_megabytes(root: int) -> float:
+def tree_megabytes(root: int) -> float:
     """Proportional memory, so that pages shared by forked workers count once."""
     parents = {int(entry.name): _parent(entry) for entry in Path("/proc").glob("[0-9]*")}
     tree = {root}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from broker.effects import Resolved
 from broker.fast_publish import FastPublisher
 from broker.gateway import GatewayRules
 from broker.intake import Intake
-from broker.journal import Record
+from broker.journal import Record, SubscriptionSaved
 from broker.limits import BrokerLimits
 from broker.memberships import Memberships, NoMemberships, Slots
 from broker.message import Message
@@ -36,6 +37,7 @@ from broker.subscription import Subscription
 from broker.sys_topics import SysTopics
 from broker.unsubscribing import Unsubscribing
 from broker.wills import Wills
+from broker.world_telling import WorldTelling
 
 # Steps of cleaning memberships at a time, and seconds to the next, with and without more to do.
 _SWEEP_STEPS: Final = 64
@@ -102,6 +104,8 @@ class Core:
         )
         # Bytes of a client. No method of its own: it is called for every read.
         self.receive: Callable[[Connection, bytes], None] = self._intake.receive
+        # Tells clients of the world in force; the shell calls it when that changes.
+        self.telling = WorldTelling(state, self._courier, self._publishing.publish)
         if sys_interval:
             SysTopics(state, self._publishing.publish, version, sys_interval)
         state.timers.at(clock() + _SWEEP_LATER, self._sweep)
@@ -218,6 +222,13 @@ class Core:
     def neighborhoods(self) -> list[Subscription]:
         """The neighborhood subscriptions in force."""
         return self._state.slots.living()
+
+    def renumber(self, subscription: Subscription, sub_id: int) -> None:
+        """The registry has given a subscription in force another subId."""
+        session = subscription.session
+        self._state.slots.renumber(subscription, replace(subscription.terms, sub_id=sub_id))
+        if session.is_recorded:
+            self.journal.write(SubscriptionSaved(session.client_id, subscription.terms))
 
     # --- the rest
 

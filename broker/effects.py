@@ -55,11 +55,16 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolved:
-    """The members (ascending, distinct), and what the client should be told about them."""
+    """The members (ascending, distinct), and what the client should be told about them.
+
+    ``coming`` are the members in the world of the generation that is being built; None: none
+    is, or they are not known.
+    """
 
     sub_ids: tuple[int, ...]
     peids: Int64s
     warnings: tuple[str, ...] = ()
+    coming: Int64s | None = None
 
 
 @dataclass(frozen=True, slots=True)

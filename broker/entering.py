@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker.core_state import CoreState
-from spatial_udfs.entity_table import Int64s
+from broker.effects import Resolved
 
 # A member costs 2 to 3 µs. So many are entered without letting others come between ...
 MOST_AT_ONCE: Final = 2_000
@@ -24,10 +24,10 @@ PIECE: Final = 1_000
 class _Entry:
     """One SUBSCRIBE: the same members for each of its filters, under a slot for each."""
 
-    peids: Int64s
-    count: int
+    members: Resolved
     is_stale: Callable[[], bool]
     ended: Callable[[list[int] | None], None]
+    again: Callable[[], None]
     # The last of these is being filled.
     slots: list[int] = field(default_factory=list)
 
@@ -43,17 +43,18 @@ class Entering:
 
     def begin(
         self,
-        peids: Int64s,
-        count: int,
+        members: Resolved,
         is_stale: Callable[[], bool],
         ended: Callable[[list[int] | None], None],
+        again: Callable[[], None],
     ) -> None:
-        """Enter the members ``count`` times.
+        """Enter the members once for each subId.
 
         ``ended`` gets the slots that hold all of them, or None when it was given up because
-        the client ``is_stale``.
+        the client ``is_stale``. ``again`` is called instead when another world came into force:
+        these are not the members any more.
         """
-        self._queue.append(_Entry(peids, count, is_stale, ended))
+        self._queue.append(_Entry(members, is_stale, ended, again))
         if len(self._queue) == 1:
             self._soon()
 
@@ -63,11 +64,14 @@ class Entering:
     def _step(self) -> None:
         entry = self._queue[0]
         if entry.is_stale():
-            for slot in entry.slots:
-                self._state.slots.give_up(slot)
-            self._end(entry, None)
+            self._give_up(entry)
+            entry.ended(None)
+        elif entry.slots and self._state.memberships.is_outdated(entry.slots[-1]):
+            self._give_up(entry)
+            entry.again()
         elif self._is_complete(entry):
-            self._end(entry, entry.slots)
+            self._queue.popleft()
+            entry.ended(entry.slots)
         if self._queue:
             self._soon()
 
@@ -78,7 +82,7 @@ class Entering:
             self._begin_slot(entry)
         if not memberships.add_some(entry.slots[-1], PIECE):
             return False
-        if len(entry.slots) == entry.count:
+        if len(entry.slots) == len(entry.members.sub_ids):
             return True
         self._begin_slot(entry)
         return False
@@ -86,8 +90,9 @@ class Entering:
     def _begin_slot(self, entry: _Entry) -> None:
         slot = self._state.slots.reserve()
         entry.slots.append(slot)
-        self._state.memberships.begin(slot, entry.peids)
+        self._state.memberships.begin(slot, entry.members.peids, entry.members.coming)
 
-    def _end(self, entry: _Entry, slots: list[int] | None) -> None:
+    def _give_up(self, entry: _Entry) -> None:
+        for slot in entry.slots:
+            self._state.slots.give_up(slot)
         self._queue.popleft()
-        entry.ended(slots)

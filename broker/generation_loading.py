@@ -1,70 +1,48 @@
-"""Follows the generation in force: hears its notices, looks once a second, and changes over.
-
-A generation holds the registered subscriptions up to a number. Whatever this broker has beyond
-that is resolved live on the generation's world version and put beside it. Everything is
-prepared while the old one serves on, and put in force in one step.
-"""
+"""Follows the generation in force: hears its notices, looks once a second, and changes over."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
-import numpy as np
-
-from broker.codec.reason_codes import ReasonCode
-from broker.generation_rows import OwnRows, read_own_rows
-from broker.live_resolver import LiveResolution, NeighborhoodRefusedError
-from broker.memberships_memory import GenerationBuilder
+from broker.change_counting import Adopted, Told
+from broker.generation_adoption import (
+    ATTEMPTS,
+    AdoptionResolver,
+    GenerationAdopter,
+    GenerationTarget,
+    Outcome,
+)
 from broker.subscription import Subscription
+from broker.switch_changes import SwitchChanges
 from redis_link.wire import Wire
 from redis_link.wires import Wires
-from schemas.errors import GenerationError, SpapsError, WorldError
+from schemas.errors import GenerationError, SpapsError
 from schemas.generation import GenerationFacts
-from schemas.redis_keys import (
-    GENERATION_CHANNEL,
-    current_generation_key,
-    generations_key,
-    registry_id_key,
-)
+from schemas.redis_keys import GENERATION_CHANNEL, current_generation_key, generations_key
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
-# How often a generation is begun anew because the resolver could not answer just then.
-ATTEMPTS: Final = 5
 
 
-class LateResolver(Protocol):
-    """The live resolver, as far as it is needed here."""
+class SwitchTeller(Protocol):
+    """Tells subscribers of a switch."""
 
-    async def use_version(self, version: int) -> None:
-        """Resolve on this world version from now on; WorldError when it is not there."""
+    def listening(self) -> Mapping[int, str]:
+        """The subIds whose clients want to know what changed, with their descriptors."""
 
-    async def resolve(self, descriptor: str) -> LiveResolution:
-        """The members; NeighborhoodRefusedError when there are none to be had."""
+    async def last_told(self) -> Told | None:
+        """What they were last told of, by an earlier process maybe."""
 
+    def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:
+        """Something else is in force from now on."""
 
-class GenerationTarget(Protocol):
-    """The memberships of a mode."""
-
-    # Whether the rows of the generation are wanted here, or stay in Redis.
-    wants_rows: bool
-
-    def begin(self) -> GenerationBuilder:
-        """Start to build what shall replace everything."""
-
-    def abandon(self) -> None:
-        """Stay with what is in force."""
-
-    def switch(self, builder: GenerationBuilder, generation: int | None) -> None:
-        """Put it in force, in one step."""
-
-    def confirm(self, at: float) -> None:
-        """What is in force here was in force in Redis at this time of the monotonic clock."""
+    async def keep(self) -> None:
+        """Note durably what they were told, once that is certain."""
 
 
 class GenerationFollower:
@@ -74,18 +52,20 @@ class GenerationFollower:
         self,
         wires: Wires,
         target: GenerationTarget,
-        resolver: LateResolver,
+        resolver: AdoptionResolver,
         subscriptions: Callable[[], Iterable[Subscription]],
+        teller: SwitchTeller,
     ) -> None:
         self._wires = wires
         self._target = target
-        self._resolver = resolver
-        self._subscriptions = subscriptions
+        self._teller = teller
+        self._changes = SwitchChanges(wires, resolver, teller.listening)
+        self._adopter = GenerationAdopter(wires, target, resolver, subscriptions, self._changes)
         self.facts: GenerationFacts | None = None
-        self._failed_attempts = 0
+        self._adopted: Adopted | None = None
         self._listening: Wire | None = None
         self._news = asyncio.Event()
-        self._problem = ""
+        self.problem = ""
         self.switches = 0
 
     def look_soon(self) -> None:
@@ -94,9 +74,21 @@ class GenerationFollower:
 
     async def load(self) -> None:
         """Adopt what is in force, before the first client comes; raises when it cannot."""
-        asked_at = time.monotonic()
-        await self._adopt(await self._current())
-        self._target.confirm(asked_at)
+        told = await self._teller.last_told()
+        if told is not None:
+            self._adopted = told.adopted
+            self._changes.lacking = set(told.lacking)
+        for attempt in range(ATTEMPTS):
+            asked_at = time.monotonic()
+            try:
+                await self._adopt(await self._current())
+            except GenerationError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(LOOK_SECONDS)
+            else:
+                self._target.confirm(asked_at)
+                return
 
     async def follow(self) -> None:
         """Keep in step until cancelled."""
@@ -125,11 +117,19 @@ class GenerationFollower:
                 await self._adopt(current)
             if current is not None:
                 self._target.confirm(asked_at)
-            self._problem = ""
+            await self._teller.keep()
+            self.problem = ""
         except SpapsError as error:
-            if str(error) != self._problem:
-                self._problem = str(error)
-                log.warning("the generation in force stays: %s", error)
+            self._note(str(error))
+        except Exception as error:
+            # Whatever it is, the generation in force serves on, and the next look tries again.
+            log.exception("a generation could not be adopted")
+            self._note(f"{type(error).__name__}: {error}")
+
+    def _note(self, problem: str) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            log.warning("the generation in force stays: %s", problem)
 
     def _is_other(self, current: GenerationFacts | None) -> bool:
         if current is None:
@@ -150,76 +150,18 @@ class GenerationFollower:
             raise GenerationError(f"generation {int(number)} is current, and its facts are gone")
         return GenerationFacts.from_json(int(number), facts)
 
-    # --- changing over
-
     async def _adopt(self, facts: GenerationFacts | None) -> None:
-        up_to = await self._covered_up_to(facts)
-        if facts is not None:
-            await self._use_version(facts.version)
-        builder = self._target.begin()
-        # In the same moment: whatever is added from now on is noted by the builder.
-        own = [one for one in self._subscriptions() if one.terms.sub_id is not None]
-        slots = {one.terms.sub_id or 0: one.slot for one in own}
-        covered = {number: slot for number, slot in slots.items() if number <= up_to}
-        try:
-            if facts is not None and covered and self._target.wants_rows:
-                rows = OwnRows(covered)
-                await asyncio.to_thread(
-                    read_own_rows, self._wires.address, facts.generation, rows, builder
-                )
-            late = [one for one in own if (one.terms.sub_id or 0) > up_to]
-            await self._add_late(builder, slots, late)
-            builder.fold_late()
-            await asyncio.to_thread(builder.build)
-        except BaseException:
-            self._target.abandon()
-            raise
-        # SubIds of another registry would name other subscriptions: such sets are not for us.
-        self._target.switch(builder, None if facts is None or up_to < 0 else facts.generation)
-        self.facts = facts
-        self._failed_attempts = 0
-        self.switches += 1
-        log.info(
-            "generation %s of world version %s in force; %d subscriptions beside it",
-            "none" if facts is None else facts.generation,
-            "none" if facts is None else facts.version,
-            len(late),
-        )
+        def in_force(outcome: Outcome) -> None:
+            self.facts = facts
+            # Of what was in force before Redis was emptied, subscribers know on.
+            self._adopted = outcome.adopted or self._adopted
+            self.switches += 1
+            self._teller.switched(outcome, facts)
+            log.info(
+                "generation %s of world version %s in force; %d subscriptions beside it",
+                "none" if facts is None else facts.generation,
+                "none" if facts is None else facts.version,
+                outcome.late,
+            )
 
-    async def _covered_up_to(self, facts: GenerationFacts | None) -> int:
-        """The last subId that the generation holds, of the registry that numbers ours."""
-        if facts is None:
-            return -1
-        registry = await self._wires.ask(registry_id_key(), "GET", registry_id_key())
-        if registry is None or facts.coverage.registry != registry.decode():
-            return -1
-        return facts.coverage.up_to
-
-    async def _use_version(self, version: int) -> None:
-        try:
-            await self._resolver.use_version(version)
-        except WorldError as error:
-            log.error("new neighborhoods stay on the version before: %s", error)  # noqa: TRY400
-
-    async def _add_late(
-        self, builder: GenerationBuilder, slots: dict[int, int], late: Sequence[Subscription]
-    ) -> None:
-        for subscription in late:
-            terms = subscription.terms
-            if terms.sub_id is None or terms.descriptor is None:
-                continue
-            try:
-                resolution = await self._resolver.resolve(terms.descriptor)
-            except NeighborhoodRefusedError as error:
-                if self._may_try_again(error):
-                    raise GenerationError(f"subscription {terms.sub_id}: {error}") from error
-                # It was served on another version; on this one it holds nothing.
-                log.warning("subscription %d holds nothing now: %s", terms.sub_id, error)
-                builder.add(slots[terms.sub_id], np.empty(0, np.int64))
-            else:
-                builder.add(slots[terms.sub_id], resolution.peids)
-
-    def _may_try_again(self, error: NeighborhoodRefusedError) -> bool:
-        """Whether the resolver itself was the problem, and not yet too often."""
-        self._failed_attempts += 1
-        return error.reason is ReasonCode.UNSPECIFIED_ERROR and self._failed_attempts < ATTEMPTS
+        await self._adopter.adopt(facts, self._adopted, in_force)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from broker.memberships_memory import GenerationBuilder, MemoryMemberships
+from broker.generation_builder import GenerationBuilder
+from broker.memberships_memory import MemoryMemberships
 from broker.memberships_redis import RedisMemberships
 
 
@@ -14,9 +15,9 @@ class MemoryTarget:
     def __init__(self, memberships: MemoryMemberships) -> None:
         self._memberships = memberships
 
-    def begin(self) -> GenerationBuilder:
+    def begin(self, *, is_other_world: bool) -> GenerationBuilder:
         """Start to build the next generation beside the one in force."""
-        return self._memberships.begin_generation()
+        return self._memberships.begin_generation(is_other_world=is_other_world)
 
     def abandon(self) -> None:
         """Stay with the one in force."""
@@ -38,9 +39,9 @@ class RedisTarget:
     def __init__(self, memberships: RedisMemberships) -> None:
         self._memberships = memberships
 
-    def begin(self) -> GenerationBuilder:
+    def begin(self, *, is_other_world: bool) -> GenerationBuilder:
         """Start to collect what the next generation does not hold."""
-        return self._memberships.begin_generation()
+        return self._memberships.begin_generation(is_other_world=is_other_world)
 
     def abandon(self) -> None:
         """Stay with the one in force."""

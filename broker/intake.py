@@ -76,6 +76,9 @@ class Intake:
             self._work_off(connection, held[0])
         if connection.is_blocked:
             connection.held += held[1:]
+            # It waits for something else now. Whatever was looked up may name slots of a
+            # generation, or of subscriptions, that are no more when it goes on: ask again.
+            connection.found, connection.failed = {}, frozenset()
             return
         # What came in after the question was asked needs an answer of its own: the first one
         # may know nothing of a subscription that was confirmed in between.

@@ -1,188 +1,174 @@
 """The live resolver: neighborhoods of new subscriptions, off the event loop.
 
-What was resolved is remembered by its text here, and by its meaning in the process: the same
-neighborhood again costs nothing, and one that is only written differently costs its parsing.
+While another generation is being loaded there are two worlds: the one in force and the one that
+comes with it. A new neighborhood is then resolved on both, so that its subscription is right
+before the switch and after it, and waits for neither.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from broker.byte_cache import ByteCache
+import numpy as np
+
 from broker.codec.reason_codes import ReasonCode
-from broker.resolver_process import ResolverGoneError, ResolverProcess, start_resolver
-from schemas.errors import SpapsError, WorldError
+from broker.world_resolver import (
+    NeighborhoodRefusedError,
+    ResolverCounts,
+    ResolverLimits,
+    VersionResolution,
+    WorldResolver,
+)
 from spatial_udfs.entity_table import Int64s
 
 log = logging.getLogger(__name__)
 
-CACHE_BYTES: Final = 67_108_864
-# Room that a remembered result takes beside its peids.
-ENTRY_BYTES: Final = 1_024
-RESTART_DELAY: Final = 1.0
+# A subscription in force was granted once: on another version it is served whatever it costs,
+# within reason.
+IN_FORCE: Final = ResolverLimits(seconds=120.0, members=None, waiting=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolverLimits:
-    """What one neighborhood may cost, and how many may wait at once."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ComingMembers:
+    """What a neighborhood holds in the world that is being loaded."""
 
-    seconds: float = 10.0
-    # Of all stages, visible or not.
-    members: int = 100_000
-    waiting: int = 1_000
+    version: int
+    peids: Int64s
+    lacks_references: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveResolution:
-    """What a neighborhood holds on one world version (ascending, distinct).
+    """What a neighborhood holds in the world in force, and in the one that comes, if one does.
 
-    ``descriptor`` is JSON, also when the client wrote the compact notation.
+    ``coming`` is None also when the coming world could not answer: whoever loads it will ask.
     """
 
-    version: int
-    descriptor: str
-    neighborhood_hash: str
-    peids: Int64s
-    warnings: tuple[str, ...] = ()
-
-
-class NeighborhoodRefusedError(SpapsError):
-    """A neighborhood that is not served; its text is what the client gets to read."""
-
-    def __init__(self, reason: ReasonCode, text: str) -> None:
-        """Keep the reason code for the SUBACK."""
-        super().__init__(text)
-        self.reason = reason
+    present: VersionResolution
+    coming: ComingMembers | None = None
+    # The version that was coming when this was asked for, answered or not.
+    coming_version: int | None = None
 
 
 class LiveResolver:
-    """Resolves on one world version at a time; all calls come from the event loop."""
+    """Resolves on the world in force; all calls come from the event loop."""
 
     def __init__(self, world: str, limits: ResolverLimits) -> None:
         self._world = world
         self._limits = limits
-        self._process: ResolverProcess | None = None
-        self._known: ByteCache[LiveResolution] = ByteCache(CACHE_BYTES)
-        self._under_way: dict[str, asyncio.Task[LiveResolution]] = {}
-        self._restarting: asyncio.Task[None] | None = None
-        self._stopping = False
-        # Counted for metrics.
-        self.resolved = 0
-        self.reused = 0
-        self.refused = 0
+        self._present: WorldResolver | None = None
+        self._coming: WorldResolver | None = None
+        self.counts = ResolverCounts()
 
     @property
     def version(self) -> int:
-        """The world version in use; 0 before the first one is loaded."""
-        return self._process.version if self._process is not None else 0
+        """The world version in force; 0 before the first one is loaded."""
+        return self._present.version if self._present is not None else 0
 
     @property
     def waiting(self) -> int:
         """Neighborhoods that are being resolved."""
-        return len(self._under_way)
+        return sum(one.waiting for one in (self._present, self._coming) if one is not None)
 
     async def start(self, version: int | None = None) -> None:
         """Load a world version, the newest when none is given; WorldError if there is none."""
-        self._use(await start_resolver(self._world, version))
-
-    async def use_version(self, version: int) -> None:
-        """Load another version beside the one in use, then resolve on that."""
-        if version == self.version:
-            return
-        before = self._use(await start_resolver(self._world, version))
-        if before is not None:
-            await before.stop()
+        self._present = await WorldResolver.load(self._world, version, self.counts)
 
     async def stop(self) -> None:
-        """End the process; whoever waits is told."""
-        self._stopping = True
-        if self._restarting is not None:
-            self._restarting.cancel()
-            await asyncio.gather(self._restarting, return_exceptions=True)
-        if self._process is not None:
-            await self._process.stop()
+        """End the processes; whoever waits is told."""
+        worlds = [one for one in (self._present, self._coming) if one is not None]
+        for world in worlds:
+            await world.stop()
+
+    async def prepare(self, version: int) -> bool:
+        """Load a version beside the one in force; False: it is the one in force."""
+        await self.drop_coming()
+        if version == self.version:
+            return False
+        self._coming = await WorldResolver.load(self._world, version, self.counts)
+        return True
+
+    async def drop_coming(self) -> None:
+        """Stay with the world in force."""
+        dropped, self._coming = self._coming, None
+        if dropped is not None:
+            await dropped.stop()
+
+    def switch(self) -> WorldResolver | None:
+        """Put the coming world in force, at once; gives the one before, to be stopped."""
+        if self._coming is None:
+            return None
+        before, self._present, self._coming = self._present, self._coming, None
+        return before
 
     async def resolve(self, descriptor: str) -> LiveResolution:
         """The members; NeighborhoodRefusedError with reason code and text."""
-        key = hashlib.sha256(descriptor.encode()).hexdigest()
-        known = self._known.get(key)
-        if known is not None:
-            self.reused += 1
-            return known
-        task = self._under_way.get(key)
-        if task is None:
-            if len(self._under_way) >= self._limits.waiting:
-                raise NeighborhoodRefusedError(
-                    ReasonCode.QUOTA_EXCEEDED, "too many neighborhoods are being resolved"
-                )
-            task = asyncio.create_task(self._resolve(descriptor, key), name="resolve")
-            self._under_way[key] = task
-        else:
-            self.reused += 1
-        # Shielded: one who gives up must not take the answer from others.
-        return await asyncio.shield(task)
-
-    async def _resolve(self, descriptor: str, key: str) -> LiveResolution:
-        try:
-            version, header, peids = await self._ask(descriptor)
-        finally:
-            del self._under_way[key]
-        if "reason" in header:
-            self.refused += 1
-            raise NeighborhoodRefusedError(ReasonCode(header["reason"]), header["text"])
-        self.resolved += 1
-        resolution = LiveResolution(
-            version,
-            header.get("json", descriptor),
-            header["hash"],
-            peids,
-            tuple(header["warnings"]),
-        )
-        if version == self.version:
-            self._known.put(key, resolution, peids.nbytes + len(descriptor) + ENTRY_BYTES)
-        return resolution
-
-    async def _ask(self, descriptor: str) -> tuple[int, dict[str, Any], Int64s]:
         while True:
-            process = self._process
-            if process is None:
-                raise _unavailable("no world version is loaded")
-            limits = self._limits
+            present, coming = self._present, self._coming
+            if present is None:
+                raise NeighborhoodRefusedError(
+                    ReasonCode.UNSPECIFIED_ERROR, "no world version is loaded"
+                )
+            asked_beside = None
+            if coming is not None:
+                asked_beside = asyncio.create_task(_members_in(coming, descriptor))
             try:
-                answer = await process.ask(descriptor, limits.seconds, limits.members)
-            except ResolverGoneError as error:
-                if process is self._process:
-                    raise _unavailable(str(error)) from error
+                found = await present.resolve(descriptor, self._limits)
+            except NeighborhoodRefusedError:
+                if present is self._present:
+                    raise
+                continue  # another version came into force meanwhile: that one counts
+            if asked_beside is None or coming is None:
+                resolution = LiveResolution(found)
             else:
-                if process is self._process:
-                    return process.version, *answer
-            # Another version came into use meanwhile: it is the one to resolve on.
+                resolution = LiveResolution(found, await asked_beside, coming.version)
+            if self.is_current(resolution):
+                return resolution
 
-    def _use(self, process: ResolverProcess) -> ResolverProcess | None:
-        """Put a process in place; gives the one that was there."""
-        before, self._process = self._process, process
-        self._known.clear()
-        process.when_ended(lambda: self._ended(process))
-        return before
+    async def resolve_in_force(self, descriptor: str) -> VersionResolution:
+        """The same in the world in force, for a subscription that was granted before."""
+        if self._present is None:
+            raise NeighborhoodRefusedError(
+                ReasonCode.UNSPECIFIED_ERROR, "no world version is loaded"
+            )
+        return await self._present.resolve(descriptor, IN_FORCE)
 
-    def _ended(self, process: ResolverProcess) -> None:
-        if process is self._process and not self._stopping:
-            log.error("the resolver process of version %d ended; starting another", self.version)
-            self._restarting = asyncio.create_task(self._start_again(process), name="resolver")
+    async def resolve_coming(self, descriptor: str) -> ComingMembers:
+        """The same in the world that comes, or in the one in force when it stays.
 
-    async def _start_again(self, ended: ResolverProcess) -> None:
-        await ended.stop()
-        while self._process is ended:
-            try:
-                self._use(await start_resolver(self._world, ended.version))
-            except WorldError as error:
-                log.error("the resolver cannot start: %s", error)  # noqa: TRY400 - its text is the whole story
-                await asyncio.sleep(RESTART_DELAY)
+        NeighborhoodRefusedError when it cannot be answered now; that no reference exists is an
+        answer.
+        """
+        world = self._present if self._coming is None else self._coming
+        if world is None:
+            raise NeighborhoodRefusedError(
+                ReasonCode.UNSPECIFIED_ERROR, "no world version is loaded"
+            )
+        return await _answer_of(world, descriptor)
+
+    def is_current(self, resolution: LiveResolution) -> bool:
+        """Whether the worlds are still those on which it was resolved."""
+        coming = None if self._coming is None else self._coming.version
+        return (resolution.present.version, resolution.coming_version) == (self.version, coming)
 
 
-def _unavailable(text: str) -> NeighborhoodRefusedError:
-    return NeighborhoodRefusedError(ReasonCode.UNSPECIFIED_ERROR, text)
+async def _answer_of(world: WorldResolver, descriptor: str) -> ComingMembers:
+    try:
+        found = await world.resolve(descriptor, IN_FORCE)
+    except NeighborhoodRefusedError as error:
+        if not error.lacks_references:
+            raise
+        return ComingMembers(world.version, np.empty(0, np.int64), lacks_references=True)
+    return ComingMembers(world.version, found.peids)
+
+
+async def _members_in(world: WorldResolver, descriptor: str) -> ComingMembers | None:
+    """The answer, or None when there is none to be had now."""
+    try:
+        return await _answer_of(world, descriptor)
+    except NeighborhoodRefusedError as error:
+        log.warning("a new neighborhood is not resolved on version %d: %s", world.version, error)
+        return None

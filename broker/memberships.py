@@ -30,11 +30,18 @@ class Memberships(Protocol):
         name every slot whose ``add`` has returned and that holds the entity.
         """
 
-    def add(self, slot: int, peids: Int64s) -> None:
-        """Enter a subscription with its members; look-ups see all of it from now on."""
+    def add(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
+        """Enter a subscription with its members; look-ups see all of it from now on.
 
-    def begin(self, slot: int, peids: Int64s) -> None:
+        ``coming`` are its members in the world of the generation that is being built, if one
+        is; None: they are not known yet.
+        """
+
+    def begin(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
         """Announce members that come piece by piece, by ``add_some``."""
+
+    def is_outdated(self, slot: int) -> bool:
+        """Whether what was announced are members in a world that is no longer in force."""
 
     def add_some(self, slot: int, most: int) -> bool:
         """Enter up to ``most`` of what was announced; whether that is all of it now."""
@@ -61,11 +68,15 @@ class NoMemberships:
         """Nothing: no subscription has a neighborhood."""
         return ()
 
-    def add(self, slot: int, peids: Int64s) -> None:
+    def add(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
         """Never called, because ``serves_neighborhoods`` is false."""
         raise NotImplementedError
 
-    def begin(self, slot: int, peids: Int64s) -> None:
+    def begin(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
+        """Never called either."""
+        raise NotImplementedError
+
+    def is_outdated(self, slot: int) -> bool:
         """Never called either."""
         raise NotImplementedError
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import Final
 
-import numpy as np
-
+from broker.generation_builder import GenerationBuilder
 from broker.memberships import Slots
-from broker.peid_table import PeidTable, SlotArray
+from broker.peid_table import PeidTable
 from spatial_udfs.entity_table import Int64s
+
+# Members of late arrivals that are entered at once when there is nobody to wait for.
+_ALL: Final = 1_000_000
 
 
 class _Entering:
     """Members on their way in; the first ``done`` of them are in the table."""
 
-    __slots__ = ("done", "peids")
+    __slots__ = ("coming", "done", "is_outdated", "peids")
 
-    def __init__(self, peids: Int64s) -> None:
+    def __init__(self, peids: Int64s, coming: Int64s | None) -> None:
         self.peids = peids
+        self.coming = coming
         self.done = 0
+        self.is_outdated = False
 
 
 class MemoryMemberships:
@@ -36,20 +41,26 @@ class MemoryMemberships:
         self._withheld: list[int] = []
         # What is being entered piece by piece, by slot.
         self._entering: dict[int, _Entering] = {}
+        # Replaced tables that are taken apart in small steps.
+        self._replaced: list[PeidTable] = []
 
     def __len__(self) -> int:
         """The number of pairs, those of removed slots included until they are swept."""
         return self._table.pairs
 
-    def add(self, slot: int, peids: Int64s) -> None:
+    def add(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
         """Enter a subscription with its members."""
         self._table.add(slot, peids)
         if self._building is not None:
-            self._building.note_late(slot, peids)
+            self._building.note_late(slot, peids, coming)
 
-    def begin(self, slot: int, peids: Int64s) -> None:
+    def begin(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
         """Announce members that come piece by piece."""
-        self._entering[slot] = _Entering(peids)
+        self._entering[slot] = _Entering(peids, coming)
+
+    def is_outdated(self, slot: int) -> bool:
+        """Whether another world came into force since the members were announced."""
+        return self._entering[slot].is_outdated
 
     def add_some(self, slot: int, most: int) -> bool:
         """Enter some of what was announced; whether that is all of it now."""
@@ -60,26 +71,31 @@ class MemoryMemberships:
             return False
         del self._entering[slot]
         if self._building is not None:
-            self._building.note_late(slot, entering.peids)
+            self._building.note_late(slot, entering.peids, entering.coming)
         return True
 
     def remove(self, slot: int) -> None:
         """Take a subscription out: at once for the core, in the table when it is swept."""
         self._entering.pop(slot, None)
         self._table.remove(slot)
+        if self._building is not None:
+            self._building.unsettled.discard(slot)
 
     def sweep(self, budget: int) -> bool:
-        """Go over up to ``budget`` buckets; whether more is to be done now."""
+        """Go over up to ``budget`` regions; whether more is to be done now."""
+        if self._replaced and not self._replaced[-1].shed(budget):
+            self._replaced.pop()
+            give_back_memory()
         if not self._table.wants_pass:
-            return False
+            return bool(self._replaced)
         freed = self._table.step(budget)
         (self.reusable if self._building is None else self._withheld).extend(freed)
-        return self._table.wants_pass
+        return self._table.wants_pass or bool(self._replaced)
 
-    def begin_generation(self) -> GenerationBuilder:
+    def begin_generation(self, *, is_other_world: bool = False) -> GenerationBuilder:
         """Start to build what shall replace everything; one begun before is given up."""
         self.abandon()
-        self._building = GenerationBuilder()
+        self._building = GenerationBuilder(is_other_world=is_other_world)
         return self._building
 
     def abandon(self) -> None:
@@ -96,65 +112,22 @@ class MemoryMemberships:
         """
         if builder is not self._building:
             raise ValueError("this generation was given up")
+        if builder.unsettled:
+            raise ValueError("members of some subscriptions are not known in the coming world")
         table = builder.build()
-        for slot, peids in builder.late.items():
-            table.add(slot, peids)
+        while builder.fold_late(_ALL):
+            pass
         # The new table may name slots that were removed meanwhile: they are dead there too.
         for slot in (*self._table.dead, *self._withheld):
             table.remove(slot)
-        # What is half entered begins again in the new table.
         for entering in self._entering.values():
+            # What is half entered begins again in the new table, or must be resolved again.
             entering.done = 0
+            entering.is_outdated |= builder.is_other_world
+        self._replaced.append(self._table)
         self._table, self.look_up = table, table.look_up
         self._building = None
         self._withheld.clear()
-        give_back_memory()
-
-
-class GenerationBuilder:
-    """Collects the pairs of a generation; ``build`` may run in any thread."""
-
-    def __init__(self) -> None:
-        self._peids: list[Int64s] = []
-        self._slots: list[SlotArray] = []
-        self._named: set[int] = set()
-        self._table: PeidTable | None = None
-        # Members of subscriptions that were added meanwhile, by slot.
-        self.late: dict[int, Int64s] = {}
-
-    def add(self, slot: int, peids: Int64s) -> None:
-        """Enter a subscription's distinct members; overrides what it was added with live."""
-        if self._table is not None:
-            self._table.add(slot, peids)
-        else:
-            self.add_pairs(peids, np.full(len(peids), slot, np.uint32))
-        self._named.add(slot)
-        self.late.pop(slot, None)
-
-    def add_pairs(self, peids: Int64s, slots: SlotArray) -> None:
-        """Enter pairs of any subscriptions, none of them twice, before ``build``."""
-        self._peids.append(peids)
-        self._slots.append(slots)
-        self._named.update(np.unique(slots).tolist())
-
-    def note_late(self, slot: int, peids: Int64s) -> None:
-        """Remember a subscription that was added while this generation is built."""
-        if slot not in self._named:
-            self.late[slot] = peids
-
-    def fold_late(self) -> None:
-        """Take what was added live so far into what is built, so that a switch has less to do."""
-        for slot, peids in list(self.late.items()):
-            self.add(slot, peids)
-
-    def build(self) -> PeidTable:
-        """The table of everything entered so far: the heavy part, done once."""
-        if self._table is None:
-            peids = np.concatenate([np.empty(0, np.int64), *self._peids])
-            slots = np.concatenate([np.empty(0, np.uint32), *self._slots])
-            self._peids, self._slots = [], []
-            self._table = PeidTable.of_pairs(peids, slots)
-        return self._table
 
 
 def give_back_memory() -> None:

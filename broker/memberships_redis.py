@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
+from broker.generation_builder import GenerationBuilder
 from broker.memberships import Slots
-from broker.memberships_memory import GenerationBuilder, MemoryMemberships
+from broker.memberships_memory import MemoryMemberships
 from spatial_udfs.entity_table import Int64s
 
 MOST_ENTITIES: Final = 200_000
@@ -54,14 +55,18 @@ class RedisMemberships:
         """Pairs that the generation does not hold."""
         return len(self._late)
 
-    def add(self, slot: int, peids: Int64s) -> None:
+    def add(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
         """Enter a subscription with its members."""
-        self._late.add(slot, peids)
+        self._late.add(slot, peids, coming)
         self._look_at_late()
 
-    def begin(self, slot: int, peids: Int64s) -> None:
+    def begin(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
         """Announce members that come piece by piece."""
-        self._late.begin(slot, peids)
+        self._late.begin(slot, peids, coming)
+
+    def is_outdated(self, slot: int) -> bool:
+        """Whether another world came into force since the members were announced."""
+        return self._late.is_outdated(slot)
 
     def add_some(self, slot: int, most: int) -> bool:
         """Enter some of what was announced; whether that is all of it now."""
@@ -98,9 +103,9 @@ class RedisMemberships:
 
     # --- another generation
 
-    def begin_generation(self) -> GenerationBuilder:
+    def begin_generation(self, *, is_other_world: bool = False) -> GenerationBuilder:
         """Start to collect the subscriptions that another generation does not hold."""
-        return self._late.begin_generation()
+        return self._late.begin_generation(is_other_world=is_other_world)
 
     def abandon(self) -> None:
         """Stay with the generation in force."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Final, TypeAlias, cast
 
 import numpy as np
@@ -70,30 +69,26 @@ class PeidTable:
         self.look_up = _look_up_in(self._directory, self._peids, self._slots, self._recent)
 
     @classmethod
-    def of_pairs(cls, peids: Int64s, slots: SlotArray) -> PeidTable:
-        """A table of given pairs, made in one go."""
+    def of_regions(
+        cls,
+        starts: list[int],
+        peids: list[array[int]],
+        slots: list[array[int]],
+        sizes: dict[int, int],
+    ) -> PeidTable:
+        """A table of regions that are laid out already; ``starts`` ascend from 0."""
         table = cls()
-        table.pairs = len(peids)
-        if not table.pairs:
-            return table
-        names, sizes = np.unique(slots, return_counts=True)
-        table._highest = int(names[-1])
-        table._sizes = dict(zip(names.tolist(), sizes.tolist(), strict=True))
-        residues = peids % RESIDUES
-        counts = np.bincount(residues, minlength=RESIDUES)
-        before = np.cumsum(counts) - counts
-        _, first_residues, regions = np.unique(
-            before // AIMED_PAIRS, return_index=True, return_inverse=True
-        )
-        table._directory[:] = array("I", regions.astype(np.uint32).tobytes())
-        table._starts = array("I", first_residues.tolist())
-        table._ends = array("I", [*first_residues[1:].tolist(), RESIDUES])
-        order = np.lexsort((slots, peids, regions[residues]))
-        peids, slots = peids[order], slots[order].astype(np.uint32)
-        cuts = [*before[first_residues].tolist(), table.pairs]
-        parts = list(pairwise(cuts))
-        table._peids[:] = [array("q", peids[start:stop].tobytes()) for start, stop in parts]
-        table._slots[:] = [array("I", slots[start:stop].tobytes()) for start, stop in parts]
+        table.pairs = sum(map(len, slots))
+        table._sizes = sizes
+        table._highest = max(sizes, default=-1)
+        ends = [*starts[1:], RESIDUES]
+        widths = np.array(ends) - np.array(starts)
+        regions = np.repeat(np.arange(len(starts), dtype=np.uint32), widths)
+        table._directory[:] = array("I", regions.tobytes())
+        table._starts, table._ends = array("I", starts), array("I", ends)
+        # In place: the look-up knows these very lists.
+        table._peids[:] = peids
+        table._slots[:] = slots
         return table
 
     def add(self, slot: int, peids: Int64s) -> None:
@@ -149,6 +144,11 @@ class PeidTable:
         """Note a slot as dead."""
         self.dead.add(slot)
         self.dead_pairs += self._sizes.pop(slot, 0)
+
+    def shed(self, budget: int) -> bool:
+        """Let go of some regions of a table that nobody asks any more; whether some are left."""
+        del self._peids[-budget:], self._slots[-budget:]
+        return bool(self._slots)
 
     @property
     def wants_pass(self) -> bool:

@@ -15,7 +15,8 @@ from typing import Final, Protocol
 from broker.durability.journal_limits import JournalLimits, JournalState
 from broker.durability.redis_journal import RedisJournal
 from broker.durability.redis_registry import RedisRegistry
-from broker.generation_loading import GenerationFollower, LateResolver
+from broker.generation_adoption import AdoptionResolver
+from broker.generation_loading import GenerationFollower
 from broker.generation_targets import MemoryTarget, RedisTarget
 from broker.journal import Journal, Record
 from broker.memberships import Memberships
@@ -25,6 +26,8 @@ from broker.memberships_redis_reader import RedisReader
 from broker.metrics import Figure
 from broker.shell.stores import MembershipReader, NoReader
 from broker.subscription import Subscription
+from broker.switch_notices import SwitchNotices
+from broker.world_telling import WorldTelling
 from redis_link.wires import Wires
 from schemas.errors import RedisLinkError, SettingsError
 
@@ -35,10 +38,22 @@ ANSWER_SECONDS: Final = 2.0
 STEP_SECONDS: Final = 1.0
 
 
+class VersionedResolver(AdoptionResolver, Protocol):
+    """The live resolver."""
+
+    @property
+    def version(self) -> int:
+        """The world version in force."""
+
+
 class BackedCore(Protocol):
     """The core, as far as Redis needs it."""
 
     journal: Journal
+    telling: WorldTelling
+
+    def renumber(self, subscription: Subscription, sub_id: int) -> None:
+        """The registry has given a subscription another subId."""
 
     def durable_parts(self) -> Iterator[Sequence[Record]]:
         """The whole state part by part."""
@@ -58,7 +73,7 @@ class RedisBacking:
         url: str,
         broker: str,
         memberships: Memberships,
-        resolver: LateResolver | None,
+        resolver: VersionedResolver | None,
         limits: JournalLimits | None = None,
     ) -> None:
         """``resolver`` is None in the mode that serves no neighborhoods."""
@@ -66,7 +81,7 @@ class RedisBacking:
         self._wires = Wires(url, answer_seconds=ANSWER_SECONDS)
         self._core: BackedCore | None = None
         self.journal = RedisJournal(url, broker, limits)
-        self.registry = RedisRegistry(self._wires, self._slots_by_sub_id)
+        self.registry = RedisRegistry(self._wires, broker, self._slots_by_sub_id)
         self.reader: MembershipReader = NoReader()
         self.follower: GenerationFollower | None = None
         target: MemoryTarget | RedisTarget | None = None
@@ -74,8 +89,12 @@ class RedisBacking:
             target = MemoryTarget(memberships)
         elif isinstance(memberships, RedisMemberships):
             target = RedisTarget(memberships)
+        self.notices: SwitchNotices | None = None
         if target is not None and resolver is not None:
-            self.follower = GenerationFollower(self._wires, target, resolver, self._neighborhoods)
+            self.notices = SwitchNotices(self._wires, broker, lambda: resolver.version)
+            self.follower = GenerationFollower(
+                self._wires, target, resolver, self._neighborhoods, self.notices
+            )
             if isinstance(memberships, RedisMemberships):
                 self.reader = RedisReader(
                     self._wires, memberships, self._slots_by_sub_id, self.follower.look_soon
@@ -90,13 +109,14 @@ class RedisBacking:
     @property
     def problems(self) -> list[str]:
         """What an operator should know, in words."""
-        match self.journal.state:
-            case JournalState.AWAY:
-                return ["Redis is away: what happens now would not survive a kill"]
-            case JournalState.TAKEN:
-                return ["another process owns the durable state: nothing is durable"]
-            case _:
-                return []
+        found = []
+        if self.journal.state is JournalState.AWAY:
+            found.append("Redis is away: what happens now would not survive a kill")
+        elif self.journal.state is JournalState.TAKEN:
+            found.append("another process owns the durable state: nothing is durable")
+        if self.follower is not None and self.follower.problem:
+            found.append(f"the generation in force is not followed: {self.follower.problem}")
+        return found
 
     def figures(self) -> list[Figure]:
         """What is counted here, for metrics."""
@@ -128,12 +148,14 @@ class RedisBacking:
     def attach(self, core: BackedCore) -> None:
         """The core that all of this is about."""
         self._core = core
+        if self.notices is not None:
+            self.notices.core = core
         self.journal.follow(core)
 
     async def load_memberships(self) -> None:
         """Give the restored subscriptions their members; raises when that cannot be done."""
-        if self.follower is not None:
-            await self.registry.keep_in_step(self._neighborhoods)
+        if self.follower is not None and self._core is not None:
+            await self.registry.begin(self._neighborhoods(), self._core.renumber)
             await self.follower.load()
 
     async def run(self) -> None:

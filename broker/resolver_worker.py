@@ -60,7 +60,9 @@ class Worker:
         try:
             header, peids = self._resolve(request["descriptor"], limits)
         except SpapsError as error:
-            header, peids = {"reason": reason_of(error), "text": str(error)}, None
+            lacks = isinstance(error, NoReferenceError)
+            header = {"reason": reason_of(error), "text": str(error), "lacks_references": lacks}
+            peids = None
         except MemoryError:
             text = "the neighborhood needs more memory than there is"
             header, peids = {"reason": ReasonCode.QUOTA_EXCEEDED, "text": text}, None

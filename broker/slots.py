@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from broker.memberships import Memberships
-from broker.subscription import NO_SLOT, Subscription
+from broker.subscription import NO_SLOT, Subscription, SubscriptionTerms
 from spatial_udfs.entity_table import Int64s
 
 
@@ -56,7 +56,11 @@ class SlotTable:
         self._memberships.remove(slot)
 
     def enter(
-        self, subscription: Subscription, peids: Int64s | None, reserved: int | None = None
+        self,
+        subscription: Subscription,
+        peids: Int64s | None,
+        reserved: int | None = None,
+        coming: Int64s | None = None,
     ) -> None:
         """Give a subscription its slot and its members; None: they are loaded later.
 
@@ -69,7 +73,7 @@ class SlotTable:
         if subscription.terms.sub_id is not None:
             self.by_sub_id[subscription.terms.sub_id] = slot
         if peids is not None and reserved is None:
-            self._memberships.add(slot, peids)
+            self._memberships.add(slot, peids, coming)
 
     def leave(self, subscription: Subscription) -> None:
         """Vacate the slot; it is given again when the memberships say so."""
@@ -77,6 +81,16 @@ class SlotTable:
         self.occupants[slot] = VACANT
         subscription.slot = NO_SLOT
         self._used -= 1
+        sub_id = subscription.terms.sub_id
+        # The same neighborhood written otherwise has the same number, and may be in force.
+        if sub_id is not None and self.by_sub_id.get(sub_id) == slot:
+            del self.by_sub_id[sub_id]
+        self._memberships.remove(slot)
+
+    def renumber(self, subscription: Subscription, terms: SubscriptionTerms) -> None:
+        """The registry knows a subscription in force by another number from now on."""
         if subscription.terms.sub_id is not None:
             self.by_sub_id.pop(subscription.terms.sub_id, None)
-        self._memberships.remove(slot)
+        subscription.renew(terms)
+        if terms.sub_id is not None:
+            self.by_sub_id[terms.sub_id] = subscription.slot

@@ -104,6 +104,12 @@ class Subscribing:
             self._finish(connection, session, job, None)
             return True
 
+        self._ask_members(connection, session, job)
+        return False
+
+    def _ask_members(self, connection: Connection, session: Session, job: SubscribeJob) -> None:
+        accepted = job.accepted
+
         def came(resolved: Resolved | None, code: ReasonCode, text: str | None) -> None:
             if _is_stale(connection, job):
                 if resolved is not None:
@@ -121,12 +127,11 @@ class Subscribing:
             Resolve(
                 self._state.tickets.open(came),
                 session.identity,
-                job.descriptor,
+                job.descriptor or "",
                 tuple(request.text for request in accepted),
                 tuple(request.nsid or 0 for request in accepted),
             )
         )
-        return False
 
     def _enter_in_pieces(
         self, connection: Connection, session: Session, job: SubscribeJob, resolved: Resolved
@@ -140,8 +145,10 @@ class Subscribing:
             self._finish(connection, session, job, resolved, slots)
             self._next(connection, session)
 
-        count = len(resolved.sub_ids)
-        self._entering.begin(resolved.peids, count, lambda: _is_stale(connection, job), ended)
+        def again() -> None:
+            self._ask_members(connection, session, job)
+
+        self._entering.begin(resolved, lambda: _is_stale(connection, job), ended, again)
 
     def _next(self, connection: Connection, session: Session) -> None:
         if connection.lane:
@@ -163,7 +170,7 @@ class Subscribing:
             members = None
             if resolved is not None:
                 slot = None if slots is None else slots[number]
-                members = Members(resolved.sub_ids[number], resolved.peids, slot)
+                members = Members(resolved.sub_ids[number], resolved.peids, slot, resolved.coming)
                 properties.append((NSID, str(request.nsid)))
             backlog = self._desk.put(session, job, request, members)
             request.code = ReasonCode(request.qos)

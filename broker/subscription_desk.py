@@ -29,6 +29,8 @@ class Members:
     sub_id: int
     peids: Int64s
     slot: int | None = None
+    # In the world that is being loaded.
+    coming: Int64s | None = None
 
 
 class SubscriptionDesk:
@@ -109,7 +111,9 @@ class SubscriptionDesk:
         if members is None:
             self._state.index.enter(subscription, parsed)
         else:
-            self._state.index.enter(subscription, parsed, members.peids, members.slot)
+            self._state.index.enter(
+                subscription, parsed, members.peids, members.slot, members.coming
+            )
 
     def _retained_topics(self, topic_filter: str, peids: Int64s | None) -> list[str]:
         found = list(self._state.retained.match(topic_filter))

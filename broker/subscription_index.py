@@ -28,6 +28,7 @@ class SubscriptionIndex:
         parsed: ParsedFilter,
         peids: Int64s | None = None,
         slot: int | None = None,
+        coming: Int64s | None = None,
     ) -> None:
         """Put a subscription in force; a neighborhood's members enter with it.
 
@@ -46,7 +47,7 @@ class SubscriptionIndex:
             home.plain[subscription.session] = subscription
         else:
             is_first = not home.spatial
-            self._slots.enter(subscription, peids, slot)
+            self._slots.enter(subscription, peids, slot, coming)
             home.spatial[subscription.slot] = subscription
         subscription.home = home
         subscription.active = True

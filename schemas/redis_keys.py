@@ -13,8 +13,10 @@
 | ``spaps:{registry}:last_sub_id`` | counter | highest subId ever given; none is given twice |
 | ``spaps:{registry}:subscriptions`` | hash | subId → registration as JSON |
 | ``spaps:{registry}:client:C`` | hash | nsid → subId of client C |
+| ``spaps:{registry}:broker:B`` | set of integers | the subIds that broker B has registered |
 | ``spaps:{H}:vV:resolved`` | string, expires | peids of neighborhood H on world version V, packed |
 | ``spaps:{broker:B}:lease`` | string, expires | who runs broker B now, as JSON |
+| ``spaps:{broker:B}:told`` | string | the generation that B's subscribers know of, as JSON |
 | ``spaps:{broker:B}:journal`` | hash | owner, sequence, editions of B's durable state |
 | ``spaps:{broker:B}:eN:sessions`` | set | client ids of the sessions in edition N |
 | ``spaps:{broker:B}:eN:session:C`` | hash | everything of the session of client C |
@@ -114,6 +116,11 @@ def client_subscriptions_key(client_id: str) -> str:
     return f"{_REGISTRY}:client:{client_id}"
 
 
+def broker_subscriptions_key(broker: str) -> str:
+    """The subIds that one broker has registered: what it does not hold of these is over."""
+    return f"{_REGISTRY}:broker:{broker}"
+
+
 def resolved_key(neighborhood_hash: str, version: int) -> str:
     """Members of one distinct neighborhood on one world version."""
     return f"spaps:{{{neighborhood_hash}}}:v{version}:resolved"
@@ -122,6 +129,11 @@ def resolved_key(neighborhood_hash: str, version: int) -> str:
 def broker_lease_key(broker: str) -> str:
     """Held by the one process that runs the broker of this name."""
     return f"{_broker(broker)}:lease"
+
+
+def broker_told_key(broker: str) -> str:
+    """The generation whose changes the broker's subscribers know of."""
+    return f"{_broker(broker)}:told"
 
 
 def journal_key(broker: str) -> str:

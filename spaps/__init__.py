@@ -6,18 +6,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from schemas.world_notices import NeighborhoodChange
     from spaps.aio_client import AsyncSpatialClient
     from spaps.client import SpatialClient
     from spaps.client_errors import ClientError, RefusedError
     from spaps.client_message import Message
 
-__all__ = ["AsyncSpatialClient", "ClientError", "Message", "RefusedError", "SpatialClient"]
+__all__ = [
+    "AsyncSpatialClient",
+    "ClientError",
+    "Message",
+    "NeighborhoodChange",
+    "RefusedError",
+    "SpatialClient",
+]
 
 # Imported when somebody asks for them: commands that need no client start without paho.
 _HOMES: Final = {
     "AsyncSpatialClient": "spaps.aio_client",
     "ClientError": "spaps.client_errors",
     "Message": "spaps.client_message",
+    "NeighborhoodChange": "schemas.world_notices",
     "RefusedError": "spaps.client_errors",
     "SpatialClient": "spaps.client",
 }

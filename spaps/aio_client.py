@@ -7,7 +7,7 @@ client is for one connection: who wants to come back enters a new one and subscr
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -17,6 +17,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from schemas.user_properties import NSID, WARNING
+from schemas.world_notices import CHANGES_TOPIC, NeighborhoodChange, changes_from_json
 from spaps.client_answers import Answer, read_answer
 from spaps.client_errors import (
     AnswerTimeoutError,
@@ -59,12 +60,38 @@ class _Connection(aiomqtt.Client):
             )
         super()._on_publish(client, userdata, mid, reason_code, properties)
 
+    # Gets the changes of neighborhoods, which then are no messages; None: they are.
+    on_change: Callable[[NeighborhoodChange], object] | None = None
+
+    def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
+        if self.on_change is None or message.topic != CHANGES_TOPIC:
+            super()._on_message(client, userdata, message)
+            return
+        try:
+            for change in changes_from_json(message.payload):
+                self.on_change(change)
+        except Exception:
+            # It must not end the connection.
+            log.exception("on_neighborhood_change failed")
+
 
 class AsyncSpatialClient:
-    """A client of a spaPS broker. ``options`` are aiomqtt's (``username``, ``tls_params``, …)."""
+    """A client of a spaPS broker. ``options`` are aiomqtt's (``username``, ``tls_params``, …).
 
-    def __init__(self, hostname: str = "localhost", port: int = 1883, **options: Any) -> None:
+    ``on_neighborhood_change`` is called on the event loop for each neighborhood of this client
+    that another state of the world has changed, whether ``messages`` is read or not.
+    """
+
+    def __init__(
+        self,
+        hostname: str = "localhost",
+        port: int = 1883,
+        *,
+        on_neighborhood_change: Callable[[NeighborhoodChange], object] | None = None,
+        **options: Any,
+    ) -> None:
         self._client = _Connection(hostname, port, protocol=aiomqtt.ProtocolVersion.V5, **options)
+        self._client.on_change = on_neighborhood_change
         self._held = HeldSubscriptions()
 
     async def __aenter__(self) -> Self:
@@ -72,6 +99,12 @@ class AsyncSpatialClient:
             await self._client.__aenter__()
         except aiomqtt.MqttError as error:
             raise NotConnectedError(f"no connection: {error}") from error
+        if self._client.on_change is not None:
+            try:
+                await self.subscribe_topic(CHANGES_TOPIC, qos=1)
+            except BaseException as error:
+                await self.__aexit__(type(error), error, error.__traceback__)
+                raise
         return self
 
     async def __aexit__(

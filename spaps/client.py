@@ -8,8 +8,9 @@ from typing import Any, Final, Self, Unpack
 
 from paho.mqtt.packettypes import PacketTypes
 
-from spaps.client_errors import ClientUseError
-from spaps.client_link import ClientLink, OnMessage, OnProblem
+from schemas.world_notices import CHANGES_TOPIC
+from spaps.client_errors import ClientError, ClientUseError
+from spaps.client_link import ClientLink, OnMessage, OnNeighborhoodChange, OnProblem
 from spaps.client_message import packet_properties, peid_pair
 from spaps.client_neighborhoods import (
     AnyNeighborhood,
@@ -33,7 +34,9 @@ class SpatialClient:
     ``on_message`` gets each message on the network thread: it may publish, and cannot wait there
     for an answer of the broker. ``on_problem`` gets errors that belong to no call (a
     neighborhood refused after a reconnect, a message that was refused, an exception in
-    ``on_message``); without it they are logged.
+    ``on_message``); without it they are logged. ``on_neighborhood_change`` gets a
+    ``NeighborhoodChange`` for each neighborhood of this client that another state of the world
+    has changed, also for what happened while a session was away.
 
     A lost connection comes back by itself, and what the broker has forgotten meanwhile is
     asked for again, with the same nsids.
@@ -46,15 +49,24 @@ class SpatialClient:
         *,
         on_message: OnMessage | None = None,
         on_problem: OnProblem | None = None,
+        on_neighborhood_change: OnNeighborhoodChange | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
-        self._link = ClientLink(host, port, options, on_message, on_problem)
+        self._link = ClientLink(host, port, options, on_message, on_problem, on_neighborhood_change)
+        self._wants_changes = on_neighborhood_change is not None
         self._held = HeldSubscriptions()
         self._subscribing = Subscribing(self._link, self._held)
 
     def connect(self, timeout: float = ANSWER_SECONDS) -> Self:
         """Connect; returns when the broker has let us in."""
         self._link.connect(timeout)
+        if self._wants_changes:
+            # Also in a session that was taken up: the same subscription again changes nothing.
+            try:
+                self._subscribing.subscribe(Request(CHANGES_TOPIC, qos=1), timeout)
+            except ClientError:
+                self.close()
+                raise
         return self
 
     def close(self) -> None:

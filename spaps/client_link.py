@@ -15,6 +15,12 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from schemas.errors import SpapsError
+from schemas.world_notices import (
+    CHANGES_TOPIC,
+    NeighborhoodChange,
+    NoticeError,
+    changes_from_json,
+)
 from spaps.client_answers import Answers, read_answer
 from spaps.client_errors import (
     AnswerTimeoutError,
@@ -34,6 +40,7 @@ KEEP_ALIVE_SECONDS: Final = 60
 
 OnMessage: TypeAlias = Callable[[Message], object]
 OnProblem: TypeAlias = Callable[[SpapsError], object]
+OnNeighborhoodChange: TypeAlias = Callable[[NeighborhoodChange], object]
 
 
 class ClientLink:
@@ -46,12 +53,14 @@ class ClientLink:
         options: ConnectionOptions,
         on_message: OnMessage | None,
         on_problem: OnProblem | None,
+        on_change: OnNeighborhoodChange | None = None,
     ) -> None:
         self._host = host
         self._port = default_port(options) if port is None else port
         self._options = options
         self._on_message = on_message
         self._on_problem = on_problem
+        self._on_change = on_change
         self.on_new_session: Callable[[], None] = lambda: None
         self.answers = Answers()
         self._refusals = PublishRefusals()
@@ -201,11 +210,24 @@ class ClientLink:
             self.report(refusal)
 
     def _message(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
-        if self._on_message is None:
-            return
+        if self._on_change is not None and message.topic == CHANGES_TOPIC:
+            self._changed(self._on_change, message.payload)
+        elif self._on_message is not None:
+            self._call(self._on_message, read_message(message), "on_message")
+
+    def _changed(self, on_change: OnNeighborhoodChange, payload: bytes) -> None:
         try:
-            self._on_message(read_message(message))
+            changes = changes_from_json(payload)
+        except NoticeError as error:
+            self.report(error)
+            return
+        for change in changes:
+            self._call(on_change, change, "on_neighborhood_change")
+
+    def _call(self, action: Callable[[Any], object], argument: object, name: str) -> None:
+        try:
+            action(argument)
         except Exception as error:
             # It must not end the network thread, and with it every later message.
-            log.exception("on_message failed")
-            self.report(ClientError(f"on_message failed: {type(error).__name__}: {error}"))
+            log.exception("%s failed", name)
+            self.report(ClientError(f"{name} failed: {type(error).__name__}: {error}"))

@@ -8,11 +8,12 @@ import queue
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
 from schemas.errors import SpapsError
 from schemas.neighborhood import Neighborhood
+from schemas.world_notices import NeighborhoodChange
 from spaps.client import SpatialClient
 from spaps.client_message import Message
 from spaps.client_options import ConnectionOptions
@@ -39,6 +40,12 @@ class MessagePrinter:
     def wants(self, message: Message) -> bool:
         """Whether this one is printed at all."""
         return self.retained or not message.retain
+
+    def show_change(self, change: NeighborhoodChange) -> None:
+        """What changed, beside the messages; -C does not count it."""
+        text = json.dumps({"neighborhoodChange": asdict(change)}) if self.as_json else str(change)
+        sys.stdout.buffer.write(text.encode() + b"\n")
+        sys.stdout.buffer.flush()
 
     def show(self, message: Message) -> None:
         """Print it at once: somebody may be reading a pipe."""
@@ -74,12 +81,20 @@ def print_messages(
     *,
     count: int | None,
     seconds: float | None,
+    changes: bool = False,
 ) -> int:
     """Subscribe and print; the exit code."""
     deadline = None if seconds is None else time.monotonic() + seconds
-    inbox: queue.SimpleQueue[Message | SpapsError] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[Message | NeighborhoodChange | SpapsError] = queue.SimpleQueue()
     host, port, options = broker
-    with SpatialClient(host, port, on_message=inbox.put, on_problem=inbox.put, **options) as client:
+    with SpatialClient(
+        host,
+        port,
+        on_message=inbox.put,
+        on_problem=inbox.put,
+        on_neighborhood_change=inbox.put if changes else None,
+        **options,
+    ) as client:
         for topic, neighborhood, qos, nsid in wanted:
             _subscribe(client, topic, neighborhood, qos, nsid)
         printed = 0
@@ -93,6 +108,8 @@ def print_messages(
                 return TIME_IS_OVER
             if isinstance(message, SpapsError):
                 sys.stderr.write(f"spaps: {message}\n")
+            elif isinstance(message, NeighborhoodChange):
+                printer.show_change(message)
             elif printer.wants(message):
                 printer.show(message)
                 printed += 1

@@ -39,6 +39,9 @@ def sub(  # noqa: PLR0913  one for each option
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line: with nsids and peid.")
     ] = False,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Also tell when the neighborhood itself changes.")
+    ] = False,
     no_retained: Annotated[bool, typer.Option("-R", help="Leave retained messages out.")] = False,
     no_newline: Annotated[
         bool, typer.Option("-N", help="Nothing but the payloads: no line ends.")
@@ -75,4 +78,5 @@ def sub(  # noqa: PLR0913  one for each option
         printer,
         count=count,
         seconds=seconds,
+        changes=changes,
     )

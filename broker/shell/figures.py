@@ -79,8 +79,9 @@ def add_figures(metrics: Metrics, service: BrokerService) -> None:
     if resolver is not None:
         metrics.add(
             Figure("spaps_resolutions", "Neighborhoods that were asked for, by outcome",
-                   lambda: {"resolved": resolver.resolved, "reused": resolver.reused,
-                            "refused": resolver.refused},
+                   lambda: {"resolved": resolver.counts.resolved,
+                            "reused": resolver.counts.reused,
+                            "refused": resolver.counts.refused},
                    is_counter=True, label="outcome"),
             Figure("spaps_resolutions_waiting", "Neighborhoods that are being resolved",
                    lambda: resolver.waiting),

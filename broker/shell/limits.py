@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 from broker.durability.journal_limits import JournalLimits
 from broker.durability.ownership import LEASE_SECONDS
 from broker.limits import BrokerLimits
-from broker.live_resolver import ResolverLimits
+from broker.world_resolver import ResolverLimits
 from schemas.errors import SettingsError
 from schemas.settings import build_table
 

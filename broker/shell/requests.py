@@ -15,9 +15,10 @@ from broker.access import Verdict
 from broker.access_plugins import Origin, PluginAccess
 from broker.codec.reason_codes import ReasonCode
 from broker.effects import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
-from broker.live_resolver import LiveResolver, NeighborhoodRefusedError
+from broker.live_resolver import LiveResolver
 from broker.shell.logins import Login, Logins
 from broker.shell.stores import MembershipReader, StoreAwayError, SubscriptionRegistry
+from broker.world_resolver import NeighborhoodRefusedError
 
 if TYPE_CHECKING:
     from broker.core import Core
@@ -119,8 +120,18 @@ class Requests:
                 ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "this broker serves no neighborhoods"
             )
         resolution = await resolver.resolve(request.descriptor)
-        sub_ids = await self._services.registry.register(request, resolution)
-        return Resolved(sub_ids, resolution.peids, resolution.warnings)
+        sub_ids = await self._services.registry.register(request, resolution.present)
+        while not resolver.is_current(resolution):
+            # Another world came meanwhile. Its number stays: it stands for the neighborhood.
+            try:
+                resolution = await resolver.resolve(request.descriptor)
+            except NeighborhoodRefusedError:
+                await self._services.registry.forget(sub_ids)
+                raise
+        present, coming = resolution.present, resolution.coming
+        return Resolved(
+            sub_ids, present.peids, present.warnings, None if coming is None else coming.peids
+        )
 
     async def _look_up(self, request: LookUp) -> None:
         try:

@@ -37,6 +37,7 @@ from broker.shell.requests import Services
 from broker.shell.stores import Backing
 from broker.shell.tcp_link import TcpLink
 from broker.shell.websocket_link import WebSocketLink
+from broker.world_telling import world_of_this_run
 from schemas.errors import SettingsError
 from schemas.settings import Settings
 
@@ -121,6 +122,8 @@ class BrokerService:
             self.logins, plugins, self.resolver, behind.registry, behind.reader, denial
         )
         self.pump = Pump(self.core, services, self._store, self.limits, clock)
+        if self.redis is not None and self.redis.notices is not None:
+            self.redis.notices.wake = self.pump.soon
         self._amqtt.doors = Doors(
             lambda: TcpLink(self.pump),
             self._serve_websocket,
@@ -155,6 +158,8 @@ class BrokerService:
             self.core.restore(await self._store.load())
             if self.redis is not None:
                 await self.redis.load_memberships()
+            elif self.resolver is not None:
+                self.core.telling.tell_world(world_of_this_run(self.resolver.version))
             if self._http_address is not None:
                 host = self._http_address.host
                 port = await self._http.start(host, self._http_address.port)

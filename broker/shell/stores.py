@@ -13,8 +13,8 @@ from typing import Protocol
 
 from broker.effects import Resolve
 from broker.journal import Record
-from broker.live_resolver import LiveResolution
 from broker.memberships import Memberships, Slots
+from broker.world_resolver import VersionResolution
 from schemas.errors import SpapsError
 
 
@@ -45,7 +45,7 @@ class JournalStore(Protocol):
 class SubscriptionRegistry(Protocol):
     """Gives each subscription its number in the whole system."""
 
-    async def register(self, request: Resolve, resolution: LiveResolution) -> tuple[int, ...]:
+    async def register(self, request: Resolve, resolution: VersionResolution) -> tuple[int, ...]:
         """One subId for each filter of the request; StoreAwayError when none can be given."""
 
     async def forget(self, sub_ids: Sequence[int]) -> None:
@@ -81,7 +81,7 @@ class RegistryOfThisRun:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
 
-    async def register(self, request: Resolve, resolution: LiveResolution) -> tuple[int, ...]:  # noqa: ARG002 - the protocol's shape
+    async def register(self, request: Resolve, resolution: VersionResolution) -> tuple[int, ...]:  # noqa: ARG002 - the protocol's shape
         """The next numbers."""
         return tuple(itertools.islice(self._numbers, len(request.filters)))
 

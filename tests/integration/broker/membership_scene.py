@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from broker.access import Identity
+from broker.change_counting import Told
 from broker.codec.reason_codes import ReasonCode
+from broker.generation_adoption import Outcome
 from broker.limits import BrokerLimits
-from broker.live_resolver import LiveResolution, NeighborhoodRefusedError
+from broker.live_resolver import ComingMembers
 from broker.session import Session
 from broker.subscription import Subscription, SubscriptionTerms
+from broker.world_resolver import NeighborhoodRefusedError, VersionResolution
 from redis_link.client import RedisClient
 from redis_link.generation_push import PushSource
 from redis_link.local_push import push_pairs
-from schemas.generation import FROM_FILE, RegistryCoverage
+from schemas.generation import FROM_FILE, GenerationFacts, RegistryCoverage
 
 Members = Mapping[int, Iterable[int]]  # subId -> peids
 REGISTRY = "registry of the test"
@@ -72,6 +75,7 @@ class ResolverOfTables:
 
     def __init__(self) -> None:
         self.version = 0
+        self.coming: int | None = None
         self.tables: dict[int, dict[str, list[int]]] = {}
         self.broken = False
         self.asked: list[str] = []
@@ -82,18 +86,48 @@ class ResolverOfTables:
         descriptor = subscription.terms.descriptor or ""
         self.tables.setdefault(version, {})[descriptor] = sorted(peids)
 
-    async def use_version(self, version: int) -> None:
-        self.version = version
+    async def prepare(self, version: int) -> bool:
+        self.coming = version
+        return version != self.version
 
-    async def resolve(self, descriptor: str) -> LiveResolution:
+    async def drop_coming(self) -> None:
+        self.coming = None
+
+    def switch(self) -> None:
+        self.version, self.coming = self.coming or self.version, None
+
+    async def resolve_in_force(self, descriptor: str) -> VersionResolution:
+        peids = self.tables[self.version][descriptor]
+        return VersionResolution(self.version, descriptor, "hash", np.array(peids, np.int64))
+
+    async def resolve_coming(self, descriptor: str) -> ComingMembers:
         self.asked.append(descriptor)
         await asyncio.sleep(0)
         self.meanwhile()
         if self.broken:
             raise NeighborhoodRefusedError(ReasonCode.UNSPECIFIED_ERROR, "not just now")
-        peids = self.tables[self.version].get(descriptor)
-        if peids is None:
-            raise NeighborhoodRefusedError(
-                ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "no reference exists"
-            )
-        return LiveResolution(self.version, descriptor, "hash", np.array(peids, np.int64))
+        version = self.coming or self.version
+        peids = self.tables[version].get(descriptor)
+        return ComingMembers(
+            version, np.array(peids or [], np.int64), lacks_references=peids is None
+        )
+
+
+class SilentTeller:
+    """Nobody listens."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.told: Told | None = None
+
+    def listening(self) -> dict[int, str]:
+        return {}
+
+    async def last_told(self) -> Told | None:
+        return self.told
+
+    def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:  # noqa: ARG002 - its shape
+        self.outcomes.append(outcome)
+
+    async def keep(self) -> None:
+        """Nothing to note."""

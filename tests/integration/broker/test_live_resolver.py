@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from broker.codec.reason_codes import ReasonCode
-from broker.live_resolver import LiveResolver, NeighborhoodRefusedError, ResolverLimits
+from broker.live_resolver import LiveResolver
+from broker.world_resolver import NeighborhoodRefusedError, ResolverLimits, VersionResolution
 from schemas.errors import WorldError
 from schemas.reading import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
@@ -38,8 +39,9 @@ def shared(runner: asyncio.Runner, city: Path) -> Iterator[LiveResolver]:
 @pytest.fixture
 def resolver(shared: LiveResolver) -> LiveResolver:
     """A resolver that has counted and remembered nothing yet."""
-    shared.resolved = shared.reused = shared.refused = 0
-    shared._known.clear()
+    shared.counts.resolved = shared.counts.reused = shared.counts.refused = 0
+    assert shared._present is not None
+    shared._present._known.clear()
     shared._limits = ResolverLimits()
     return shared
 
@@ -63,6 +65,11 @@ def hops(city: Path, repeat: int = 3) -> str:
     return f"({{{a_road(city)}}},{{road/#}},T) • {repeat}(Prev,{{road/#}},T)"
 
 
+async def present(resolver: LiveResolver, descriptor: str) -> VersionResolution:
+    """What the world in force gives."""
+    return (await resolver.resolve(descriptor)).present
+
+
 async def refusal(resolver: LiveResolver, descriptor: str) -> tuple[ReasonCode, str]:
     with pytest.raises(NeighborhoodRefusedError) as caught:
         await resolver.resolve(descriptor)
@@ -72,14 +79,14 @@ async def refusal(resolver: LiveResolver, descriptor: str) -> tuple[ReasonCode, 
 def test_it_gives_what_the_exact_resolver_gives(
     runner: asyncio.Runner, resolver: LiveResolver, city: Path
 ) -> None:
-    found = runner.run(resolver.resolve(hops(city)))
+    found = runner.run(present(resolver, hops(city)))
     expected = ExactResolver(snapshot(city, 1)).resolve(read_neighborhood(hops(city))).peids()
     assert len(expected) > 3
     assert np.array_equal(found.peids, expected)
     assert (found.version, found.warnings) == (1, ())
     assert read_neighborhood(found.descriptor) == read_neighborhood(hops(city))
     assert json.loads(found.descriptor)["refs"] == [a_road(city)]
-    again = runner.run(resolver.resolve(found.descriptor))
+    again = runner.run(present(resolver, found.descriptor))
     assert (again.descriptor, again.neighborhood_hash) == (
         found.descriptor,
         found.neighborhood_hash,
@@ -89,18 +96,18 @@ def test_it_gives_what_the_exact_resolver_gives(
 def test_a_text_that_is_known_is_answered_at_once(
     runner: asyncio.Runner, resolver: LiveResolver, city: Path
 ) -> None:
-    found = runner.run(resolver.resolve(hops(city)))
-    assert runner.run(resolver.resolve(hops(city))) is found
-    assert (resolver.resolved, resolver.reused) == (1, 1)
+    found = runner.run(present(resolver, hops(city)))
+    assert runner.run(present(resolver, hops(city))) is found
+    assert (resolver.counts.resolved, resolver.counts.reused) == (1, 1)
 
 
 def test_the_hash_is_that_of_the_meaning(
     runner: asyncio.Runner, resolver: LiveResolver, city: Path
 ) -> None:
     text = hops(city)
-    first = runner.run(resolver.resolve(text))
-    second = runner.run(resolver.resolve(text.replace("road/#},T)", "road/#, road/#},T AND T)")))
-    third = runner.run(resolver.resolve(hops(city, repeat=1)))
+    first = runner.run(present(resolver, text))
+    second = runner.run(present(resolver, text.replace("road/#},T)", "road/#, road/#},T AND T)")))
+    third = runner.run(present(resolver, hops(city, repeat=1)))
     assert first.neighborhood_hash == second.neighborhood_hash != third.neighborhood_hash
     assert np.array_equal(first.peids, second.peids)
     assert len(third.peids) < len(first.peids)
@@ -110,19 +117,19 @@ def test_many_who_ask_at_once_are_served_by_one_resolution(
     runner: asyncio.Runner, resolver: LiveResolver, city: Path
 ) -> None:
     async def ask() -> None:
-        answers = await asyncio.gather(*(resolver.resolve(hops(city)) for _ in range(20)))
+        answers = await asyncio.gather(*(present(resolver, hops(city)) for _ in range(20)))
         assert all(answer is answers[0] for answer in answers)
 
     runner.run(ask())
-    assert (resolver.resolved, resolver.reused, resolver.waiting) == (1, 19, 0)
+    assert (resolver.counts.resolved, resolver.counts.reused, resolver.waiting) == (1, 19, 0)
 
 
 def test_one_who_gives_up_takes_nothing_from_the_others(
     runner: asyncio.Runner, resolver: LiveResolver, city: Path
 ) -> None:
     async def ask() -> None:
-        impatient = asyncio.create_task(resolver.resolve(hops(city)))
-        patient = asyncio.create_task(resolver.resolve(hops(city)))
+        impatient = asyncio.create_task(present(resolver, hops(city)))
+        patient = asyncio.create_task(present(resolver, hops(city)))
         await asyncio.sleep(0)
         impatient.cancel()
         assert len((await patient).peids) > 3
@@ -140,13 +147,13 @@ def test_what_is_wrong_with_a_descriptor_is_told(
     reason, text = runner.run(refusal(resolver, "({1,2},{road/#},T)"))
     assert reason is ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
     assert text == "no reference exists in world version 1: 1, 2"
-    assert resolver.refused == 2
+    assert resolver.counts.refused == 2
 
 
 def test_warnings_come_with_the_members(
     runner: asyncio.Runner, resolver: LiveResolver, city: Path
 ) -> None:
-    found = runner.run(resolver.resolve(f"({{1,2,{a_road(city)}}},{{road/#}},C AND T)"))
+    found = runner.run(present(resolver, f"({{1,2,{a_road(city)}}},{{road/#}},C AND T)"))
     assert len(found.peids) == 0
     impossible, missing = found.warnings
     assert "C AND B" in impossible
@@ -158,9 +165,9 @@ def test_limits_on_members_and_time(
 ) -> None:
     # Three that have the same members, and yet none is answered out of memory.
     texts = [hops(city).replace("road/#", f"road/#,nothing-{at}") for at in range(3)]
-    members = len(runner.run(resolver.resolve(texts[0])).peids)
+    members = len(runner.run(present(resolver, texts[0])).peids)
     resolver._limits = ResolverLimits(members=members)
-    assert len(runner.run(resolver.resolve(texts[1])).peids) == members
+    assert len(runner.run(present(resolver, texts[1])).peids) == members
 
     resolver._limits = ResolverLimits(members=members - 1)
     reason, text = runner.run(refusal(resolver, texts[2]))
@@ -177,12 +184,12 @@ def test_only_so_many_wait_at_once(
     runner: asyncio.Runner, resolver: LiveResolver, city: Path
 ) -> None:
     async def ask() -> None:
-        first = asyncio.create_task(resolver.resolve(hops(city)))
+        first = asyncio.create_task(present(resolver, hops(city)))
         await asyncio.sleep(0)
         reason, _ = await refusal(resolver, hops(city, repeat=2))
         assert reason is ReasonCode.QUOTA_EXCEEDED
         await first
-        await resolver.resolve(hops(city, repeat=2))
+        await present(resolver, hops(city, repeat=2))
 
     resolver._limits = ResolverLimits(waiting=1)
     runner.run(ask())
@@ -198,27 +205,67 @@ def test_versions_change_and_a_killed_process_is_replaced(
     async def scenario() -> None:
         resolver = LiveResolver(str(city), ResolverLimits())
         await resolver.start(version=1)
-        first = await resolver.resolve(of_one_version)
-        await resolver.use_version(2)
+        first = await present(resolver, of_one_version)
+        assert await resolver.prepare(2)
+        before = resolver.switch()
+        assert before is not None
+        await before.stop()
         _, text = await refusal(resolver, of_one_version)
         assert text == f"no reference exists in world version 2: {only_before}"
-        second = await resolver.resolve(of_the_other)
+        second = await present(resolver, of_the_other)
         assert (first.version, second.version) == (1, 2)
 
         asked = asyncio.create_task(refusal(resolver, of_one_version))
         await asyncio.sleep(0)
-        assert resolver._process is not None
-        resolver._process.kill()
+        assert resolver._present is not None
+        resolver._present._process.kill()
         reason, _ = await asked
         assert reason is ReasonCode.UNSPECIFIED_ERROR
         again = None
         while again is None:
             try:
-                again = await resolver.resolve(of_the_other + " ")
+                again = await present(resolver, of_the_other + " ")
             except NeighborhoodRefusedError:
                 await asyncio.sleep(0.05)
         assert again.version == 2
         assert np.array_equal(again.peids, second.peids)
+        await resolver.stop()
+
+    runner.run(scenario())
+
+
+def test_while_another_version_is_loaded_both_answer(runner: asyncio.Runner, city: Path) -> None:
+    only_before = min(set(snapshot(city, 1).peids) - set(snapshot(city, 2).peids))
+    both = min(set(snapshot(city, 1).peids) & set(snapshot(city, 2).peids))
+    vanishing, staying = (f"({{{peid}}},{{#}},I)" for peid in (only_before, both))
+
+    async def scenario() -> None:
+        resolver = LiveResolver(str(city), ResolverLimits())
+        await resolver.start(version=1)
+        alone = await resolver.resolve(staying)
+        assert not await resolver.prepare(1)
+        assert resolver.is_current(alone)
+        assert await resolver.prepare(2)
+        assert not resolver.is_current(alone), "it says nothing about the world that comes"
+        found = await resolver.resolve(staying)
+        assert (found.present.version, resolver.version) == (1, 1)
+        assert found.coming is not None
+        for version, peids in ((1, found.present.peids), (2, found.coming.peids)):
+            resolved = ExactResolver(snapshot(city, version)).resolve(read_neighborhood(staying))
+            assert np.array_equal(peids, resolved.peids())
+        gone = await resolver.resolve(vanishing)
+        assert gone.coming is not None
+        assert gone.coming.lacks_references
+        assert len(gone.coming.peids) == 0
+        before = resolver.switch()
+        assert not resolver.is_current(found)
+        assert (await resolver.resolve(staying)).coming is None
+        assert (await resolver.resolve_coming(vanishing)).lacks_references
+        assert before is not None
+        await before.stop()
+        await resolver.prepare(1)
+        await resolver.drop_coming()
+        assert resolver.is_current(await resolver.resolve(staying))
         await resolver.stop()
 
     runner.run(scenario())

@@ -26,6 +26,7 @@ from schemas.redis_keys import (
 from tests.integration.broker.membership_scene import (
     REGISTRY,
     ResolverOfTables,
+    SilentTeller,
     Subscriptions,
     push,
 )
@@ -51,7 +52,7 @@ class Broker:
             self.memberships = RedisMemberships()
             target = RedisTarget(self.memberships)
         self.follower = GenerationFollower(
-            self.wires, target, self.resolver, self.subscriptions.in_force
+            self.wires, target, self.resolver, self.subscriptions.in_force, SilentTeller()
         )
         if isinstance(self.memberships, RedisMemberships):
             by_sub_id = self.subscriptions.slots_by_sub_id
@@ -204,13 +205,63 @@ def test_subscriptions_that_come_while_the_next_generation_is_built(
 
             def meanwhile() -> None:
                 broker.resolver.meanwhile = lambda: None
-                broker.subscribe(2, 3, [6, 7])
+                # One that was resolved on the old world alone, and one on both.
+                broker.subscribe(2, 3, [5])
+                broker.resolver.know(2, broker.subscriptions.by_slot[2], [6, 7])
+                broker.subscriptions.add(3, 4)
+                broker.memberships.add(3, np.array([5]), np.array([7]))
 
             broker.resolver.meanwhile = meanwhile
             push(client, {1: [6]}, up_to=1, version=2)
             await broker.follower._look()
             answers = [await broker.slots_of(peid) for peid in (5, 6, 7)]
-            assert answers == [[], [0, 1, 2], [2]]
+            assert answers == [[], [0, 1, 2], [2, 3]]
+
+    asyncio.run(run())
+
+
+def test_a_killed_loader_leaves_the_old_generation_in_force(
+    redis_server: RedisServer, client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(client, {1: [5]}, up_to=1, version=1)
+    start = asyncio.create_subprocess_exec
+
+    async def start_and_kill(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        process = await start(*arguments, **options)
+        process.kill()
+        return process
+
+    async def run() -> None:
+        async with loaded(redis_server.url, "memory") as broker:
+            push(client, {1: [6]}, up_to=1, version=2)
+            with monkeypatch.context() as patched:
+                patched.setattr("asyncio.create_subprocess_exec", start_and_kill)
+                await broker.follower._look()
+            assert [await broker.slots_of(5), await broker.slots_of(6)] == [[0], []]
+            assert "loader process ended" in broker.follower.problem
+            assert broker.resolver.coming is None, "the world that was to come is given up"
+            await broker.follower._look()
+            assert [await broker.slots_of(5), await broker.slots_of(6)] == [[], [0]]
+            assert broker.follower.problem == ""
+
+    asyncio.run(run())
+
+
+def test_whatever_goes_wrong_is_tried_again(
+    redis_server: RedisServer, client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(client, {1: [5]}, up_to=1, version=1)
+
+    async def run() -> None:
+        async with loaded(redis_server.url, "memory") as broker:
+            push(client, {1: [6]}, up_to=1, version=2)
+            with monkeypatch.context() as patched:
+                patched.setattr("broker.generation_adoption.load_generation", None)
+                await broker.follower._look()
+            assert await broker.slots_of(5) == [0]
+            assert broker.follower.problem.startswith("TypeError")
+            await broker.follower._look()
+            assert await broker.slots_of(6) == [0]
 
     asyncio.run(run())
 

@@ -13,8 +13,8 @@ import pytest
 from broker.access import Identity
 from broker.durability.redis_registry import RedisRegistry
 from broker.effects import Resolve
-from broker.live_resolver import LiveResolution
 from broker.shell.stores import StoreAwayError
+from broker.world_resolver import VersionResolution
 from redis_link.client import RedisClient, connect
 from redis_link.registry import registered_subscriptions
 from redis_link.wires import Wires
@@ -32,7 +32,7 @@ def on_registry(url: str, work: Work) -> None:
     async def run() -> None:
         wires = Wires(url, answer_seconds=2.0)
         subscriptions = Subscriptions()
-        registry = RedisRegistry(wires, subscriptions.slots_by_sub_id)
+        registry = RedisRegistry(wires, "b", subscriptions.slots_by_sub_id)
         try:
             await registry.keep_in_step(subscriptions.in_force)
             await work(registry, subscriptions)
@@ -47,8 +47,8 @@ def request(client_id: str, *nsids: int) -> Resolve:
     return Resolve(1, Identity(client_id, None), DESCRIPTOR, filters, nsids)
 
 
-def resolution(digest: str = "hash") -> LiveResolution:
-    return LiveResolution(1, DESCRIPTOR, digest, np.array([1], np.int64))
+def resolution(digest: str = "hash") -> VersionResolution:
+    return VersionResolution(1, DESCRIPTOR, digest, np.array([1], np.int64))
 
 
 def registered(client: RedisClient) -> dict[int, Registration]:
@@ -62,6 +62,9 @@ def test_each_filter_gets_a_number(redis_server: RedisServer, redis_client: Redi
         # The same again is the same subscription; another one under its nsid is not.
         assert await registry.register(request("a", 7), resolution()) == (1,)
         assert await registry.register(request("a", 7), resolution("other")) == (4,)
+        # It is registered until its replacement is in force, and so a rebuild holds both.
+        assert set(registered(redis_client)) == {1, 2, 3, 4}
+        await registry.forget([1])
 
     on_registry(redis_server.url, work)
     found = registered(redis_client)

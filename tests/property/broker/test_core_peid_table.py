@@ -10,14 +10,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from broker import peid_table
-from broker.memberships_memory import GenerationBuilder, MemoryMemberships
+from broker import peid_table, table_assembly
+from broker.generation_builder import GenerationBuilder
+from broker.memberships_memory import MemoryMemberships
+from spatial_udfs.entity_table import Int64s
 
 # Few enough to meet again; some share a residue, some are as large as a peid can be.
 PEIDS = st.sampled_from(
     [*range(40), *(number * peid_table.RESIDUES + 3 for number in range(40)), 2**63 - 1, 2**62]
 )
 MEMBERS = st.sets(PEIDS, max_size=60)
+
+
+def array_of(members: set[int]) -> Int64s:
+    return np.array(sorted(members), np.int64)
 
 
 class Memberships(RuleBasedStateMachine):
@@ -28,7 +34,7 @@ class Memberships(RuleBasedStateMachine):
         # Small, so that regions are cut and passes start with few pairs.
         self.patches = [
             patch.object(peid_table, "MOST_PAIRS", 8),
-            patch.object(peid_table, "AIMED_PAIRS", 5),
+            patch.object(table_assembly, "AIMED_PAIRS", 5),
             patch.object(peid_table, "LEAST_DEAD", 3),
             # Room for all that is looked up here while little is entered, and not for more.
             patch.object(peid_table, "MOST_RECENT", 60),
@@ -42,6 +48,8 @@ class Memberships(RuleBasedStateMachine):
         self.builder: GenerationBuilder | None = None
         self.planned: dict[int, set[int]] = {}
         self.late: dict[int, set[int]] = {}
+        self.unsettled: set[int] = set()
+        self.has_folded = False
 
     def teardown(self) -> None:
         for one in self.patches:
@@ -55,13 +63,20 @@ class Memberships(RuleBasedStateMachine):
         self.next_slot += 1
         return self.next_slot - 1
 
-    @rule(members=MEMBERS)
-    def add(self, members: set[int]) -> None:
+    @rule(members=MEMBERS, coming=st.none() | MEMBERS)
+    def add(self, members: set[int], coming: set[int] | None) -> None:
         slot = self.new_slot()
-        self.memberships.add(slot, np.array(sorted(members), np.int64))
+        known = None if coming is None else array_of(coming)
+        self.memberships.add(slot, array_of(members), known)
         self.model[slot] = members
-        if self.builder is not None:
+        if self.builder is None:
+            return
+        if not self.builder.is_other_world:
             self.late[slot] = members
+        elif coming is None:
+            self.unsettled.add(slot)
+        else:
+            self.late[slot] = coming
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
@@ -71,33 +86,47 @@ class Memberships(RuleBasedStateMachine):
         del self.model[slot]
         self.planned.pop(slot, None)
         self.late.pop(slot, None)
+        self.unsettled.discard(slot)
 
     @rule(budget=st.integers(1, 5))
     def sweep(self, budget: int) -> None:
         self.memberships.sweep(budget)
 
-    @rule()
-    def begin_generation(self) -> None:
-        self.builder = self.memberships.begin_generation()
-        self.planned, self.late = {}, {}
+    @rule(is_other_world=st.booleans())
+    def begin_generation(self, is_other_world: bool) -> None:
+        self.builder = self.memberships.begin_generation(is_other_world=is_other_world)
+        self.planned, self.late, self.unsettled = {}, {}, set()
+        self.has_folded = False
+
+    @precondition(lambda self: self.builder is not None)
+    @rule(most=st.integers(1, 20))
+    def fold(self, most: int) -> None:
+        assert self.builder is not None
+        self.builder.fold_late(most)
+        self.has_folded = True
 
     @precondition(lambda self: self.builder is not None and self.model)
     @rule(data=st.data(), members=MEMBERS, early=st.booleans())
     def plan(self, data: st.DataObject, members: set[int], early: bool) -> None:
         assert self.builder is not None
         slot = data.draw(st.sampled_from(sorted(self.model)))
-        if slot in self.planned:
+        if slot in self.planned or (self.has_folded and slot in self.late):
             return
         if early:
             self.builder.build()
-        self.builder.add(slot, np.array(sorted(members), np.int64))
+        self.builder.add(slot, array_of(members))
         self.planned[slot] = members
         self.late.pop(slot, None)
+        self.unsettled.discard(slot)
 
     @precondition(lambda self: self.builder is not None)
     @rule()
     def switch(self) -> None:
         assert self.builder is not None
+        assert self.builder.unsettled == self.unsettled
+        for slot in self.unsettled:
+            self.builder.add(slot, array_of({slot}))
+            self.planned[slot] = {slot}
         self.memberships.switch(self.builder)
         self.model = {
             slot: self.planned.get(slot, self.late.get(slot, set())) for slot in self.model

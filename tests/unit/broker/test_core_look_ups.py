@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from broker.access import Action, Identity
+from broker.codec.reason_codes import ReasonCode
 from broker.counters import Drop
-from broker.effects import LookUp
+from broker.effects import Judge, LookUp
 from broker.memberships import Slots
 from spatial_udfs.entity_table import Int64s
 from tests.broker_core import wire
@@ -25,7 +27,7 @@ class AskedMemberships:
     def look_up(self, peid: int) -> Slots | None:
         return self.cache.get(peid)
 
-    def add(self, slot: int, peids: Int64s) -> None:
+    def add(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:  # noqa: ARG002 - the shape
         for peid in peids.tolist():
             self.stored.setdefault(peid, set()).add(slot)
             self.cache.pop(peid, None)
@@ -98,6 +100,40 @@ def test_an_answer_does_not_serve_what_came_in_after_the_question(harness: Harne
     harness.answer_waiting()
     assert [one.payload for one in early.messages()] == [b"before", b"after"]
     assert [one.payload for one in reader.messages()] == [b"after"]
+
+
+def test_an_answer_does_not_outlive_another_wait(harness: Harness) -> None:
+    """A verdict comes between two packets of a chunk: slots may mean others by then."""
+
+    class Asks:
+        def verdict(self, client: Identity, topic: str, action: Action) -> ReasonCode | None:
+            asked = (client.client_id, topic, action) == ("p", "later", Action.PUBLISH)
+            return None if asked else ReasonCode.SUCCESS
+
+    memberships = harness.memberships
+    harness = Harness(memberships=memberships, access=Asks())
+    harness.neighborhoods = {"near": [1, 2, 3], "far": [8]}
+    harness.slots_of = lambda peid: sorted(memberships.stored.get(peid, ()))
+    reader, publisher = harness.connect("r"), harness.connect("p")
+    reader.subscribe_near("+", "near", nsid=1)
+    reader.take()
+    properties = wire.user("peid", "2")
+    harness.held = (Judge,)
+    publisher.send(about(1, b"first") + wire.publish("later", b"second", properties=properties))
+    assert [one.payload for one in reader.messages()] == [b"first"]
+    assert publisher.connection.is_blocked
+    assert publisher.connection.found == {}
+    # Made anew under another slot; the old one is somebody else's.
+    reader.subscribe_near("+", "near", nsid=1)
+    stranger = harness.connect("s")
+    memberships.reusable = [0]
+    stranger.subscribe_near("+", "far", nsid=1)
+    reader.take()
+    stranger.take()
+    harness.held = ()
+    harness.answer_waiting()
+    assert [one.payload for one in reader.messages()] == [b"second"]
+    assert stranger.messages() == []
 
 
 def test_what_is_cached_is_not_asked_for(harness: Harness, reader: Client) -> None:

@@ -1,0 +1,232 @@
+"""Latency and memory while a broker changes over: ``python -m bench.switch`` (make bench-switch).
+
+A broker restores 100,000 subscriptions of clients that are away. A client publishes to itself
+about entities of its neighborhood at a steady rate; meanwhile the generation in force is
+switched several times, each time to another world version. Both generations lie in Redis
+before: what a push costs is ``make bench-rebuild``'s business.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import mqtt5
+import numpy as np
+
+from bench.heavy_subscribe import Link
+from bench.memory_watch import MemoryWatch
+from bench.rebuild_edits import edited_city
+from bench.switch_report import SwitchReport, Timed
+from bench.switch_scene import (
+    Sizes,
+    point_to,
+    push_generation,
+    running_broker,
+    write_subscriptions,
+)
+from redis_link.client import RedisClient, connect
+from redis_link.embedded import embedded_redis
+from schemas.descriptor_json import parse_descriptor
+from schemas.world_notices import CHANGES_TOPIC, WORLD_TOPIC
+from spatial_udfs.exact_resolver import ExactResolver
+from world.snapshot import entity_rows, load_snapshot
+from world.store import WorldStore
+from world.synthetic_city import synthetic_city
+
+OUT: Final = Path("out")
+PAGE: Final = Path("docs/figures/switch.md")
+# After a switch the old generation is taken apart; that belongs to it.
+AFTER_SECONDS: Final = 6.0
+QUIET_SECONDS: Final = 15.0
+NEAR: Final = {"cats": ["#"], "cond": "DW400"}
+
+
+class Stream(threading.Thread):
+    """Publishes to itself about one entity after the other, until told to stop."""
+
+    def __init__(self, link: Link, peids: list[int], rate: float) -> None:
+        super().__init__(daemon=True)
+        self._link = link
+        self._peids = peids
+        self._rate = rate
+        self.ended = threading.Event()
+        # When each message was due, and how long after that it came.
+        self.due: list[float] = []
+        self.took: list[float] = []
+
+    def run(self) -> None:
+        """One thread sends and receives, so that neither waits for the other."""
+        start, sent = time.perf_counter(), 0
+        while not self.ended.is_set() or len(self.took) < sent:
+            now = time.perf_counter()
+            due = start + sent / self._rate
+            if now >= due and not self.ended.is_set():
+                peid = str(self._peids[sent % len(self._peids)])
+                sent += 1
+                # The time it was due: a message that is sent late because of a stall counts too.
+                about = [("peid", peid)]
+                packet = mqtt5.PublishPacket("stream", repr(due).encode(), user_properties=about)
+                self._link.send(packet)
+            elif select.select([self._link.socket], [], [], max(0.0, min(due - now, 0.1)))[0]:
+                packets = self._link.read()
+                now = time.perf_counter()
+                for packet in packets:
+                    if isinstance(packet, mqtt5.PublishPacket) and packet.topic == "stream":
+                        due = float(packet.payload)
+                        self.due.append(due)
+                        self.took.append(now - due)
+
+
+class WorldWatch(threading.Thread):
+    """Hears on which generation the broker is."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self._link = Link(port, "watch")
+        self._link.send(mqtt5.SubscribePacket(1, [mqtt5.TopicFilter(WORLD_TOPIC)]))
+        self.generation: int | None = None
+        self._news = threading.Condition()
+
+    def run(self) -> None:
+        """Until the broker ends."""
+        while True:
+            try:
+                packets = self._link.read()
+            except OSError:
+                return
+            for packet in packets:
+                if isinstance(packet, mqtt5.PublishPacket):
+                    with self._news:
+                        self.generation = json.loads(packet.payload)["generation"]
+                        self._news.notify_all()
+
+    def wait_for(self, generation: int) -> float:
+        """Until that one is in force; when that was."""
+        with self._news:
+            if not self._news.wait_for(lambda: self.generation == generation, 300):
+                raise SystemExit(f"generation {generation} did not come into force")
+            return time.perf_counter()
+
+
+def measure(options: argparse.Namespace) -> SwitchReport:
+    """Everything in a folder that is gone afterwards."""
+    sizes = Sizes(options.subscriptions, options.members)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spaps-switch-")))
+        server = stack.enter_context(embedded_redis(folder / "redis"))
+        client = connect(server.url)
+        world = str(folder / "world")
+        store = WorldStore(world)
+        table = synthetic_city(options.entities)
+        for state in (table, edited_city(table, 0.01, seed=1)):
+            store.write_version(entity_rows(state), srid=table.srid)
+        peids = np.intersect1d(load_snapshot(world, 1).peids, load_snapshot(world, 2).peids)
+        print(f"writing {sizes.subscriptions:,} subscriptions", flush=True)
+        write_subscriptions(client, server.url, peids, sizes)
+        empty = push_generation(client, peids, Sizes(sizes.subscriptions, 0), version=1, seed=0)
+        generations = [
+            push_generation(client, peids, sizes, version=seed + 1, seed=seed) for seed in (0, 1)
+        ]
+        print(f"generations of {sizes.subscriptions * sizes.members:,} pairs", flush=True)
+        point_to(client, empty)
+        descriptor = json.dumps({"refs": [int(peids[len(peids) // 2])], "stages": [NEAR]})
+        inside = _members_in_both(world, descriptor)
+        broker = stack.enter_context(running_broker(folder, world, server.url))
+        return _measured(options, client, generations, broker, (descriptor, inside))
+
+
+def _measured(
+    options: argparse.Namespace,
+    client: RedisClient,
+    generations: list[int],
+    broker: tuple[int, int],
+    about: tuple[str, list[int]],
+) -> SwitchReport:
+    (port, pid), (descriptor, inside) = broker, about
+    load = os.getloadavg()[0]
+    watch = WorldWatch(port)
+    watch.start()
+    link = Link(port, "stream")
+    near = [("neighborhood", descriptor), ("nsid", "1")]
+    link.send(mqtt5.SubscribePacket(1, [mqtt5.TopicFilter("stream")], user_properties=near))
+    answer = link.wait_for(mqtt5.SubAckPacket)
+    assert int(answer.reason_codes[0]) < 0x80, answer  # type: ignore[attr-defined]
+    link.send(mqtt5.SubscribePacket(2, [mqtt5.TopicFilter(CHANGES_TOPIC)]))
+    link.wait_for(mqtt5.SubAckPacket)
+    time.sleep(AFTER_SECONDS)
+    with MemoryWatch(pid) as memory:
+        without = memory.settled()
+        point_to(client, generations[0])
+        watch.wait_for(generations[0])
+        time.sleep(AFTER_SECONDS)
+        size = memory.settled() - without
+        stream = Stream(link, inside, options.rate)
+        before = memory.settled()
+        stream.start()
+        time.sleep(QUIET_SECONDS)
+        switches: list[tuple[float, float, float]] = []
+        memory.restart()
+        for number in range(options.switches):
+            target = generations[(number + 1) % 2]
+            began = time.perf_counter()
+            point_to(client, target)
+            in_force = watch.wait_for(target)
+            time.sleep(AFTER_SECONDS)
+            switches.append((began, in_force, time.perf_counter()))
+        peak, tree_peak = memory.peak, memory.tree_peak
+        time.sleep(QUIET_SECONDS)
+        stream.ended.set()
+        stream.join()
+        after = memory.settled()
+    due, took = np.array(stream.due), np.array(stream.took)
+    during = np.zeros(len(due), np.bool_)
+    for began, _, ended in switches:
+        during |= (due >= began) & (due < ended)
+    return SwitchReport(
+        subscriptions=options.subscriptions, pairs=options.subscriptions * options.members,
+        entities=options.entities, rate=options.rate, load_average=load,
+        quiet=Timed.of(took[~during]), switching=Timed.of(took[during]),
+        seconds_to_switch=[round(in_force - began, 2) for began, in_force, _ in switches],
+        generation_megabytes=size, before_megabytes=before, peak_megabytes=peak,
+        after_megabytes=after, tree_before_megabytes=memory.tree_before,
+        tree_peak_megabytes=tree_peak,
+    )  # fmt: skip
+
+
+def _members_in_both(world: str, descriptor: str) -> list[int]:
+    """Entities of the neighborhood in both worlds: messages about these come back all the time."""
+    wanted = parse_descriptor(descriptor)
+    first, second = (
+        ExactResolver(load_snapshot(world, version)).resolve(wanted).peids() for version in (1, 2)
+    )
+    return [int(peid) for peid in np.intersect1d(first, second)]
+
+
+def main() -> int:
+    """Measure, write the report; 0 when the aims are reached."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entities", type=int, default=225_150)
+    parser.add_argument("--subscriptions", type=int, default=100_000)
+    parser.add_argument("--members", type=int, default=100)
+    parser.add_argument("--switches", type=int, default=4)
+    parser.add_argument("--rate", type=float, default=1_000.0)
+    options = parser.parse_args()
+    report = measure(options)
+    OUT.mkdir(exist_ok=True)
+    (OUT / "switch.json").write_text(report.as_json(), "utf-8")
+    PAGE.write_text(report.markdown(), "utf-8")
+    print(report.markdown())
+    return 0 if report.reached() else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,118 @@
+"""What a broker tells about its world, on topics of its own: the names, and what is in them.
+
+Both are JSON, and nothing but plain MQTT (docs/decisions/0110-subscribers-can-know.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from schemas.errors import SpapsError
+
+# Retained: the world version and the generation in force, with counts.
+WORLD_TOPIC: Final = "$SYS/broker/world"
+# For each subscriber what changed in its own neighborhoods, and nobody else's.
+CHANGES_TOPIC: Final = "$SYS/broker/neighborhoods/changed"
+
+PRESENT: Final = "present"
+NONE_LEFT: Final = "none left"
+
+
+class NoticeError(SpapsError):
+    """A notice that no broker of ours has written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldNotice:
+    """The state of a broker. Without a generation every neighborhood was resolved live."""
+
+    version: int
+    generation: int | None
+    # Of the generation: pairs of entity and subscription, and entities that have one.
+    pairs: int | None
+    entities: int | None
+    # Of this broker: neighborhoods in force, and those of which no reference exists now.
+    neighborhoods: int
+    without_references: int
+
+    def to_json(self) -> str:
+        """The payload on ``WORLD_TOPIC``."""
+        return json.dumps(
+            {
+                "version": self.version,
+                "generation": self.generation,
+                "pairs": self.pairs,
+                "entities": self.entities,
+                "neighborhoods": self.neighborhoods,
+                "withoutReferences": self.without_references,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeighborhoodChange:
+    """What a switch to another generation changed in one neighborhood of one client.
+
+    ``gained`` and ``lost`` are numbers of entities; None when nobody has counted, as after a
+    broker that was away for several switches.
+    """
+
+    nsid: int
+    gained: int | None
+    lost: int | None
+    has_references: bool
+    version: int
+    generation: int | None
+
+    def __str__(self) -> str:
+        counts = "changed" if self.gained is None else f"+{self.gained} -{self.lost}"
+        rest = "" if self.has_references else ", no reference is left"
+        return f"neighborhood {self.nsid}: {counts} (world version {self.version}{rest})"
+
+
+def changes_to_json(changes: Sequence[NeighborhoodChange]) -> str:
+    """The payload on ``CHANGES_TOPIC``: changes of one switch, at least one."""
+    return json.dumps(
+        {
+            "version": changes[0].version,
+            "generation": changes[0].generation,
+            "changes": [
+                {
+                    "nsid": one.nsid,
+                    "gained": one.gained,
+                    "lost": one.lost,
+                    "references": PRESENT if one.has_references else NONE_LEFT,
+                }
+                for one in changes
+            ],
+        }
+    )
+
+
+def changes_from_json(payload: bytes) -> list[NeighborhoodChange]:
+    """The changes that a payload tells; NoticeError when it is something else."""
+    try:
+        content: dict[str, Any] = json.loads(payload)
+        version, generation = int(content["version"]), _number(content["generation"])
+        return [
+            NeighborhoodChange(
+                nsid=int(one["nsid"]),
+                gained=_number(one["gained"]),
+                lost=_number(one["lost"]),
+                has_references=one["references"] != NONE_LEFT,
+                version=version,
+                generation=generation,
+            )
+            for one in content["changes"]
+        ]
+    except (ValueError, TypeError, KeyError) as error:
+        raise NoticeError(
+            f"a notice of changed neighborhoods is not understood: {error}"
+        ) from error
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
