@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from broker.access import AccessControl, Action, Identity
 from broker.codec.reason_codes import ReasonCode
+from broker.fast_publish import Read, Stop
 from broker.gateway import GatewayRules
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
@@ -21,8 +23,10 @@ FILTERS = st.sampled_from(["s/#", "s/+", "s/a", "#", "+/+", "at/+", "$share/g/s/
 class Alone:
     """Stands in for the hot path and leaves everything to the general one."""
 
-    def run(self, _connection: object, _session: object, _data: bytes, position: int) -> int:
-        return position
+    def run(self, reads: Iterator[Read], position: int = 0, _found: object = None) -> Stop | None:
+        for connection, data in reads:
+            return connection, data, position
+        return None
 
 
 class SomeRules:
