@@ -217,12 +217,14 @@ class BrokerReport:
         axes.set_xlim(left=1_000)
         axes.set_xlabel("publishes a second, one core (median of the rounds)")
         axes.grid(axis="x", which="both", alpha=0.25)
-        axes.legend(loc="center right")
+        figure.legend(loc="outside upper center", ncols=len(names))
         figure.savefig(path, dpi=130)
         plt.close(figure)
 
     def _plot_filter(self, path: Path) -> None:
-        figure, plots = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
+        figure = plt.figure(figsize=(10, 7.5), layout="constrained")
+        rows = figure.subfigures(2, 1)
+        plots = [row.subplots(1, 2) for row in rows]
         for column, axis in enumerate(("subscriptions", "members")):
             points = self.filter[axis]
             places = [one[axis] for one in points]
@@ -240,11 +242,16 @@ class BrokerReport:
                 label = f"{churn} changes a second"
                 adds.plot(places, [one["add_ms"][churn] for one in points], style, label=label)
             adds.set_yscale("log")
+            adds.yaxis.set_major_formatter("{x:g}")
+            adds.set_ylim(0.1, 200)
             adds.set_ylabel("add a subscription, ms")
             for plot in (times, adds):
                 plot.set_xscale("log")
                 plot.set_xlabel("subscriptions" if axis == "subscriptions" else "members of each")
                 plot.grid(which="both", alpha=0.25)
-                plot.legend()
+        # One for both plots of a row, above them, where no line can run.
+        for row, (plot, _) in zip(rows, plots, strict=True):
+            row.legend(*plot.get_legend_handles_labels(), loc="outside upper center", ncols=5,
+                       fontsize="small")  # fmt: skip
         figure.savefig(path, dpi=130)
         plt.close(figure)
