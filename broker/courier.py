@@ -20,6 +20,8 @@ from broker.subscription import Subscription
 
 # Retained messages written at one go, before others get their turn.
 BACKLOG_BYTES: Final = 65_536
+# Searching for some more of them takes as long as writing so many bytes.
+SEARCH_COST: Final = 8_192
 
 
 class Courier:
@@ -149,7 +151,9 @@ class Courier:
                 return
             message = backlog[0].next_message(self._state.retained)
             if message is None:
-                backlog.popleft()
+                budget -= SEARCH_COST
+                if not backlog[0].search_on():
+                    backlog.popleft()
             elif not message.has_expired(now):
                 verdict = self._author_verdict(session, message, backlog[0])
                 if verdict is None:
