@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from broker.access import Action, Verdict
@@ -231,7 +232,16 @@ class Courier:
         journal = self._state.journal
         if not is_again:
             journal.write(MessageSent(session.client_id, delivery.position, delivery.packet_id))
-        self._state.outlet.promise(connection, packet, journal.position)
+        is_off = partial(self._is_taken_back, session, delivery)
+        self._state.outlet.promise(connection, packet, journal.position, is_off=is_off)
+
+    def _is_taken_back(self, session: Session, delivery: Delivery) -> bool:
+        """Whether the right to a packet that waits for the journal is gone, or in question."""
+        if self._verdict(session, delivery.message.topic) == ReasonCode.SUCCESS:
+            return False
+        session.outgoing.take_back(delivery)
+        self.drain(session)
+        return True
 
     def _drop(self, session: Session, delivery: Delivery, cause: Drop) -> None:
         self._state.counters.drops[cause] += 1
