@@ -102,9 +102,14 @@ def prepare(
     st.lists(PUBLISHES, min_size=1, max_size=12),
     st.booleans(),
     st.booleans(),
+    st.lists(st.integers(0, 3), max_size=3),
 )
 def test_same_bytes(
-    subscriptions: list[Subscription], publishes: list[bytes], restricted: bool, paused: bool
+    subscriptions: list[Subscription],
+    publishes: list[bytes],
+    restricted: bool,
+    paused: bool,
+    senders: list[int],
 ) -> None:
     fast, general = (
         prepare(subscriptions, SomeRules() if restricted else None, general=way)
@@ -116,11 +121,20 @@ def test_same_bytes(
         # Twice: the first time makes routes and verdicts, the second finds them.
         for _ in range(2):
             clients[0].send(b"".join(publishes))
+        # Reads of several clients in one turn, some of them cut in the middle of a packet.
+        harness = clients[0].harness
+        reads: list[Read] = []
+        for number, packet in zip(senders * len(publishes), publishes, strict=False):
+            cut = len(packet) * (number % 2) // 2
+            pieces = (packet[:cut], packet[cut:])
+            reads += [(clients[number].connection, piece) for piece in pieces if piece]
+        harness.core.receive_all(iter(reads))
+        harness.settle()
     assert [one.raw for one in fast] == [one.raw for one in general]
     first, second = fast[0].harness.core.counters, general[0].harness.core.counters
     for name in (
         "publishes_received", "publish_bytes_received", "publishes_sent", "publish_bytes_sent",
-        "matches", "spatial_publishes", "packets_received", "drops",
+        "matches", "spatial_publishes", "packets_received", "drops", "bytes_received",
     ):  # fmt: skip
         assert getattr(first, name) == getattr(second, name), name
 
