@@ -52,7 +52,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each single run")
-    parser.add_argument("--only", default="", help="throughput or filter")
+    parser.add_argument(
+        "--only", default="", choices=("", "throughput", "filter", "singles"),
+        help="singles: one message a packet by 100 publishers, beside Mosquitto; a minute",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
@@ -64,9 +67,11 @@ def main() -> int:
     report = BrokerReport("make bench-broker", os.getloadavg()[0])
     began = time.monotonic()
     try:
-        if options.only != "filter":
+        if options.only == "singles":
+            singles(report, options.repeats, options.seconds)
+        if options.only in ("", "throughput"):
             throughput(report, options.repeats, options.seconds)
-        if options.only != "throughput":
+        if options.only in ("", "filter"):
             filter_alone(report)
     except (PeerMissingError, LoadError) as error:
         print(error, file=sys.stderr)
@@ -104,6 +109,22 @@ def throughput(report: BrokerReport, repeats: int, seconds: float) -> None:
                         run, repeats)  # fmt: skip
             for player in taking_part:
                 player.leave()
+
+
+def singles(report: BrokerReport, repeats: int, seconds: float) -> None:
+    """One message a packet alone, the aim that is nearest to its limit, beside Mosquitto."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spaps-bench-")))
+        peer = stack.enter_context(mosquitto(BROKER_CORE, folder))
+        report.versions = peer.version
+        memory = stack.enter_context(ours("memory", BROKER_CORE, folder / "memory.log"))
+        players: list[Player] = [TopicPlayer(peer), NeighborhoodPlayer(memory)]
+        for player in players:
+            player.subscribe(ONE_MATCH)
+        (found,) = [one for one in _settings(ONE_MATCH, seconds) if one[0] == SINGLES]
+        _rounds(report, SINGLES, players, found[2], repeats)
+        for player in players:
+            player.leave()
 
 
 Run = Callable[[Player], Rate]

@@ -217,18 +217,20 @@ def point(subscriptions: int, members: int) -> FilterPoint:
 def main() -> None:
     """Print the points of both axes as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--quick", action="store_true", help="the ends of the axes alone")
+    parser.add_argument("--at", type=int, nargs=2, help="one point: subscriptions, members of each")
     options = parser.parse_args()
     logging.disable()
     gc.freeze()
+    if options.at:
+        print(json.dumps(asdict(point(*options.at))))
+        return
     figures: dict[str, list[dict[str, object]]] = {}
     axes: dict[str, Sequence[tuple[int, int]]] = {
         "subscriptions": BY_SUBSCRIPTIONS, "members": BY_MEMBERS,
     }  # fmt: skip
     for name, points in axes.items():
-        chosen = (points[0], points[-1]) if options.quick else points
         figures[name] = []
-        for subscriptions, members in chosen:
+        for subscriptions, members in points:
             print(f"filter: {subscriptions:,} x {members:,}", file=sys.stderr, flush=True)
             figures[name].append(asdict(point(subscriptions, members)))
             gc.collect()

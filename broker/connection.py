@@ -31,12 +31,20 @@ class State(Enum):
 class Promised:
     """A packet held back until the journal is stored up to ``position``."""
 
-    __slots__ = ("data", "position", "then")
+    __slots__ = ("data", "is_off", "position", "then")
 
-    def __init__(self, position: int, data: bytes, then: Callable[[], None] | None) -> None:
+    def __init__(
+        self,
+        position: int,
+        data: bytes,
+        then: Callable[[], None] | None,
+        is_off: Callable[[], bool] | None,
+    ) -> None:
         self.position = position
         self.data = data
         self.then = then
+        # Asked when its turn comes: whether it must not go out any more.
+        self.is_off = is_off
 
 
 class Connection:

@@ -20,7 +20,8 @@ from broker.core_state import make_state
 from broker.courier import Courier
 from broker.dispatch import Dispatch
 from broker.effects import Resolved
-from broker.fast_publish import FastPublisher
+from broker.fast_fan_out import FanOut
+from broker.fast_publish import FastPublisher, Read
 from broker.gateway import GatewayRules
 from broker.intake import Intake
 from broker.journal import Record, SubscriptionSaved
@@ -91,7 +92,7 @@ class Core:
         wills = Wills(state, self._publishing)
         self._life = SessionLife(state, wills)
         unsubscribing = Unsubscribing(state, self._life)
-        self._intake = Intake(state, self._life, FastPublisher(state, self._courier))
+        self._intake = Intake(state, self._life, FastPublisher(state, FanOut(state, self._courier)))
         self._intake.connecting = Connecting(
             state, self._life, self._courier, self._resume, new_client_id
         )
@@ -102,8 +103,9 @@ class Core:
             Acknowledging(state, self._courier),
             Subscribing(state, self._courier, unsubscribing),
         )
-        # Bytes of a client. No method of its own: it is called for every read.
+        # Bytes of a client, or of many. No methods of their own: every read comes here.
         self.receive: Callable[[Connection, bytes], None] = self._intake.receive
+        self.receive_all: Callable[[Iterator[Read]], None] = self._intake.receive_all
         # Tells clients of the world in force; the shell calls it when that changes.
         self.telling = WorldTelling(state, self._courier, self._publishing.publish)
         if sys_interval:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from broker.access import Action, Verdict
@@ -20,6 +21,8 @@ from broker.subscription import Subscription
 
 # Retained messages written at one go, before others get their turn.
 BACKLOG_BYTES: Final = 65_536
+# Searching for some more of them takes as long as writing so many bytes.
+SEARCH_COST: Final = 8_192
 
 
 class Courier:
@@ -149,7 +152,9 @@ class Courier:
                 return
             message = backlog[0].next_message(self._state.retained)
             if message is None:
-                backlog.popleft()
+                budget -= SEARCH_COST
+                if not backlog[0].search_on():
+                    backlog.popleft()
             elif not message.has_expired(now):
                 verdict = self._author_verdict(session, message, backlog[0])
                 if verdict is None:
@@ -227,7 +232,16 @@ class Courier:
         journal = self._state.journal
         if not is_again:
             journal.write(MessageSent(session.client_id, delivery.position, delivery.packet_id))
-        self._state.outlet.promise(connection, packet, journal.position)
+        is_off = partial(self._is_taken_back, session, delivery)
+        self._state.outlet.promise(connection, packet, journal.position, is_off=is_off)
+
+    def _is_taken_back(self, session: Session, delivery: Delivery) -> bool:
+        """Whether the right to a packet that waits for the journal is gone, or in question."""
+        if self._verdict(session, delivery.message.topic) == ReasonCode.SUCCESS:
+            return False
+        session.outgoing.take_back(delivery)
+        self.drain(session)
+        return True
 
     def _drop(self, session: Session, delivery: Delivery, cause: Drop) -> None:
         self._state.counters.drops[cause] += 1

@@ -91,7 +91,7 @@ Request: TypeAlias = Authenticate | Judge | Resolve | LookUp | Forget
 class Outbox:
     """Collected during a call into the core, emptied by the shell after it."""
 
-    __slots__ = ("closing", "requests", "unblocked", "writes")
+    __slots__ = ("blocked", "closing", "requests", "unblocked", "writes")
 
     def __init__(self) -> None:
         # Connections with bytes to write (``core.output_of``), each once.
@@ -99,5 +99,7 @@ class Outbox:
         # To be closed once their last bytes are written.
         self.closing: list[Connection] = []
         self.requests: list[Request] = []
+        # Connections that wait for an answer: do not read from them.
+        self.blocked: list[Connection] = []
         # Connections that wait for nothing any more: read from them again.
         self.unblocked: list[Connection] = []

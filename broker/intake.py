@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from broker.codec.errors import ProtocolError
 from broker.codec.framing import read_header
 from broker.connection import Connection, State
 from broker.core_state import CoreState
-from broker.fast_publish import QOS_0, FastPublisher
+from broker.fast_fan_out import QOS_0
+from broker.fast_publish import FastPublisher, Read
 from broker.session_life import SessionLife
 
 if TYPE_CHECKING:
@@ -41,30 +43,37 @@ class Intake:
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Bytes came in."""
-        state = connection.state
-        if state is _CLOSED:
+        self.receive_all(iter(((connection, data),)))
+
+    def receive_all(self, reads: Iterator[Read]) -> None:
+        """Bytes of any connections, in the order in which they came in.
+
+        An iterator, so that what was not worked off is still in it if this should raise.
+        """
+        counters = self._counters
+        while True:
+            before = counters.publish_bytes_received
+            stop = self._fast.run(reads)
+            counters.bytes_received += counters.publish_bytes_received - before
+            if stop is None:
+                return
+            self._take(*stop)
+
+    def _take(self, connection: Connection, data: bytes, position: int) -> None:
+        """Work off a read that is not plain from end to end."""
+        if connection.state is _CLOSED:
             return
-        self._counters.bytes_received += len(data)
         connection.last_seen = self._clock()
+        self._counters.bytes_received += len(data) - position
         if connection.is_blocked:
             connection.held.append(data)
             return
-        inbox = connection.inbox
-        if inbox.pending:
-            data = inbox.join(data)
-        position = 0
-        session = connection.session
-        if (
-            data
-            and data[0] == QOS_0
-            and state is _CONNECTED
-            and session is not None
-            and not connection.failed
-        ):
-            # What most reads are from end to end: nothing else need be looked at.
-            position = self._fast.run(connection, session, data, 0)
+        if connection.inbox.pending:
+            data = connection.inbox.join(data)
         if position < len(data):
             self._work_off(connection, data, position)
+            if connection.is_blocked:
+                self._state.outbox.blocked.append(connection)
 
     def resume(self, connection: Connection) -> None:
         """What the connection waited for is there: work off what was held back."""
@@ -131,7 +140,9 @@ class Intake:
         session = connection.session
         if session is not None:
             if data[position] == QOS_0 and not connection.failed:
-                return self._fast.run(connection, session, data, position)
+                read = iter(((connection, data),))
+                stop = self._fast.run(read, position, connection.found)
+                return len(data) if stop is None else stop[2]
             if data[position] == _PUBACK:
                 return self.dispatch.acknowledging.pubacks(session, data, position)
         return position

@@ -119,6 +119,15 @@ class OutgoingFlow:
         self._in_flight += 1
         return again
 
+    def take_back(self, delivery: Delivery) -> None:
+        """Put what was to be sent, and was not yet, before what was never to be sent so far."""
+        delivery.stage = Stage.WAITING
+        self._in_flight -= 1
+        place = 0
+        while place < len(self.queue) and self.queue[place].packet_id:
+            place += 1
+        self.queue.insert(place, delivery)
+
     def discard(self, delivery: Delivery) -> None:
         """Forget a delivery that was taken from the queue and will not be sent."""
         self.bytes -= delivery.message.size

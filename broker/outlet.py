@@ -37,14 +37,18 @@ class Outlet:
         data: bytes,
         position: int,
         then: Callable[[], None] | None = None,
+        is_off: Callable[[], bool] | None = None,
     ) -> None:
-        """Write once the journal is stored up to ``position``; promises keep their order."""
+        """Write once the journal is stored up to ``position``; promises keep their order.
+
+        If it must wait, ``is_off`` is asked then whether it is not to be written after all.
+        """
         if position <= self._journal.committed and not connection.promised:
             self.send(connection, data)
             if then is not None:
                 then()
             return
-        connection.promised.append(Promised(position, data, then))
+        connection.promised.append(Promised(position, data, then, is_off))
         self._waiting[connection] = None
 
     def committed(self) -> None:
@@ -54,7 +58,7 @@ class Outlet:
             promised = connection.promised
             while promised and promised[0].position <= stored:
                 one = promised.popleft()
-                if connection.state is State.CLOSED:
+                if connection.state is State.CLOSED or (one.is_off is not None and one.is_off()):
                     continue
                 self.send(connection, one.data)
                 if one.then is not None:

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+import numpy as np
 
 from broker.limits import BrokerLimits
 from broker.message import Message
 from broker.subscription import Subscription
 from broker.topics import SYSTEM_PREFIX
+from spatial_udfs.entity_table import Int64s
+
+# Retained messages that a subscription is compared with at one go: a fraction of a millisecond.
+SEARCHED_AT_ONCE: Final = 500
 
 
 class _Level:
-    """One level of some topics; ``message`` belongs to the topic that ends here."""
+    """One level of some topics; ``message`` belongs to the topic that ends here.
 
-    __slots__ = ("children", "message")
+    ``born`` is the number of the first message since there is one.
+    """
+
+    __slots__ = ("born", "children", "message")
 
     def __init__(self) -> None:
         self.children: dict[str, _Level] = {}
         self.message: Message | None = None
+        self.born = 0
 
 
 class RetainedStore:
     """The last retained message of each topic. The broker's own $SYS values are not counted."""
 
-    __slots__ = ("_limits", "_root", "bytes", "count")
+    __slots__ = ("_births", "_limits", "_root", "bytes", "count")
 
     def __init__(self, limits: BrokerLimits) -> None:
         self._limits = limits
         self._root = _Level()
+        self._births = 0
         self.count = 0
         self.bytes = 0
 
@@ -55,6 +68,9 @@ class RetainedStore:
             level = below
         if level.message is not None:
             self._uncount(level.message)
+        else:
+            self._births += 1
+            level.born = self._births
         level.message = message
         if not message.topic.startswith(SYSTEM_PREFIX):
             self.count += 1
@@ -81,31 +97,23 @@ class RetainedStore:
         return True
 
     def match(self, topic_filter: str) -> Iterator[Message]:
-        """The messages of all topics that a filter matches, in no particular order."""
-        names = topic_filter.split("/")
-        # Levels with the number of filter levels that led there.
-        stack = [(self._root, 0)]
-        while stack:
-            level, depth = stack.pop()
-            if depth == len(names):
-                if level.message is not None:
-                    yield level.message
-                continue
-            name = names[depth]
-            if name == "#":
-                yield from _everything(level, skip_reserved=depth == 0)
-            elif name == "+":
-                stack += [
-                    (below, depth + 1)
-                    for key, below in level.children.items()
-                    if depth or not key.startswith("$")
-                ]
-            elif name in level.children:
-                stack.append((level.children[name], depth + 1))
+        """The messages of all topics that a filter matches, in no particular order.
+
+        The search may be left alone and gone on with later: it finds what was there when it was
+        begun and is there still.
+        """
+        return (
+            level.message
+            for level in self._levels(topic_filter.split("/"))
+            if level.message is not None
+        )
+
+    def _levels(self, names: list[str]) -> Iterator[_Level]:
+        return _born_until(self._births, _matching(self._root, names))
 
     def __iter__(self) -> Iterator[Message]:
         """All messages."""
-        return _everything(self._root, skip_reserved=False)
+        return (one.message for one in _below(self._root) if one.message is not None)
 
     def _uncount(self, message: Message) -> None:
         if not message.topic.startswith(SYSTEM_PREFIX):
@@ -113,45 +121,102 @@ class RetainedStore:
             self.bytes -= message.size
 
 
-def _everything(level: _Level, *, skip_reserved: bool) -> Iterator[Message]:
-    """The messages at and below a level; a wildcard at the start does not reach ``$…``."""
-    if level.message is not None:
-        yield level.message
-    stack = [
-        below
-        for name, below in level.children.items()
-        if not (skip_reserved and name.startswith("$"))
-    ]
+def _born_until(last: int, levels: Iterator[_Level]) -> Iterator[_Level]:
+    return (level for level in levels if level.born <= last)
+
+
+def _matching(root: _Level, names: list[str]) -> Iterator[_Level]:
+    """The levels where topics end that a filter matches.
+
+    Children are copied before they are gone over, because they may change meanwhile.
+    """
+    # What is left to see of each level on the way down; its place is the filter's level.
+    path = [iter((root,))]
+    while path:
+        level = next(path[-1], None)
+        if level is None:
+            path.pop()
+            continue
+        depth = len(path) - 1
+        if depth == len(names):
+            yield level
+            continue
+        name = names[depth]
+        if name == "#":
+            yield from _below(level, is_root=depth == 0)
+        elif name == "+":
+            path.append(iter(_children(level, is_root=depth == 0)))
+        else:
+            below = level.children.get(name)
+            path.append(iter(() if below is None else (below,)))
+
+
+def _below(level: _Level, *, is_root: bool = False) -> Iterator[_Level]:
+    """A level and all below it."""
+    yield level
+    stack = _children(level, is_root=is_root)
     while stack:
         level = stack.pop()
-        if level.message is not None:
-            yield level.message
+        yield level
         stack.extend(level.children.values())
+
+
+def _children(level: _Level, *, is_root: bool) -> list[_Level]:
+    """The next levels; a wildcard at the start of a filter does not reach ``$…``."""
+    if not is_root:
+        return list(level.children.values())
+    return [below for name, below in level.children.items() if not name.startswith("$")]
 
 
 class RetainedBacklog:
     """Retained messages a new subscription is still to be given, by topic.
 
-    The messages are fetched when their turn comes, so a long backlog keeps nothing alive.
+    They are searched for piece by piece, and fetched when their turn comes: so a long backlog
+    stops nobody and keeps nothing alive.
     """
 
-    __slots__ = ("_topics", "is_held", "subscription")
+    __slots__ = ("_found", "_members", "_search", "is_held", "subscription")
 
-    def __init__(self, subscription: Subscription, topics: list[str]) -> None:
+    def __init__(
+        self, subscription: Subscription, search: Iterator[Message], members: Int64s | None
+    ) -> None:
+        """With ``members``, ascending, only messages about these are owed."""
         self.subscription = subscription
-        self._topics = topics[::-1]
+        self._search = search
+        self._members = members
+        # Topics, the next one last.
+        self._found: list[str] = []
         # Whether it waits until it is decided if its next message may be given out.
         self.is_held = False
 
     def next_message(self, store: RetainedStore) -> Message | None:
-        """The next message that is still there; None when all are done."""
-        while self._topics and self.subscription.active:
-            message = store.find(self._topics.pop())
+        """The next message that was found and is still there; None: search on."""
+        while self._found and self.subscription.active:
+            message = store.find(self._found.pop())
             if message is not None:
                 return message
         return None
 
+    def search_on(self) -> bool:
+        """Search some more; False when all was seen."""
+        if not self.subscription.active:
+            return False
+        seen = list(islice(self._search, SEARCHED_AT_ONCE))
+        self._found = self._owed(seen)[::-1]
+        return bool(seen)
+
     def hold(self, message: Message) -> None:
         """Wait with this message and all behind it."""
-        self._topics.append(message.topic)
+        self._found.append(message.topic)
         self.is_held = True
+
+    def _owed(self, messages: list[Message]) -> list[str]:
+        if self._members is None:
+            return [message.topic for message in messages]
+        topics = [message.topic for message in messages if message.peid is not None]
+        peids = np.array([one.peid for one in messages if one.peid is not None], np.int64)
+        if not len(self._members):
+            return []
+        places = np.searchsorted(self._members, peids)
+        inside = self._members.take(places, mode="clip") == peids
+        return [topic for topic, is_in in zip(topics, inside.tolist(), strict=True) if is_in]

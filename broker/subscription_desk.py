@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from broker.core_state import CoreState
 from broker.effects import Forget
 from broker.journal import SubscriptionSaved
@@ -76,9 +74,8 @@ class SubscriptionDesk:
             self._state.journal.write(SubscriptionSaved(session.client_id, terms))
         if not _wants_retained(request, is_new=existing is None):
             return None
-        peids = None if members is None else members.peids
-        topics = self._retained_topics(request.parsed.topic_filter, peids)
-        return RetainedBacklog(subscription, topics)
+        search = self._state.retained.match(request.parsed.topic_filter)
+        return RetainedBacklog(subscription, search, None if members is None else members.peids)
 
     def _replace(
         self,
@@ -114,14 +111,6 @@ class SubscriptionDesk:
             self._state.index.enter(
                 subscription, parsed, members.peids, members.slot, members.coming
             )
-
-    def _retained_topics(self, topic_filter: str, peids: Int64s | None) -> list[str]:
-        found = list(self._state.retained.match(topic_filter))
-        if peids is None:
-            return [message.topic for message in found]
-        spatial = [message for message in found if message.peid is not None]
-        inside = np.isin(np.array([message.peid for message in spatial], np.int64), peids)
-        return [message.topic for message, is_in in zip(spatial, inside, strict=True) if is_in]
 
 
 def _wants_retained(request: FilterRequest, *, is_new: bool) -> bool:

@@ -11,9 +11,12 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable
+from operator import length_hint
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.access_plugins import Origin
+from broker.codec.reason_codes import ReasonCode
+from broker.fast_publish import Read
 from broker.shell.limits import ShellLimits
 from broker.shell.requests import Requests, Services
 from broker.shell.saver import JournalSaver
@@ -63,7 +66,8 @@ class Pump:
         self.core = core
         self.limits = limits
         self.refused: Counter[str] = Counter()
-        self._receive = core.receive
+        # What came in during this turn of the loop; links append to it.
+        self.reads: list[Read] = []
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._open: set[Connection] = set()
@@ -94,13 +98,10 @@ class Pump:
         return connection
 
     def received(self, connection: Connection, data: bytes) -> None:
-        """Bytes of a client."""
-        self._receive(connection, data)
-        if connection.is_blocked:
-            connection.peer.pause_reading()
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._loop.call_soon(self._empty)
+        """Bytes of a client, to be worked off now."""
+        self.reads.append((connection, data))
+        self._take_in()
+        self.soon()
 
     def paused(self, connection: Connection) -> None:
         """The client does not read what was written."""
@@ -113,6 +114,8 @@ class Pump:
 
     def lost(self, connection: Connection) -> None:
         """The client is gone."""
+        # What it sent before it left counts.
+        self._take_in()
         self._open.discard(connection)
         if not self._open:
             self._all_gone.set()
@@ -129,6 +132,7 @@ class Pump:
 
     async def stop(self) -> None:
         """Tell every client, store what is left, and let go."""
+        self._take_in()
         self.core.shut_down()
         self._empty()
         for connection in list(self._open):
@@ -146,15 +150,44 @@ class Pump:
 
     # --- out of the core
 
-    def _empty(self) -> None:
-        self._is_scheduled = False
-        outbox = self.core.outbox
-        output_of = self.core.output_of
+    def _take_in(self) -> None:
+        """Work off what came in."""
+        if not self.reads:
+            return
+        reads = self.reads[:]
+        self.reads.clear()
+        rest = iter(reads)
+        while length_hint(rest):
+            try:
+                self.core.receive_all(rest)
+            except Exception:
+                # A fault of ours: the client whose bytes showed it goes, all others are served.
+                connection, _ = reads[-length_hint(rest) - 1]
+                log.exception("closed: the broker failed on what a client sent")
+                self.core.disconnect(connection, ReasonCode.UNSPECIFIED_ERROR, "the broker failed")
+        blocked, self.core.outbox.blocked = self.core.outbox.blocked, []
+        for connection in blocked:
+            if connection.is_blocked:
+                connection.peer.pause_reading()
+
+    def _write_out(self) -> None:
+        """What ``core.output_of`` gives, without a call for each connection."""
+        outbox, total = self.core.outbox, 0
         writes, outbox.writes = outbox.writes, []
         for connection in writes:
-            data = output_of(connection)
+            out = connection.out
+            data = b"".join(out)
+            out.clear()
             if data:
+                total += len(data)
                 connection.peer.write(data)
+        self.core.counters.bytes_sent += total
+
+    def _empty(self) -> None:
+        self._is_scheduled = False
+        self._take_in()
+        self._write_out()
+        outbox = self.core.outbox
         if outbox.requests:
             requests, outbox.requests = outbox.requests, []
             for request in requests:
@@ -162,7 +195,8 @@ class Pump:
         if outbox.unblocked:
             unblocked, outbox.unblocked = outbox.unblocked, []
             for connection in unblocked:
-                connection.peer.resume_reading()
+                if not connection.is_blocked:
+                    connection.peer.resume_reading()
         if outbox.closing:
             closing, outbox.closing = outbox.closing, []
             for connection in closing:
@@ -184,5 +218,6 @@ class Pump:
 
     def _tick(self) -> None:
         self._timer_deadline = math.inf
+        self._take_in()
         self.core.tick()
         self._empty()

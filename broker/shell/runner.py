@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; ``say`` gets one line when clients can connect."""
     set_up_logs(settings.broker.log_format, settings.broker.log_level)
+    # What was imported stays: the collector need not stop the broker to go over it again.
+    gc.freeze()
     with redis_behind(settings.redis) as redis:
         chosen = replace(settings, redis=replace(settings.redis, url=redis.url))
         uvloop.run(_serve(chosen, redis, say))

@@ -14,16 +14,18 @@ if TYPE_CHECKING:
 
 # How long a client may take to read our last words.
 FAREWELL_SECONDS: Final = 5.0
+# A read larger than this is a stream, worked off at once: so its sender can be stopped at once.
+MANY_BYTES: Final = 4_096
 
 
 class TcpLink(asyncio.Protocol):
     """Between a transport and the pump."""
 
-    __slots__ = ("_connection", "_is_leaving", "_pump", "_received", "_transport", "write")
+    __slots__ = ("_connection", "_is_leaving", "_pump", "_reads", "_transport", "write")
 
     def __init__(self, pump: Pump) -> None:
         self._pump = pump
-        self._received = pump.received
+        self._reads = pump.reads
         # Send; the transport's own method while there is somebody to send to.
         self.write: Callable[[bytes], None] = _send_to_nobody
         self._transport: asyncio.Transport
@@ -43,9 +45,17 @@ class TcpLink(asyncio.Protocol):
         self.write = self._transport.write
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the client."""
-        if self._connection is not None and not self._is_leaving:
-            self._received(self._connection, data)
+        """Bytes of the client: worked off at the end of this turn, or now if they are many."""
+        connection = self._connection
+        if connection is None:
+            return
+        if len(data) > MANY_BYTES:
+            self._pump.received(connection, data)
+            return
+        reads = self._reads
+        if not reads:
+            self._pump.soon()
+        reads.append((connection, data))
 
     def pause_writing(self) -> None:
         """The client does not read what we write."""

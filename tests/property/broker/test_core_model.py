@@ -1,7 +1,7 @@
 """Who must get what: random clients, neighborhoods, breaks and kills against a simple model.
 
 Nothing acknowledged is lost at QoS 1 and 2, nothing is doubled at QoS 2, and nobody gets what
-topic and neighborhood do not give.
+topic and neighborhood do not give, or what it has no right to read at that moment.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from broker.access import Action, Identity
+from broker.codec.reason_codes import ReasonCode
 from broker.journal import Record
 from spatial_udfs.entity_table import Int64s
 from tests.broker_core import wire
-from tests.broker_core.harness import Harness
+from tests.broker_core.harness import Client, Harness
 from tests.broker_core.mini_client import Message, MiniClient
 
 NAMES = ("a", "b", "c")
@@ -37,11 +39,40 @@ class Expected:
     routed: int = 0
 
 
+class Rights:
+    """Who may not read what now, by client id and topic."""
+
+    def __init__(self) -> None:
+        self.denied: set[tuple[str, str]] = set()
+
+    def verdict(self, client: Identity, topic: str, action: Action) -> ReasonCode:
+        is_denied = action is Action.RECEIVE and (client.client_id, topic) in self.denied
+        return ReasonCode.NOT_AUTHORIZED if is_denied else ReasonCode.SUCCESS
+
+
+class Watched(Harness):
+    """Looks at each packet when it goes out, whenever its client may read it."""
+
+    def __init__(self, rights: Rights) -> None:
+        super().__init__(durable=True, access=rights)
+        self._rights = rights
+
+    def _deliver(self, client: Client, data: bytes) -> None:
+        before = len(client.packets)
+        super()._deliver(client, data)
+        session = client.connection.session
+        for packet in client.packets[before:]:
+            if isinstance(packet, mqtt5.PublishPacket) and session is not None:
+                reader = (session.client_id, packet.topic)
+                assert reader not in self._rights.denied, f"{reader} has no right to it"
+
+
 class Broker(RuleBasedStateMachine):
     """The broker is killed at any time; only what it stored comes back."""
 
     @initialize()
     def start(self) -> None:
+        self.rights = Rights()
         self.stored: list[Record] = []
         self.sub_ids = 0
         # Filter or nsid -> (filter, qos, neighborhood) of each client.
@@ -54,7 +85,7 @@ class Broker(RuleBasedStateMachine):
         self.read_all()
 
     def boot(self) -> None:
-        self.harness = Harness(durable=True)
+        self.harness = Watched(self.rights)
         self.harness.neighborhoods = dict(NEIGHBORHOODS)
         self.harness._sub_ids = self.sub_ids
         self.harness.core.restore(self.stored)
@@ -118,10 +149,11 @@ class Broker(RuleBasedStateMachine):
         self.held[name] = {k: held for k, held in self.held[name].items() if held[0] != pattern}
         self.forgive(name)
 
-    def forgive(self, name: str) -> None:
+    def forgive(self, name: str, topic: str | None = None) -> None:
         """A client that gave something up is owed nothing of what still waits for it."""
         for one in self.expected.values():
-            one.must.pop(name, None)
+            if topic in (None, one.message.topic):
+                one.must.pop(name, None)
 
     @rule(
         name=st.sampled_from(NAMES),
@@ -152,6 +184,9 @@ class Broker(RuleBasedStateMachine):
             if granted:
                 matching[name] = min(message.qos, max(granted))
         expected.may |= matching.keys()
+        for name, topic in self.rights.denied:
+            if topic == message.topic:
+                matching.pop(name, None)
         if expected.routed:
             # Seen twice: only who matched both times is surely owed it, at the lower QoS.
             both = expected.must.keys() & matching.keys()
@@ -179,6 +214,14 @@ class Broker(RuleBasedStateMachine):
             client.connect(self.harness)
 
     # --- what happens to the broker
+
+    @rule(name=st.sampled_from(NAMES), topic=st.sampled_from(sorted(TOPICS)))
+    def give_or_take_a_right(self, name: str, topic: str) -> None:
+        self.rights.denied ^= {(name, topic)}
+        if (name, topic) in self.rights.denied:
+            self.forgive(name, topic)
+        self.harness.core.access_changed()
+        self.harness.settle()
 
     @rule()
     def store(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +84,34 @@ def test_the_tree_of_retained_messages(
         assert len(found) == len(set(found))
         assert set(found) == {topic for topic in left if defined(pattern, topic)}
     assert {message.topic for message in store} == left
+
+
+CHANGES = st.lists(st.tuples(st.sampled_from(["put", "remove"]), TOPICS), max_size=6)
+
+
+@given(st.sets(TOPICS, max_size=25), FILTERS, st.lists(CHANGES, max_size=25))
+def test_a_search_that_is_interrupted_by_changes(
+    topics: set[str], pattern: str, changes: list[list[tuple[str, str]]]
+) -> None:
+    store = RetainedStore(BrokerLimits())
+    for topic in topics:
+        store.put(Message(topic, b"x"))
+    search = store.match(pattern)
+    matching = {topic for topic in topics if defined(pattern, topic)}
+    # Those that were there all the time.
+    steady = set(matching)
+    found = []
+    for meanwhile in changes:
+        found += [message.topic for message in islice(search, 1)]
+        for what, topic in meanwhile:
+            if what == "put":
+                store.put(Message(topic, b"y"))
+            else:
+                store.remove(topic)
+                steady.discard(topic)
+    found += [message.topic for message in search]
+    assert len(found) == len(set(found))
+    assert steady <= set(found) <= matching
 
 
 def test_what_does_not_match_is_never_looked_at() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from broker.access import AccessControl, Action, Identity
 from broker.codec.reason_codes import ReasonCode
+from broker.fast_publish import Read, Stop
 from broker.gateway import GatewayRules
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
@@ -21,8 +23,10 @@ FILTERS = st.sampled_from(["s/#", "s/+", "s/a", "#", "+/+", "at/+", "$share/g/s/
 class Alone:
     """Stands in for the hot path and leaves everything to the general one."""
 
-    def run(self, _connection: object, _session: object, _data: bytes, position: int) -> int:
-        return position
+    def run(self, reads: Iterator[Read], position: int = 0, _found: object = None) -> Stop | None:
+        for connection, data in reads:
+            return connection, data, position
+        return None
 
 
 class SomeRules:
@@ -98,9 +102,14 @@ def prepare(
     st.lists(PUBLISHES, min_size=1, max_size=12),
     st.booleans(),
     st.booleans(),
+    st.lists(st.integers(0, 3), max_size=3),
 )
 def test_same_bytes(
-    subscriptions: list[Subscription], publishes: list[bytes], restricted: bool, paused: bool
+    subscriptions: list[Subscription],
+    publishes: list[bytes],
+    restricted: bool,
+    paused: bool,
+    senders: list[int],
 ) -> None:
     fast, general = (
         prepare(subscriptions, SomeRules() if restricted else None, general=way)
@@ -112,11 +121,20 @@ def test_same_bytes(
         # Twice: the first time makes routes and verdicts, the second finds them.
         for _ in range(2):
             clients[0].send(b"".join(publishes))
+        # Reads of several clients in one turn, some of them cut in the middle of a packet.
+        harness = clients[0].harness
+        reads: list[Read] = []
+        for number, packet in zip(senders * len(publishes), publishes, strict=False):
+            cut = len(packet) * (number % 2) // 2
+            pieces = (packet[:cut], packet[cut:])
+            reads += [(clients[number].connection, piece) for piece in pieces if piece]
+        harness.core.receive_all(iter(reads))
+        harness.settle()
     assert [one.raw for one in fast] == [one.raw for one in general]
     first, second = fast[0].harness.core.counters, general[0].harness.core.counters
     for name in (
         "publishes_received", "publish_bytes_received", "publishes_sent", "publish_bytes_sent",
-        "matches", "spatial_publishes", "packets_received", "drops",
+        "matches", "spatial_publishes", "packets_received", "drops", "bytes_received",
     ):  # fmt: skip
         assert getattr(first, name) == getattr(second, name), name
 

@@ -9,6 +9,7 @@ import pytest
 
 from broker.counters import Drop
 from broker.limits import BrokerLimits
+from broker.message import Message
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 
@@ -200,17 +201,19 @@ def test_the_queue_is_bounded_by_count() -> None:
     assert payloads(again.take()) == [b"1", b"2", b"3"]
 
 
-def test_the_queue_is_bounded_by_bytes() -> None:
-    harness = Harness(limits=BrokerLimits(queued_bytes=2_500))
+@pytest.mark.parametrize(("spare", "kept"), [(0, 2), (-1, 1)])
+def test_the_queue_is_bounded_by_bytes(spare: int, kept: int) -> None:
+    size = Message("t", b"x" * 1_000).size
+    harness = Harness(limits=BrokerLimits(queued_bytes=2 * size + spare))
     publisher, subscriber = pair(harness, 1, properties=EXPIRY)
     subscriber.lose()
     for number in range(1, 5):
         publisher.send(wire.publish("t", b"x" * 1_000, qos=1, packet_id=number))
     session = harness.core.sessions.find("s")
     assert session is not None
-    assert len(session.outgoing.queue) == 2
-    assert session.outgoing.bytes <= 2_500
-    assert harness.core.counters.drops[Drop.QUEUE_FULL] == 2
+    assert len(session.outgoing.queue) == kept
+    assert session.outgoing.bytes == kept * size
+    assert harness.core.counters.drops[Drop.QUEUE_FULL] == 4 - kept
 
 
 def test_a_client_that_does_not_read_loses_qos_0_and_keeps_qos_1() -> None:

@@ -1,4 +1,4 @@
-"""What two million memberships cost in memory."""
+"""What two million memberships cost in memory, and the look-ups that are remembered."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from broker.memberships_memory import MemoryMemberships
+from broker.peid_table import MOST_RECENT
 
 PAIRS = 2_000_000
 MOST_BYTES_PER_PAIR = 16
+# Recent look-ups stand beside the pairs, and do not grow with them.
+MOST_BYTES_OF_LOOK_UPS = 16 * 2**20
 
 
 @pytest.mark.parametrize("universe", [2**40, 225_000], ids=["a peid in one", "a peid in nine"])
@@ -19,6 +22,7 @@ def test_a_pair_costs_at_most_16_bytes(universe: int) -> None:
     peids = rng.integers(0, universe, PAIRS)
     slots = np.repeat(np.arange(1_000, dtype=np.uint32), PAIRS // 1_000)
     pairs = np.unique(np.stack([peids, slots.astype(np.int64)], axis=1), axis=0)
+    published = np.unique(pairs[:, 0])[:MOST_RECENT].tolist()
     memberships = MemoryMemberships()
     tracemalloc.start()
     builder = memberships.begin_generation()
@@ -26,6 +30,10 @@ def test_a_pair_costs_at_most_16_bytes(universe: int) -> None:
     memberships.switch(builder)
     del builder
     used, _ = tracemalloc.get_traced_memory()
+    for peid in published:
+        memberships.look_up(peid)
+    with_look_ups, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(memberships) == len(pairs)
     assert used / len(pairs) <= MOST_BYTES_PER_PAIR
+    assert 0 < with_look_ups - used <= MOST_BYTES_OF_LOOK_UPS

@@ -175,6 +175,19 @@ def test_a_malformed_peid_goes_to_nobody(harness: Harness, client: Client, peid:
     assert client.messages() == []
 
 
+def test_a_message_about_two_entities_goes_to_nobody(harness: Harness, client: Client) -> None:
+    client.subscribe("s/#")
+    client.subscribe_near("s/#", "near")
+    client.take()
+    twice = wire.user("peid", "1") * 2
+    client.send(wire.publish("s/x", b"x", properties=twice))
+    (puback,) = client.send(wire.publish("s/x", b"x", properties=twice, qos=1, packet_id=1))
+    assert int(puback.reason_code) == 0x83
+    assert "more than one peid" in puback.reason_str
+    assert harness.core.counters.drops[Drop.BAD_PEID] == 1
+    assert client.messages() == []
+
+
 def test_plain_and_neighborhood_subscribers_side_by_side(harness: Harness) -> None:
     plain, near, far, publisher = (harness.connect(name) for name in "pnfx")
     plain.subscribe("s/+")

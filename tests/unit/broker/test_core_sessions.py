@@ -256,12 +256,15 @@ def test_keep_alive() -> None:
 
 def test_without_connect_in_time_the_connection_is_closed() -> None:
     harness = Harness()
-    silent, slow = harness.open(), harness.open()
-    harness.advance(9)
+    silent, slow, late = harness.open(), harness.open(), harness.open()
+    harness.advance(9.99)
     slow.send(wire.connect("c")[:5])
-    harness.advance(1)
+    late.send(wire.connect("late"))
+    assert not silent.is_closed
+    harness.advance(0.01)
     assert silent.is_closed
     assert slow.is_closed
+    assert not late.is_closed
     assert silent.raw == slow.raw == b""
 
 
