@@ -72,6 +72,8 @@ class ExactWorkers:
         return ExactPart(MemberRows.joined([part.rows for part in parts]), tuple(unresolved), done)
 
     def _parts(self, place: WorldPlace, tasks: Sequence[Sequence[Numbered]]) -> Iterator[ExactPart]:
+        if not tasks:
+            return
         if self._workers <= 1 or len(tasks) < WORTH_PROCESSES:
             resolver = ExactResolver(place.table)
             for task in tasks:

@@ -20,7 +20,7 @@ from jobs.bulk_run import resolve_batch
 from jobs.exact_memberships import memberships_path
 from jobs.push_to_redis import push_generation
 from jobs.registered_sets import RegisteredSets
-from jobs.resolved_sets import Bools, MemberRows, ResolvedSets
+from jobs.resolved_sets import MemberRows, ResolvedSets
 from jobs.session import spark_session
 from jobs.subscription_lines import REASON, WHERE, SubscriptionFrames
 from jobs.world_tables import first_line
@@ -103,22 +103,12 @@ def read_resolved(
     shown = np.ones(len(order), np.bool_)
     return ResolvedSets(
         hashes=registered.hashes,
-        resolved=_with_a_reference(registered, existing),
+        resolved=registered.with_a_reference(existing),
         rows=MemberRows(sets[order], stages[order], shown, peids[order]),
         sub_ids=registered.sub_ids,
         set_of=registered.set_of,
         whole=False,
     )
-
-
-def _with_a_reference(registered: RegisteredSets, existing: Int64s) -> Bools:
-    """For each set, whether at least one of its references exists."""
-    counts = [0 if each is None else len(each.refs) for each in registered.neighborhoods]
-    refs = [ref for each in registered.neighborhoods if each is not None for ref in each.refs]
-    found = np.isin(np.array(refs, np.int64), existing)
-    owners = np.repeat(np.arange(len(counts)), counts)
-    with_one: Bools = np.bincount(owners[found], minlength=len(counts)) > 0
-    return with_one
 
 
 def _frames(spark: SparkSession, registered: RegisteredSets) -> SubscriptionFrames:

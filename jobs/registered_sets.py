@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jobs.resolved_sets import Bools
 from redis_link.client import RedisClient
 from redis_link.registry import registered_subscriptions, registry_coverage
 from redis_link.tally import Int64s
@@ -36,6 +37,15 @@ class RegisteredSets:
     def __len__(self) -> int:
         """The number of distinct neighborhoods."""
         return len(self.hashes)
+
+    def with_a_reference(self, existing: Int64s) -> Bools:
+        """For each set, whether at least one of its references exists."""
+        counts = [0 if each is None else len(each.refs) for each in self.neighborhoods]
+        refs = [ref for each in self.neighborhoods if each is not None for ref in each.refs]
+        found = np.isin(np.array(refs, np.int64), existing)
+        owners = np.repeat(np.arange(len(counts)), counts)
+        with_one: Bools = np.bincount(owners[found], minlength=len(counts)) > 0
+        return with_one
 
 
 def read_registered(client: RedisClient) -> RegisteredSets:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from shapely.geometry import Point
 
-from jobs import affected_sets
+from jobs import affected_sets, changed_members, rebuild_resolving
 from jobs.exact_workers import HERE, WorldPlace
 from jobs.rebuild_resolving import carry_out, plan_of, resolve_all
 from jobs.registered_sets import RegisteredSets, registered_sets
@@ -91,25 +91,29 @@ def all_rows(result: ResolvedSets, *, shown_only: bool = False) -> list[tuple[in
 
 
 def incrementally(
-    old: EntityTable, new: EntityTable, sets: RegisteredSets, *, whole: bool
+    old: EntityTable, new: EntityTable, sets: RegisteredSets, *, whole: bool, in_place: bool
 ) -> tuple[ResolvedSets, int]:
-    """The result by way of the old version, and how many neighborhoods were resolved for it."""
+    """The result by way of the old version, and how many neighborhoods were resolved for it.
+
+    ``in_place``: members are changed where that can be done; else sets are taken over whole.
+    """
     before = carry_out(sets, resolve_all(sets), place_of(old), HERE)
     if not whole:
         before = replace(before, rows=before.rows.where(before.rows.shown), whole=False)
     changes = compare_entities(entity_rows(old), entity_rows(new))
-    plan = plan_of(sets, before, changes, place_of(new))
+    with patch.object(rebuild_resolving, "MOST_TOUCHED", 10.0 if in_place else 0.0):
+        plan = plan_of(sets, before, changes, place_of(new))
     return carry_out(sets, plan, place_of(new), HERE), int(plan.to_resolve.sum())
 
 
-@settings(max_examples=120)
-@given(scene=scenes(), whole=st.booleans())
+@settings(max_examples=200)
+@given(scene=scenes(), whole=st.booleans(), in_place=st.booleans())
 def test_incremental_equals_full(
-    scene: tuple[EntityTable, EntityTable, list[Neighborhood]], whole: bool
+    scene: tuple[EntityTable, EntityTable, list[Neighborhood]], whole: bool, in_place: bool
 ) -> None:
     old, new, described = scene
     sets = registered(described, range(1, 100))
-    found, _ = incrementally(old, new, sets, whole=whole)
+    found, _ = incrementally(old, new, sets, whole=whole, in_place=in_place)
     full = carry_out(sets, resolve_all(sets), place_of(new), HERE)
     assert all_rows(found, shown_only=not whole) == all_rows(full, shown_only=not whole)
     assert found.resolved.tolist() == full.resolved.tolist()
@@ -151,7 +155,7 @@ def test_little_is_resolved_when_little_changed() -> None:
     new = table_of([*old, (3, ("road",), Point(900, 0))], version=2)
     texts = ("({1},{road},DW5)", "({2},{#},I) • (Prev,{road},T)", "({1},{zone},D)")
     sets = registered([read_neighborhood(text) for text in texts], range(1, 100))
-    assert incrementally(table_of(old), new, sets, whole=True)[1] == 0
+    assert incrementally(table_of(old), new, sets, whole=True, in_place=False)[1] == 0
 
 
 SEARCH = settings(
@@ -164,10 +168,12 @@ SEARCH = settings(
 )
 
 
-def differs(scene: tuple[EntityTable, EntityTable, list[Neighborhood]]) -> bool:
+def differs(
+    scene: tuple[EntityTable, EntityTable, list[Neighborhood]], *, in_place: bool = False
+) -> bool:
     old, new, described = scene
     sets = registered(described, range(1, 100))
-    found, _ = incrementally(old, new, sets, whole=True)
+    found, _ = incrementally(old, new, sets, whole=True, in_place=in_place)
     return all_rows(found) != all_rows(carry_out(sets, resolve_all(sets), place_of(new), HERE))
 
 
