@@ -107,6 +107,7 @@ def carry_out(
     resolved[[*part.unresolved, *registered.faults]] = False
     return ResolvedSets(
         hashes=registered.hashes,
+        descriptors=registered.descriptors,
         resolved=resolved,
         rows=MemberRows.joined([plan.taken_rows, part.rows]),
         sub_ids=registered.sub_ids,

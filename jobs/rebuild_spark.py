@@ -103,6 +103,7 @@ def read_resolved(
     shown = np.ones(len(order), np.bool_)
     return ResolvedSets(
         hashes=registered.hashes,
+        descriptors=registered.descriptors,
         resolved=registered.with_a_reference(existing),
         rows=MemberRows(sets[order], stages[order], shown, peids[order]),
         sub_ids=registered.sub_ids,

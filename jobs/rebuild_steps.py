@@ -15,6 +15,7 @@ from jobs.exact_memberships import write_memberships
 from jobs.exact_workers import ExactWorkers, WorldPlace
 from jobs.rebuild_base import (
     PushedBase,
+    ResolvedBase,
     coverage_of,
     found_in_force,
     pushed_base,
@@ -120,11 +121,14 @@ class RebuildSteps:
             if kept is not None and (done["worldChecksum"], done["registry"]) == known:
                 return kept
         started = time.monotonic()
-        registered = read_registered(self._client)
+        base = self._base()
+        registered = read_registered(self._client, None if base is None else base.known())
         self._request.say(
             f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
         )
-        result, how = self._resolved(registered)
+        if base is not None and registered.coverage.registry != base.registry:
+            base = None
+        result, how = self._resolved(registered, base)
         rows = how.pop("rows")
         result.save(self._record.folder)
         lacking = ~result.resolved[result.set_of]
@@ -141,7 +145,16 @@ class RebuildSteps:
         )
         return result
 
-    def _resolved(self, registered: RegisteredSets) -> tuple[ResolvedSets, dict[str, Any]]:
+    def _base(self) -> ResolvedBase | None:
+        """What there is to go on from: nothing, when everything is to be made anew."""
+        if self._request.full:
+            return None
+        registry = registry_coverage(self._client).registry
+        return resolved_base(self._records, self._store, registry, self._record.version)
+
+    def _resolved(
+        self, registered: RegisteredSets, base: ResolvedBase | None
+    ) -> tuple[ResolvedSets, dict[str, Any]]:
         """By the exact resolver, unless there is more to resolve than it should."""
         request, version = self._request, self._record.version
         if chosen_engine(request.engine, self._facts.entity_count, None) is Engine.SPARK:
@@ -149,9 +162,6 @@ class RebuildSteps:
         place = WorldPlace(
             request.places.world, version, load_snapshot(request.places.world, version)
         )
-        base = None if request.full else resolved_base(
-            self._records, self._store, registered.coverage.registry, version
-        )  # fmt: skip
         plan = resolve_all(registered)
         if base is not None:
             plan = plan_of(registered, base.result, self._changes_since(base.version), place)

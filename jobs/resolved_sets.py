@@ -76,10 +76,11 @@ NO_ROWS: Final = MemberRows(
 class ResolvedSets:
     """The result of one rebuild. ``resolved[i]`` is False where no reference of set i exists.
 
-    ``whole``: rows of invisible stages are there too.
+    ``whole``: rows of invisible stages are there too. ``descriptors`` are texts of the sets.
     """
 
     hashes: tuple[str, ...]
+    descriptors: tuple[str, ...]
     resolved: Bools
     rows: MemberRows
     sub_ids: Int64s
@@ -127,10 +128,13 @@ class ResolvedSets:
                       "peid": rows.peids}),
         )  # fmt: skip
         hashes = pa.array(self.hashes, pa.string())
+        texts = pa.array(self.descriptors, pa.string())
         whole = pa.array(np.full(len(self.hashes), self.whole))
         _write(
             folder / SETS_FILE,
-            pa.table({"hash": hashes, "resolved": self.resolved, "whole": whole}),
+            pa.table(
+                {"hash": hashes, "descriptor": texts, "resolved": self.resolved, "whole": whole}
+            ),
         )
         _write(folder / SUBSCRIPTIONS_FILE, pa.table({"subId": self.sub_ids, "set": self.set_of}))
 
@@ -142,13 +146,15 @@ class ResolvedSets:
 
     @classmethod
     def load(cls, folder: Path) -> ResolvedSets | None:
-        """What was saved there, or None when some of it is gone."""
+        """What was saved there, or None when some of it is gone or of an earlier release."""
         try:
             members, sets, subscriptions = (
                 pq.read_table(folder / name)
                 for name in (MEMBERS_FILE, SETS_FILE, SUBSCRIPTIONS_FILE)
             )
         except (OSError, pa.ArrowException):
+            return None
+        if "descriptor" not in sets.column_names:
             return None
         rows = MemberRows(
             members.column("set").to_numpy(),
@@ -158,6 +164,7 @@ class ResolvedSets:
         )
         return cls(
             hashes=tuple(sets.column("hash").to_pylist()),
+            descriptors=tuple(sets.column("descriptor").to_pylist()),
             resolved=np.array(sets.column("resolved").to_numpy(), np.bool_),
             rows=rows,
             sub_ids=subscriptions.column("subId").to_numpy(),

@@ -8,7 +8,7 @@ that subId (docs/decisions/0052).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,6 +53,14 @@ end
 return removed
 """
 
+# KEYS: subscriptions. ARGV: cursor, how many at once. Gives the next cursor and subIds.
+NUMBERS: Final = """
+local answer = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
+local numbers = {}
+for place = 1, #answer[2], 2 do numbers[#numbers + 1] = answer[2][place] end
+return {answer[1], numbers}
+"""
+
 _WHERE: Final = "the registered subscriptions"
 
 
@@ -94,6 +102,37 @@ def registry_coverage(client: RedisClient) -> RegistryCoverage:
         name: Any = client.get(registry_id_key())
         up_to = client.get(last_sub_id_key())
     return RegistryCoverage("" if name is None else name.decode(), int(up_to or 0))
+
+
+def registered_numbers(client: RedisClient) -> set[int]:
+    """Every registered subId; what comes or goes meanwhile may be missing or there.
+
+    A registration never changes, so who has read one needs no more than its number.
+    """
+    numbers: set[int] = set()
+    cursor = b"0"
+    with redis_errors_from(_WHERE):
+        while True:
+            answer: Any = client.eval(
+                NUMBERS, 1, subscriptions_key(), cursor.decode(), str(READ_AT_ONCE)
+            )
+            cursor, found = answer
+            numbers.update(map(int, found))
+            if cursor == b"0":
+                return numbers
+
+
+def registrations_of(
+    client: RedisClient, sub_ids: Sequence[int]
+) -> Iterator[tuple[int, Registration]]:
+    """The registrations of these subIds; those that were removed do not come."""
+    with redis_errors_from(_WHERE):
+        for at in range(0, len(sub_ids), READ_AT_ONCE):
+            part = sub_ids[at : at + READ_AT_ONCE]
+            texts: Any = client.hmget(subscriptions_key(), [str(sub_id) for sub_id in part])
+            for sub_id, text in zip(part, texts, strict=True):
+                if text is not None:
+                    yield sub_id, Registration.from_json(sub_id, text)
 
 
 def registered_subscriptions(client: RedisClient) -> Iterator[tuple[int, Registration]]:
