@@ -1,4 +1,4 @@
-"""Which stages can be changed in place: those of many neighborhoods, one kind of stage at a time."""
+"""Which stages can be changed in place: of many neighborhoods, one kind of stage at a time."""
 
 from __future__ import annotations
 

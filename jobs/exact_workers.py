@@ -10,7 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -44,6 +44,18 @@ class WorldPlace:
     world: str
     version: int
     table: EntityTable
+
+
+class SetResolver(Protocol):
+    """Whoever resolves some of the sets."""
+
+    def resolve(
+        self,
+        place: WorldPlace,
+        sets: Sequence[Numbered],
+        progress: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> ExactPart:
+        """All stages of the neighborhoods, by their set numbers."""
 
 
 class ExactWorkers:

@@ -8,7 +8,7 @@ from typing import Final
 
 from jobs.rebuild_base import PushedBase
 from jobs.resolved_sets import ResolvedSets
-from jobs.set_changes import Pairs, SetChanges, pair_count
+from jobs.set_changes import Pairs, SetChanges
 from redis_link.client import RedisClient
 from redis_link.generation_changes import keep_changes
 from redis_link.generation_copy import PairChanges, can_copy, push_changes
@@ -21,7 +21,8 @@ from schemas.errors import GenerationError, PushBusyError
 # A copied pair costs a fraction of one that is sent; beyond this share both are the same work.
 MOST_DIFFERENT: Final = 0.5
 
-PushAll = Callable[[], PushReport]
+# Gets what is to be done when everything is written, before the switch.
+PushAll = Callable[[Callable[[int], None]], PushReport]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +35,8 @@ class Push:
     base: PushedBase | None
     retention: Retention
     say: Callable[[str], None]
+    # Copy nothing; what is different is only told.
+    everything: bool = False
 
     def run(self, push_all: PushAll | None = None) -> tuple[PushReport, str]:
         """Push and switch; the report, and how it was done: ``changes`` or ``all``.
@@ -48,10 +51,11 @@ class Push:
                 raise
             except GenerationError as error:
                 self.say(f"pushing everything instead: {error}")
-        return (push_all or (lambda: self._all(compared)))(), "all"
+        return (push_all or self._all)(self._keeper(compared)), "all"
 
     def _is_little(self, compared: SetChanges) -> bool:
-        return compared.changed_pairs() <= MOST_DIFFERENT * pair_count(self.result)
+        most = MOST_DIFFERENT * compared.new_pairs()
+        return not self.everything and compared.changed_pairs() <= most
 
     def _changes(self, compared: SetChanges) -> PushReport:
         assert self.base is not None  # noqa: S101  compared with it a moment ago
@@ -61,10 +65,10 @@ class Push:
             retention=self.retention, say=self.say, before_switch=self._keeper(compared),
         )  # fmt: skip
 
-    def _all(self, compared: SetChanges | None) -> PushReport:
+    def _all(self, before_switch: Callable[[int], None]) -> PushReport:
         return push_pairs(
             self.client, self.source, self._pairs(),
-            retention=self.retention, say=self.say, before_switch=self._keeper(compared),
+            retention=self.retention, say=self.say, before_switch=before_switch,
         )  # fmt: skip
 
     def _pairs(self) -> Iterator[Pairs]:

@@ -12,7 +12,7 @@ from jobs.affected_sets import affected_sets
 from jobs.changed_members import changed_members
 from jobs.changed_stages import in_place
 from jobs.changed_world import ChangedWorld
-from jobs.exact_workers import ExactWorkers, WorldPlace
+from jobs.exact_workers import SetResolver, WorldPlace
 from jobs.registered_sets import RegisteredSets
 from jobs.resolved_sets import Bools, MemberRows, ResolvedSets
 from schemas.neighborhood import Neighborhood
@@ -92,7 +92,7 @@ def carry_out(
     registered: RegisteredSets,
     plan: ResolvePlan,
     place: WorldPlace,
-    workers: ExactWorkers,
+    workers: SetResolver,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> ResolvedSets:
     """Resolve what the plan says, and put both parts together."""

@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from jobs.engine_choice import chosen_engine
-from jobs.exact_memberships import write_memberships
-from jobs.exact_workers import ExactWorkers, WorldPlace
 from jobs.rebuild_base import (
     PushedBase,
-    ResolvedBase,
     coverage_of,
     found_in_force,
     pushed_base,
-    resolved_base,
 )
 from jobs.rebuild_cleaning import clean_up
+from jobs.rebuild_members import Resolving
 from jobs.rebuild_pushing import Push
 from jobs.rebuild_record import (
     CLEAN,
@@ -34,8 +30,7 @@ from jobs.rebuild_record import (
     RebuildRecords,
 )
 from jobs.rebuild_request import EXIT_NOT_CLEAN, Engine, RebuildReport, RebuildRequest
-from jobs.rebuild_resolving import carry_out, plan_of, resolve_all
-from jobs.registered_sets import RegisteredSets, read_registered
+from jobs.registered_sets import read_registered
 from jobs.resolved_sets import ResolvedSets
 from redis_link.client import RedisClient
 from redis_link.generation_push import PushSource
@@ -45,7 +40,6 @@ from redis_link.registry import registry_coverage
 from redis_link.sweep import Retention
 from schemas.errors import SpapsError
 from world.changes import WorldChanges, compare_versions
-from world.snapshot import load_snapshot
 from world.store import WorldStore
 
 if TYPE_CHECKING:  # at run time only where Spark is the engine
@@ -121,14 +115,16 @@ class RebuildSteps:
             if kept is not None and (done["worldChecksum"], done["registry"]) == known:
                 return kept
         started = time.monotonic()
-        base = self._base()
+        resolving = Resolving(
+            self._request, self._records, self._record, self._store,
+            self._changes_since, self._spark,
+        )  # fmt: skip
+        base = resolving.base(registry_coverage(self._client).registry)
         registered = read_registered(self._client, None if base is None else base.known())
         self._request.say(
             f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
         )
-        if base is not None and registered.coverage.registry != base.registry:
-            base = None
-        result, how = self._resolved(registered, base)
+        result, how = resolving.resolved(registered, base)
         rows = how.pop("rows")
         result.save(self._record.folder)
         lacking = ~result.resolved[result.set_of]
@@ -145,47 +141,6 @@ class RebuildSteps:
         )
         return result
 
-    def _base(self) -> ResolvedBase | None:
-        """What there is to go on from: nothing, when everything is to be made anew."""
-        if self._request.full:
-            return None
-        registry = registry_coverage(self._client).registry
-        return resolved_base(self._records, self._store, registry, self._record.version)
-
-    def _resolved(
-        self, registered: RegisteredSets, base: ResolvedBase | None
-    ) -> tuple[ResolvedSets, dict[str, Any]]:
-        """By the exact resolver, unless there is more to resolve than it should."""
-        request, version = self._request, self._record.version
-        if chosen_engine(request.engine, self._facts.entity_count, None) is Engine.SPARK:
-            return self._by_spark(registered)
-        place = WorldPlace(
-            request.places.world, version, load_snapshot(request.places.world, version)
-        )
-        plan = resolve_all(registered)
-        if base is not None:
-            plan = plan_of(registered, base.result, self._changes_since(base.version), place)
-        count = int(plan.to_resolve.sum())
-        if chosen_engine(request.engine, self._facts.entity_count, count) is Engine.SPARK:
-            return self._by_spark(registered)
-        origin = "" if base is None else f", the others taken over from version {base.version}"
-        request.say(f"resolving {count:,} of {len(registered):,} neighborhoods{origin}")
-        result = carry_out(
-            registered, plan, place, ExactWorkers(request.workers),
-            lambda done, total: request.progress("resolving", done, total),
-        )  # fmt: skip
-        request.progress("writing memberships", 0, None)
-        rows = write_memberships(request.places.out, version, result)
-        return result, {
-            "engine": Engine.EXACT.value, "resolved": count,
-            "base": None if base is None else base.version, "rows": rows,
-        }  # fmt: skip
-
-    def _by_spark(self, registered: RegisteredSets) -> tuple[ResolvedSets, dict[str, Any]]:
-        result, rows = self._spark().resolve(self._record.version, registered)
-        how = {"engine": Engine.SPARK.value, "resolved": len(registered), "base": None}
-        return result, how | {"rows": rows}
-
     def _spark(self) -> SparkRebuild:
         """Its module is loaded here and not before: a small world is rebuilt without Java."""
         from jobs.rebuild_spark import SparkRebuild  # noqa: PLC0415 - as the docstring says
@@ -200,8 +155,7 @@ class RebuildSteps:
             return
         started = time.monotonic()
         registry = coverage_of(self._record).registry
-        full = self._request.full
-        base = None if full else pushed_base(self._records, self._client, registry)
+        base = pushed_base(self._records, self._client, registry)
         report, how = self._pushed(result, base)
         self._note_push(
             report.generation, time.monotonic() - started,
@@ -216,10 +170,15 @@ class RebuildSteps:
         source = PushSource(record.version, f"{record.kind} {record.number}", coverage_of(record))
         # What was replaced is removed by the last step.
         keep = Retention(self._request.grace_seconds, keep=1)
-        push = Push(self._client, source, result, base, keep, self._request.say)
+        push = Push(
+            self._client, source, result, base, keep, self._request.say,
+            everything=self._request.full,
+        )  # fmt: skip
         if record.steps[RESOLVE]["engine"] == Engine.EXACT:
             return push.run()
-        return push.run(lambda: self._spark().push(source, places.redis_url, keep))
+        return push.run(
+            lambda before_switch: self._spark().push(source, places.redis_url, keep, before_switch)
+        )
 
     def _pushed_already(self) -> bool:
         """Also when it was killed between the switch and its note."""

@@ -87,15 +87,6 @@ class ResolvedSets:
     set_of: Int64s
     whole: bool = True
 
-    def pairs(self) -> tuple[Int64s, Int64s]:
-        """Distinct (set, peid) of visible stages, by set and peid."""
-        shown = self.rows.where(self.rows.shown)
-        order = np.lexsort((shown.peids, shown.sets))
-        sets, peids = shown.sets[order].astype(np.int64), shown.peids[order]
-        first = np.ones(len(sets), np.bool_)
-        first[1:] = (sets[1:] != sets[:-1]) | (peids[1:] != peids[:-1])
-        return sets[first], peids[first]
-
     def membership_count(self) -> int:
         """How many rows the memberships have."""
         shown = np.bincount(self.rows.sets[self.rows.shown], minlength=len(self.hashes))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from redis.exceptions import RedisError
@@ -20,8 +21,9 @@ from redis_link.packing import (
     PackedCommands,
     membership_keys,
     packed,
-    packed_copies,
+    packed_keys,
     packed_sadds,
+    packed_script,
 )
 from redis_link.pair_arrays import group_starts, sorted_distinct
 from redis_link.push_report import PushReport, StepClock, report_of
@@ -35,6 +37,14 @@ from schemas.generation import GenerationFacts
 from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
 Pairs = tuple[Int64s, Int64s]
+
+# Redis answers nobody else meanwhile: a tenth of a millisecond for sets of usual size.
+COPIES_AT_ONCE: Final = 64
+# KEYS: a set and its copy, in turn. Copying twice does nothing.
+COPY_SETS: Final = """
+for place = 1, #KEYS, 2 do redis.call('COPY', KEYS[place], KEYS[place + 1]) end
+return #KEYS
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,8 +119,13 @@ class _Copy:
             return
         sources = membership_keys(old, self._of_shard, self._peids)
         targets = membership_keys(new, self._of_shard, self._peids)
+        keys = packed_keys(sources, targets)
         with ShardPipe(self._client) as pipe:
-            _submit(pipe, packed_copies(sources, targets), self._of_shard)
+            for shard, first, last in shard_runs(self._of_shard):
+                for at in range(first, last, COPIES_AT_ONCE):
+                    after = min(at + COPIES_AT_ONCE, last)
+                    copies = packed_script(COPY_SETS, keys.part(at, after), 2 * (after - at))
+                    pipe.submit(shard, copies, 1)
 
     def apply(self, added: Pairs, removed: Pairs) -> None:
         """Bring the copies to what the generation should hold."""

@@ -67,10 +67,15 @@ def packed_reads(
     return _commands(stream, np.arange(len(keys) + 1))
 
 
-def packed_copies(sources: pa.StringArray, targets: pa.StringArray) -> PackedCommands:
-    """``COPY sources[i] targets[i]`` for every i."""
-    stream = _joined(f"*3\r\n{_word('COPY')}", _words(sources), _words(targets))
-    return _commands(stream, np.arange(len(sources) + 1))
+def packed_keys(*columns: pa.StringArray) -> PackedCommands:
+    """Keys as words of a longer command, for ``packed_script``: row by row, one of each column."""
+    return _commands(_joined(*map(_words, columns)), np.arange(len(columns[0]) + 1))
+
+
+def packed_script(script: str, keys: bytes, count: int) -> bytes:
+    """``EVAL script`` with some keys, which are packed already."""
+    opening = f"*{count + 3}\r\n{_word('EVAL')}{_word(script)}{_word(str(count))}"
+    return opening.encode() + keys
 
 
 def membership_keys(generation: int, shards: Int64s, peids: Int64s) -> pa.StringArray:

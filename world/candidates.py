@@ -97,15 +97,23 @@ class RawRows:
         peids = np.zeros(len(self.peids), np.int64)
         categories = np.empty(len(self.peids), object)
         usable = np.zeros(len(self.peids), np.bool_)
+        # A reader may give the same list to many rows: it is read once, if nothing is wrong.
+        faultless: dict[int, tuple[str, ...]] = {}
         for position, value in enumerate(self.peids):
             peid, problem = self._peid(position, value)
             if problem is not None:
                 problems.append(problem)
                 continue
             peids[position] = peid
-            categories[position], found = self._categories(position, peid)
-            problems.extend(found)
-            usable[position] = bool(categories[position])
+            given = id(self.categories[position])
+            known = faultless.get(given)
+            if known is None:
+                known, found = self._categories(position, peid)
+                problems.extend(found)
+                if known and not found:
+                    faultless[given] = known
+            categories[position] = known
+            usable[position] = bool(known)
         rows = Candidates(
             source=self.source,
             locator=self.locator,
@@ -118,6 +126,8 @@ class RawRows:
         return rows.where(usable), problems
 
     def _peid(self, position: int, value: Any) -> tuple[int, Problem | None]:
+        if type(value) is int and 0 <= value <= MAX_PEID:
+            return value, None
         if value is None:
             return 0, self._problem(position, ProblemKind.MISSING_PEID, "has no peid")
         peid = _integer(value)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import shapely
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from world.sources import parquet_files
 BATCH_ROWS: Final = 65_536
 # Stands for a geometry with arcs, which are read by nobody here.
 CURVE: Final = object()
+# Between categories where they are compared as one text; none that can be used holds it.
+_BETWEEN: Final = "\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def batch_candidates(
         locator=row_locator,
         ordinals=ordinals,
         peids=batch.column(layout.peid).to_pylist(),
-        categories=batch.column(layout.categories).to_pylist() if layout.categories else nothing,
+        categories=_lists(batch.column(layout.categories)) if layout.categories else nothing,
         names=batch.column(layout.name).to_pylist() if layout.name else nothing,
         geometries=geometries,
         default_category=layout.category,
@@ -104,6 +107,26 @@ def batch_candidates(
         for position in unreadable.nonzero()[0].tolist()
     ]
     return rows.where(~unreadable), problems
+
+
+def _lists(column: pa.Array) -> list[Any]:
+    """The categories of each row; rows that say the same share one list.
+
+    A world has few different ones. Where something is null or empty, or holds what stands
+    between two categories here, every row gets its own.
+    """
+    flat = column.flatten()
+    if column.null_count or flat.null_count or not pa.types.is_list(column.type):
+        return column.to_pylist()
+    strings = flat.cast(pa.string())
+    unclear = pc.or_(pc.match_substring(strings, _BETWEEN), pc.equal(strings, ""))
+    if pc.any(unclear).as_py():
+        return column.to_pylist()
+    offsets = np.concatenate([[0], np.cumsum(pc.list_value_length(column))])
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), strings)
+    coded = pc.dictionary_encode(pc.binary_join(lists, _BETWEEN))
+    distinct = [text.split(_BETWEEN) if text else [] for text in coded.dictionary.to_pylist()]
+    return [distinct[code] for code in coded.indices.to_pylist()]
 
 
 def _decoded(wkb: NDArray[Any]) -> tuple[Geometries, dict[int, ProblemKind]]:

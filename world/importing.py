@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas import entity
 from schemas.errors import SourceError
@@ -23,6 +25,9 @@ from world.reading import read_sources
 from world.sources import describe
 from world.store import WorldStore
 from world.version_facts import SourceFacts, VersionFacts
+
+# Between categories where they are counted as one text: no category can hold it.
+_BETWEEN: Final = "\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +134,11 @@ def report_of(
 
 def top_categories(entities: pa.Table) -> dict[str, int]:
     """How many entities stand under each first level of the hierarchy, most first."""
-    counts = Counter(
-        top
-        for categories in entities.column(entity.CATEGORIES).to_pylist()
-        for top in {category.split("/", 1)[0] for category in categories}
-    )
+    lists = entities.column(entity.CATEGORIES)
+    # A world has few different lists of categories: counted by Arrow, taken apart once each.
+    listed = pc.value_counts(pc.binary_join(lists, _BETWEEN)).to_pylist()
+    counts: Counter[str] = Counter()
+    for each in listed:
+        for top in {category.split("/", 1)[0] for category in each["values"].split(_BETWEEN)}:
+            counts[top] += each["counts"]
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

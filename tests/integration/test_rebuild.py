@@ -181,7 +181,7 @@ def test_a_failed_rebuild_leaves_the_old_one_in_force(
         raise WorldError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.rebuild_steps.write_memberships", broken)
+        patched.setattr("jobs.rebuild_members.write_memberships", broken)
         with pytest.raises(WorldError, match="disk is full"):
             scene.rebuild()
     facts = current_generation(scene.client)
