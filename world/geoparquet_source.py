@@ -116,12 +116,12 @@ def _lists(column: pa.Array) -> list[Any]:
     between two categories here, every row gets its own.
     """
     flat = column.flatten()
-    if column.null_count or flat.null_count or not pa.types.is_list(column.type):
-        return column.to_pylist()
     strings = flat.cast(pa.string())
     unclear = pc.or_(pc.match_substring(strings, _BETWEEN), pc.equal(strings, ""))
-    if pc.any(unclear).as_py():
-        return column.to_pylist()
+    plain = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    if not plain or column.null_count or flat.null_count or pc.any(unclear).as_py():
+        own: list[Any] = column.to_pylist()
+        return own
     offsets = np.concatenate([[0], np.cumsum(pc.list_value_length(column))])
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), strings)
     coded = pc.dictionary_encode(pc.binary_join(lists, _BETWEEN))
