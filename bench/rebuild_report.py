@@ -80,8 +80,8 @@ class RebuildBenchReport:
         outcome = "reached" if self.reached() else "missed"
         load = f"load average at the start {self.load_average:.1f} on two cores"
         lines += [
-            f"- the generation made by differences holds {same} a full rebuild of the same version,",
-            "  in Redis and, row by row, in Delta",
+            f"- the generation made by differences holds {same} a full rebuild of the same",
+            "  version, in Redis and, row by row, in Delta",
             f"- aim: {AIM:g} times faster than each full one, {outcome}; {load}",
         ]
         return "\n".join(lines) + "\n"

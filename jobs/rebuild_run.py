@@ -15,6 +15,7 @@ from jobs.rebuild_request import RebuildReport, RebuildRequest
 from jobs.rebuild_steps import RebuildSteps
 from redis_link.client import RedisClient, connect
 from redis_link.generation_store import current_generation
+from redis_link.registry import registry_coverage
 from schemas.errors import WorldError
 from world.importing import import_world
 from world.store import WorldStore
@@ -35,7 +36,8 @@ def rebuild(request: RebuildRequest) -> RebuildReport:
         version = imported.facts.version
         made = "is new" if imported.created else "has the same sources"
         request.say(f"world version {version} {made}: {imported.facts.entity_count:,} entities")
-        if request.if_changed and not imported.created and _was_rebuilt(records, version):
+        known = not imported.created and _was_rebuilt(records, version)
+        if request.if_changed and known and _serves(client):
             return RebuildReport(
                 None, version, None, f"the sources are those of version {version}: nothing to do"
             )
@@ -65,6 +67,12 @@ def _was_rebuilt(records: RebuildRecords, version: int) -> bool:
         record.outcome == COMPLETE and record.kind == REBUILD and record.version == version
         for record in records.all()
     )
+
+
+def _serves(client: RedisClient) -> bool:
+    """Whether something is in force for these subscriptions: Redis may have been emptied."""
+    current = current_generation(client)
+    return current is not None and current.coverage.registry == registry_coverage(client).registry
 
 
 def _version_before(store: WorldStore, client: RedisClient) -> int:

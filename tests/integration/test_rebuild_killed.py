@@ -29,6 +29,9 @@ POINTS = {
     "imported, without a record": ("jobs.rebuild_run._begin", 1, 1, None),
     "with a record": ("jobs.rebuild_steps.compare_versions", 1, 1, ["import"]),
     "compared": ("jobs.rebuild_steps.read_registered", 1, 1, ["import", "compare"]),
+    "while members change": (
+        "jobs.rebuild_resolving.changed_members", 1, 1, ["import", "compare"],
+    ),
     "resolved": ("jobs.rebuild_members.write_memberships", 1, 1, ["import", "compare"]),
     "memberships written": ("jobs.resolved_sets._write", 1, 1, ["import", "compare"]),
     "members half saved": ("jobs.resolved_sets._write", 3, 1, ["import", "compare"]),
