@@ -10,7 +10,7 @@ from jobs.changed_stages import InPlace
 from jobs.changed_world import ChangedWorld
 from jobs.changing_rows import ChangingRows
 from jobs.resolved_sets import MemberRows
-from jobs.row_keys import RowKeys, among
+from jobs.row_keys import RowKeys, among, distinct
 from redis_link.tally import Int64s
 from schemas.neighborhood import Neighborhood
 
@@ -50,7 +50,7 @@ def _references(
     owners = np.repeat(np.array([*refs], np.int64), [len(each) for each in refs.values()])
     peids = np.array([peid for each in refs.values() for peid in each], np.int64)
     numbers, known = world.numbers_of(peids)
-    rows = np.unique(keys.of(owners[known], 0, numbers[known]))
+    rows = distinct(keys.of(owners[known], 0, numbers[known]))
     entities = keys.entities_of(rows)
     return rows[world.existed[entities]], rows[world.exists[entities]]
 

@@ -8,6 +8,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from jobs.row_keys import merged
 from schemas.conditions import Condition, reach
 from spatial_udfs.category_masks import CategoryMasks
 from spatial_udfs.entity_table import EntityTable, Geometries, Int64s
@@ -29,7 +30,7 @@ class ChangedWorld:
     """
 
     def __init__(self, changes: WorldChanges, new: EntityTable) -> None:
-        self.peids = np.union1d(new.peids, changes.removed)
+        self.peids = merged(new.peids, changes.removed)
         self._new_places = np.searchsorted(self.peids, new.peids)
         self.after: Geometries = np.full(len(self.peids), None, object)
         self.after[self._new_places] = new.geometries

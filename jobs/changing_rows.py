@@ -17,7 +17,7 @@ import numpy as np
 from jobs.changed_stages import StageKind
 from jobs.changed_world import ChangedWorld
 from jobs.resolved_sets import Bools
-from jobs.row_keys import RowKeys, among, matched
+from jobs.row_keys import RowKeys, among, distinct, joined, matched, merged, without
 from redis_link.tally import Int64s
 
 
@@ -47,42 +47,34 @@ class ChangingRows:
         new_references: Int64s,
     ) -> None:
         self._keys, self._world = keys, world
-        self._old = np.union1d(old_members, old_references)
+        self._old = merged(old_members, old_references)
         self._sets = keys.sets_of(self._old)
         self._stages = keys.stages_of(self._old)
         self._entities = keys.entities_of(self._old)
         self._touched = self._old[world.touched[self._entities]]
         # Rows that the new version does not have, and rows that only it has. Both ascend.
-        self.lost = np.setdiff1d(old_references, new_references, assume_unique=True)
-        self.gained = np.setdiff1d(new_references, old_references, assume_unique=True)
+        self.lost = without(old_references, new_references)
+        self.gained = without(new_references, old_references)
 
     def change(self, kind: StageKind) -> None:
         """Find what the stage loses and gains in all neighborhoods that have it."""
         references = self._changed_references(kind)
         doubtful = self._doubtful(kind, references)
         confirmed = doubtful[self._tied(kind, doubtful)]
-        found = np.unique(
-            np.concatenate(
-                [confirmed, self._tied_to_new(kind, references.came), self._arrived(kind)]
-            )
+        found = joined(confirmed, self._tied_to_new(kind, references.came), self._arrived(kind))
+        gone = joined(
+            doubtful,
+            self._touched_members(kind),
+            self._became_references(kind, references.came),
         )
-        gone = np.unique(
-            np.concatenate(
-                [
-                    doubtful,
-                    self._touched_members(kind),
-                    self._became_references(kind, references.came),
-                ]
-            )
-        )
-        gone = np.setdiff1d(self._members_among(gone, kind), found, assume_unique=True)
+        gone = without(self._members_among(gone, kind), found)
         found = found[~self._was_member(found, kind)]
-        self.lost = np.union1d(self.lost, self._rows(gone, kind.number))
-        self.gained = np.union1d(self.gained, self._rows(found, kind.number))
+        self.lost = joined(self.lost, self._rows(gone, kind.number))
+        self.gained = joined(self.gained, self._rows(found, kind.number))
 
     def _changed_references(self, kind: StageKind) -> _References:
         rows = np.concatenate([self.lost, self.gained, self._touched])
-        changed = np.unique(self._of_kind(rows, kind.ref_stages, kind))
+        changed = distinct(self._of_kind(rows, kind.ref_stages, kind))
         touched = self._world.touched[self._keys.entities_of(changed)]
         before = self._is_reference(changed, kind, new=False)
         now = self._is_reference(changed, kind, new=True)
@@ -100,12 +92,12 @@ class ChangingRows:
         """Pairs of untouched entities that must be decided by all references there are now."""
         keys, world = self._keys, self._world
         went, sets = keys.entities_of(references.went), keys.sets_of(references.went)
-        distinct = np.unique(went)
+        different = distinct(went)
         members = self._entity_mask(self._members_of(kind)) & ~world.touched
-        asked, found = world.near(world.before[distinct], kind.condition, members)
-        at, owner = matched(distinct[asked], went)
-        near = np.unique(keys.of(sets[owner], 0, found[at]))
-        doubtful = np.union1d(self._members_among(near, kind), self._freed(kind, references.went))
+        asked, found = world.near(world.before[different], kind.condition, members)
+        at, owner = matched(different[asked], went)
+        near = distinct(keys.of(sets[owner], 0, found[at]))
+        doubtful = joined(self._members_among(near, kind), self._freed(kind, references.went))
         return doubtful[~self._is_reference(doubtful, kind, new=True)]
 
     def _freed(self, kind: StageKind, went: Int64s) -> Int64s:
@@ -117,9 +109,9 @@ class ChangingRows:
         """For each pair (set, entity), whether a reference of the set ties the entity."""
         keys, world = self._keys, self._world
         entities, sets = keys.entities_of(pairs), keys.sets_of(pairs)
-        distinct = np.unique(entities)
-        asked, near = world.near(world.after[distinct], kind.condition, self._reference_mask(kind))
-        at, pair = matched(distinct[asked], entities)
+        different = distinct(entities)
+        asked, near = world.near(world.after[different], kind.condition, self._reference_mask(kind))
+        at, pair = matched(different[asked], entities)
         reference = near[at]
         own = self._is_reference(keys.of(sets[pair], 0, reference), kind, new=True)
         reference, pair = reference[own], pair[own]
@@ -131,12 +123,12 @@ class ChangingRows:
         """Pairs (set, entity) that a reference ties which the set did not have, or elsewhere."""
         keys, world = self._keys, self._world
         references, sets = keys.entities_of(came), keys.sets_of(came)
-        distinct = np.unique(references)
+        different = distinct(references)
         fitting = world.of_categories(kind.categories)
-        asked, found = world.near(world.after[distinct], kind.condition, fitting)
-        holds = world.holding(kind.condition, distinct[asked], found)
+        asked, found = world.near(world.after[different], kind.condition, fitting)
+        holds = world.holding(kind.condition, different[asked], found)
         asked, found = asked[holds], found[holds]
-        at, owner = matched(distinct[asked], references)
+        at, owner = matched(different[asked], references)
         return self._members_to_be(keys.of(sets[owner], 0, found[at]), kind)
 
     def _arrived(self, kind: StageKind) -> Int64s:
@@ -155,17 +147,17 @@ class ChangingRows:
         return self._members_to_be(pairs, kind)
 
     def _members_to_be(self, pairs: Int64s, kind: StageKind) -> Int64s:
-        distinct = np.unique(pairs)
-        return distinct[~self._is_reference(distinct, kind, new=True)]
+        different = distinct(pairs)
+        return different[~self._is_reference(different, kind, new=True)]
 
     def _holding(self, kind: StageKind, references: Int64s, entities: Int64s) -> Bools:
         """Each pair of entities is decided once, however many sets ask for it."""
         pairs = references * len(self._world) + entities
-        distinct, places = np.unique(pairs, return_inverse=True)
+        different = distinct(pairs)
         holds = self._world.holding(
-            kind.condition, distinct // len(self._world), distinct % len(self._world)
+            kind.condition, different // len(self._world), different % len(self._world)
         )
-        return holds[places]
+        return holds[np.searchsorted(different, pairs)]
 
     def _is_reference(self, pairs: Int64s, kind: StageKind, *, new: bool) -> Bools:
         """For each pair, whether the entity is a reference of the set's stage."""
@@ -192,7 +184,7 @@ class ChangingRows:
         old = self._old[wanted[self._entities]]
         gained = self.gained[wanted[self._keys.entities_of(self.gained)]]
         rows = np.concatenate([old[~among(old, self.lost)], gained])
-        return np.unique(self._of_kind(rows, kind.ref_stages, kind))
+        return distinct(self._of_kind(rows, kind.ref_stages, kind))
 
     def _members_of(self, kind: StageKind) -> Int64s:
         """The entities that were members of the stage in any of the sets."""

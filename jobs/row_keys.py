@@ -37,6 +37,29 @@ class RowKeys:
         return keys % self.entities
 
 
+def distinct(keys: Int64s) -> Int64s:
+    """The keys in ascending order, each once; numpy's own way is slow for many different ones."""
+    ordered = np.sort(keys)
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
+def joined(*parts: Int64s) -> Int64s:
+    """The keys of all parts in ascending order, each once."""
+    return distinct(np.concatenate(parts))
+
+
+def merged(many: Int64s, few: Int64s) -> Int64s:
+    """Two ascending arrays that have nothing in common as one, without sorting all again."""
+    return np.insert(many, np.searchsorted(many, few), few)
+
+
+def without(keys: Int64s, ascending: Int64s) -> Int64s:
+    """The keys that are none of the others."""
+    return keys[~among(keys, ascending)]
+
+
 def among(keys: Int64s, ascending: Int64s) -> Bools:
     """For each key, whether it is one of the others."""
     if not len(ascending):

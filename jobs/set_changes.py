@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.resolved_sets import MemberRows, ResolvedSets, written_out
-from jobs.row_keys import among
+from jobs.row_keys import distinct, without
 from redis_link.generation_changes import SubscriptionChanges
 from redis_link.tally import Int64s
 
@@ -40,8 +40,8 @@ class SetChanges:
     def __init__(self, old: ResolvedSets, new: ResolvedSets) -> None:
         self._old, self._new = old, new
         self._numbered = numbered = _numbered(old, new)
-        self._lost = numbered.old_keys[~among(numbered.old_keys, numbered.new_keys)]
-        self._gained = numbered.new_keys[~among(numbered.new_keys, numbered.old_keys)]
+        self._lost = without(numbered.old_keys, numbered.new_keys)
+        self._gained = without(numbered.new_keys, numbered.old_keys)
         self._stays = np.isin(new.sub_ids, old.sub_ids, assume_unique=True)
         self._goes = ~np.isin(old.sub_ids, new.sub_ids, assume_unique=True)
 
@@ -112,7 +112,7 @@ def _numbered(old: ResolvedSets, new: ResolvedSets) -> _Numbered:
 
     def keys(numbers: Int64s, rows: MemberRows, entities: Int64s) -> Int64s:
         # A neighborhood may show an entity in several stages: one pair.
-        return np.unique(numbers[rows.sets] * len(peids) + entities)
+        return distinct(numbers[rows.sets] * len(peids) + entities)
 
     return _Numbered(
         old_keys=keys(old_numbers, old_rows, places[: len(old_rows)]),

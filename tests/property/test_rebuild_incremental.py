@@ -107,7 +107,7 @@ def incrementally(
     return carry_out(sets, plan, place_of(new), HERE), int(plan.to_resolve.sum())
 
 
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(scene=scenes(), whole=st.booleans(), in_place=st.booleans())
 def test_incremental_equals_full(
     scene: tuple[EntityTable, EntityTable, list[Neighborhood]], whole: bool, in_place: bool
