@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from jobs.rebuild_request import Engine, RebuildRequest
 from jobs.rebuild_resolving import ResolvePlan, carry_out, plan_of, resolve_all
 from jobs.registered_sets import RegisteredSets
 from jobs.resolved_sets import ResolvedSets
+from spatial_udfs.entity_table import EntityTable
 from world.changes import WorldChanges
 from world.snapshot import load_snapshot
 from world.store import WorldStore
@@ -39,8 +41,11 @@ class Resolving:
     records: RebuildRecords
     record: RebuildRecord
     store: WorldStore
+    snapshot: Callable[[], EntityTable | None]
     changes_since: Callable[[int], WorldChanges]
     spark: Callable[[], SparkRebuild]
+    # What can be done with the members while they are being written out.
+    meanwhile: Callable[[ResolvedSets], None]
 
     def base(self, registry: str) -> ResolvedBase | None:
         """What there is to go on from: nothing, when everything is to be made anew."""
@@ -57,10 +62,8 @@ class Resolving:
             if engine_for_all(request.engine, entities, len(registered)) is Engine.SPARK:
                 return self._all_by_spark(registered)
             base = None
-        place = WorldPlace(
-            request.places.world, self.record.version,
-            load_snapshot(request.places.world, self.record.version),
-        )  # fmt: skip
+        world, version = request.places.world, self.record.version
+        place = WorldPlace(world, version, self.snapshot() or load_snapshot(world, version))
         plan = resolve_all(registered)
         engine = Engine.EXACT
         if base is not None:
@@ -86,7 +89,12 @@ class Resolving:
             lambda done, total: request.progress("resolving", done, total),
         )  # fmt: skip
         request.progress("writing memberships", 0, None)
-        rows = write_memberships(request.places.out, self.record.version, result)
+        with ThreadPoolExecutor(1, "memberships") as thread:
+            writing = thread.submit(
+                write_memberships, request.places.out, self.record.version, result
+            )
+            self.meanwhile(result)
+            rows = writing.result()
         return result, {
             "engine": engine.value, "resolved": count,
             "base": None if base is None else base.version, "rows": rows,
@@ -94,5 +102,6 @@ class Resolving:
 
     def _all_by_spark(self, registered: RegisteredSets) -> Found:
         result, rows = self.spark().resolve_all(self.record.version, registered)
+        self.meanwhile(result)
         how = {"engine": Engine.SPARK.value, "resolved": len(registered), "base": None}
         return result, how | {"rows": rows}

@@ -6,12 +6,12 @@ Each one looks first whether it is complete already: that is how a killed rebuil
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from jobs.rebuild_base import (
-    PushedBase,
     coverage_of,
     found_in_force,
     pushed_base,
@@ -39,6 +39,8 @@ from redis_link.push_report import PushReport
 from redis_link.registry import registry_coverage
 from redis_link.sweep import Retention
 from schemas.errors import SpapsError
+from schemas.generation import RegistryCoverage
+from spatial_udfs.entity_table import EntityTable
 from world.changes import WorldChanges, compare_versions
 from world.store import WorldStore
 
@@ -57,14 +59,18 @@ class RebuildSteps:
         records: RebuildRecords,
         record: RebuildRecord,
         client: RedisClient,
+        snapshot: Callable[[], EntityTable | None] = lambda: None,
     ) -> None:
+        """``snapshot`` gives the version where somebody has it in memory."""
         self._request = request
+        self._snapshot = snapshot
         self._records = records
         self._record = record
         self._client = client
         self._store = WorldStore(request.places.world)
         self._facts = self._store.facts_of(record.version)
         self._started_spark: SparkRebuild | None = None
+        self._push_begun: Push | None = None
         self._changes: dict[int, WorldChanges] = {}
 
     def go(self) -> RebuildReport:
@@ -83,6 +89,8 @@ class RebuildSteps:
             # The grace time is no reason to hold a cluster.
             if self._started_spark is not None:
                 self._started_spark.close()
+            if self._push_begun is not None:
+                self._push_begun.close()
         return self._clean()
 
     def _compare(self) -> None:
@@ -117,16 +125,19 @@ class RebuildSteps:
         started = time.monotonic()
         resolving = Resolving(
             self._request, self._records, self._record, self._store,
-            self._changes_since, self._spark,
+            self._snapshot, self._changes_since, self._spark, self._keep_and_compare,
         )  # fmt: skip
         base = resolving.base(registry_coverage(self._client).registry)
         registered = read_registered(self._client, None if base is None else base.known())
         self._request.say(
             f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
         )
+        push = self._push_of(registered.coverage.registry)
+        # Spark may take long, and others should not be kept from pushing meanwhile.
+        if base is not None and self._request.engine is not Engine.SPARK:
+            push.begin(self._source(registered.coverage))
         result, how = resolving.resolved(registered, base)
         rows = how.pop("rows")
-        result.save(self._record.folder)
         lacking = ~result.resolved[result.set_of]
         self._record.note(
             RESOLVE, time.monotonic() - started,
@@ -154,9 +165,7 @@ class RebuildSteps:
         if self._pushed_already():
             return
         started = time.monotonic()
-        registry = coverage_of(self._record).registry
-        base = pushed_base(self._records, self._client, registry)
-        report, how = self._pushed(result, base)
+        report, how = self._pushed(result)
         self._note_push(
             report.generation, time.monotonic() - started,
             pairs=report.pairs, how=how, replaced=report.replaced,
@@ -165,20 +174,35 @@ class RebuildSteps:
         for line in report.advice:
             self._request.say(f"note: {line}")
 
-    def _pushed(self, result: ResolvedSets, base: PushedBase | None) -> tuple[PushReport, str]:
+    def _pushed(self, result: ResolvedSets) -> tuple[PushReport, str]:
         record, places = self._record, self._request.places
-        source = PushSource(record.version, f"{record.kind} {record.number}", coverage_of(record))
+        source = self._source(coverage_of(record))
         # What was replaced is removed by the last step.
         keep = Retention(self._request.grace_seconds, keep=1)
-        push = Push(
-            self._client, source, result, base, keep, self._request.say,
-            everything=self._request.full,
-        )  # fmt: skip
+        push = self._push_of(source.coverage.registry)
         if record.steps[RESOLVE]["engine"] == Engine.EXACT:
-            return push.run()
+            return push.run(source, result, keep)
         return push.run(
-            lambda before_switch: self._spark().push(source, places.redis_url, keep, before_switch)
-        )
+            source, result, keep,
+            lambda before_switch: self._spark().push(source, places.redis_url, keep, before_switch),
+        )  # fmt: skip
+
+    def _push_of(self, registry: str) -> Push:
+        """The push of this rebuild, which may have begun while members were resolved."""
+        if self._push_begun is None:
+            base = pushed_base(self._records, self._client, registry)
+            everything = self._request.full
+            self._push_begun = Push(self._client, base, self._request.say, everything=everything)
+        return self._push_begun
+
+    def _keep_and_compare(self, result: ResolvedSets) -> None:
+        result.save(self._record.folder)
+        if self._push_begun is not None:
+            self._push_begun.compare(result)
+
+    def _source(self, coverage: RegistryCoverage) -> PushSource:
+        record = self._record
+        return PushSource(record.version, f"{record.kind} {record.number}", coverage)
 
     def _pushed_already(self) -> bool:
         """Also when it was killed between the switch and its note."""

@@ -7,9 +7,12 @@ switched to as in any push; until then nobody sees them.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from redis.exceptions import RedisError
@@ -76,27 +79,80 @@ def push_changes(
     before_switch: Callable[[int], None] = lambda _: None,
 ) -> PushReport:
     """Make a generation out of ``base``, which must be in force, and switch to it."""
-    clock = StepClock()
-    with GenerationPush(client, source) as push:
-        current = current_generation(client)
-        if current is None or current != base:
+    with closing(GenerationCopy(client, source, base, say)) as copy:
+        return copy.start().finish(changes, retention, before_switch)
+
+
+class GenerationCopy:
+    """A generation that is copied in a thread, while its differences may still be sought.
+
+    From ``start`` to ``finish`` or ``close`` it holds the push lock, as every push does.
+    """
+
+    def __init__(
+        self,
+        client: RedisClient,
+        source: PushSource,
+        base: GenerationFacts,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._base = base
+        self._say = say
+        self._push = GenerationPush(client, source)
+        self._open = ExitStack()
+        self._copying: Future[_Copy] | None = None
+        self._given_up = threading.Event()
+
+    def start(self) -> Self:
+        """Take the lock and begin to copy; GenerationError when the base is not in force."""
+        self._open.enter_context(self._push)
+        current = current_generation(self._client)
+        if current is None or current != self._base:
             raise GenerationError(
-                f"generation {base.generation} is no longer the one that was compared with"
+                f"generation {self._base.generation} is no longer the one that was compared with"
             )
-        copy = _Copy(client, base, push.ticket.generation)
-        say(f"generation {copy.generation}: copying generation {base.generation}")
-        copy.copy_sets()
+        generation = self._push.ticket.generation
+        self._say(f"generation {generation}: copying generation {self._base.generation}")
+        thread = self._open.enter_context(ThreadPoolExecutor(1, "generation-copy"))
+        self._copying = thread.submit(self._copied, generation)
+        return self
+
+    def finish(
+        self,
+        changes: PairChanges,
+        retention: Retention,
+        before_switch: Callable[[int], None],
+    ) -> PushReport:
+        """Apply the differences, compare, switch."""
+        if self._copying is None:
+            raise GenerationError("nothing is being copied")
+        clock = StepClock()
+        copy = self._copying.result()
         clock.lap("copy")
         added, removed = sorted_distinct(*changes.added), sorted_distinct(*changes.removed)
-        say(f"generation {copy.generation}: {len(added[0]):,} pairs more, {len(removed[0]):,} less")
+        self._say(
+            f"generation {copy.generation}: {len(added[0]):,} pairs more, {len(removed[0]):,} less"
+        )
         copy.apply(added, removed)
         clock.lap("write")
         expected, found = copy.compared(added, removed)
         clock.lap("verify")
         before_switch(copy.generation)
-        push.switch(expected, found)
+        self._push.switch(expected, found)
         clock.lap("switch")
-    return report_of(client, push, clock.seconds, retention)
+        self.close()
+        return report_of(self._client, self._push, clock.seconds, retention)
+
+    def close(self) -> None:
+        """Give the lock back; what was not switched to is removed."""
+        self._given_up.set()
+        self._open.close()
+
+    def _copied(self, generation: int) -> _Copy:
+        copy = _Copy(self._client, self._base, generation)
+        copy.copy_sets(self._given_up)
+        return copy
 
 
 class _Copy:
@@ -108,7 +164,7 @@ class _Copy:
         self.generation = generation
         self._of_shard, self._peids = read_index(client, base.generation, range(SHARD_COUNT))
 
-    def copy_sets(self) -> None:
+    def copy_sets(self, given_up: threading.Event) -> None:
         """Indexes first, and acknowledged: sets that none names could never be found again."""
         old, new = self._base.generation, self.generation
         with ShardPipe(self._client) as pipe:
@@ -122,6 +178,8 @@ class _Copy:
         keys = packed_keys(sources, targets)
         with ShardPipe(self._client) as pipe:
             for shard, first, last in shard_runs(self._of_shard):
+                if given_up.is_set():
+                    return
                 for at in range(first, last, COPIES_AT_ONCE):
                     after = min(at + COPIES_AT_ONCE, last)
                     copies = packed_script(COPY_SETS, keys.part(at, after), 2 * (after - at))

@@ -13,6 +13,7 @@ import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
+from schemas import entity
 from schemas.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
 from world import tables
@@ -68,14 +69,25 @@ class Candidates:
     def as_table(self) -> pa.Table:
         """The rows as the store takes them."""
         wkb = shapely.to_wkb(self.geometries, output_dimension=2, byte_order=1, include_srid=False)
-        arrays = [self.peids, self.categories.tolist(), self.names, wkb]
+        peids, _, names, geometries = (field.type for field in tables.UNVERSIONED_ENTITIES)
         return pa.Table.from_arrays(
             [
-                pa.array(column, field.type)
-                for column, field in zip(arrays, tables.UNVERSIONED_ENTITIES, strict=True)
+                pa.array(self.peids, peids),
+                self._category_lists(),
+                pa.array(self.names, names),
+                pa.array(wkb, geometries),
             ],
             schema=tables.UNVERSIONED_ENTITIES,
         )
+
+    def _category_lists(self) -> pa.Array:
+        """The categories as Arrow has them; what many rows share is written once and repeated."""
+        lists = self.categories.tolist()
+        shared = {id(each): each for each in lists}
+        places = {name: place for place, name in enumerate(shared)}
+        kind = tables.UNVERSIONED_ENTITIES.field(entity.CATEGORIES).type
+        codes = pa.array([places[id(each)] for each in lists], pa.int64())
+        return pa.array(list(shared.values()), kind).take(codes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,37 +109,27 @@ class RawRows:
         peids = np.zeros(len(self.peids), np.int64)
         categories = np.empty(len(self.peids), object)
         usable = np.zeros(len(self.peids), np.bool_)
-        # A reader may give the same list to many rows: it is read once, if nothing is wrong.
-        faultless: dict[int, tuple[str, ...]] = {}
         for position, value in enumerate(self.peids):
             peid, problem = self._peid(position, value)
             if problem is not None:
                 problems.append(problem)
                 continue
             peids[position] = peid
-            given = id(self.categories[position])
-            known = faultless.get(given)
-            if known is None:
-                known, found = self._categories(position, peid)
-                problems.extend(found)
-                if known and not found:
-                    faultless[given] = known
-            categories[position] = known
-            usable[position] = bool(known)
+            categories[position], found = self._categories(position, peid)
+            problems.extend(found)
+            usable[position] = bool(categories[position])
         rows = Candidates(
             source=self.source,
             locator=self.locator,
             ordinals=self.ordinals,
             peids=peids,
             categories=categories,
-            names=objects([_name(value) for value in self.names]),
+            names=objects([written_name(value) for value in self.names]),
             geometries=self.geometries,
         )
         return rows.where(usable), problems
 
     def _peid(self, position: int, value: Any) -> tuple[int, Problem | None]:
-        if type(value) is int and 0 <= value <= MAX_PEID:
-            return value, None
         if value is None:
             return 0, self._problem(position, ProblemKind.MISSING_PEID, "has no peid")
         peid = _integer(value)
@@ -179,7 +181,8 @@ def _integer(value: Any) -> int | None:
     return None
 
 
-def _name(value: Any) -> str | None:
+def written_name(value: Any) -> str | None:
+    """A name as it is kept: without space around it, None where nothing is left."""
     if isinstance(value, str):
         return value.strip() or None
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyproj import CRS
 
+from spatial_udfs.entity_table import Geometries
 from world import tables
 from world.candidates import Candidates
 from world.duplicates import without_duplicates
@@ -24,6 +26,8 @@ class Combined:
     """The entities (UNVERSIONED_ENTITIES) of a version to be, and its problems."""
 
     entities: pa.Table
+    # Of the same rows, as objects.
+    geometries: Geometries
     crs: CRS
     problems: list[Problem]
 
@@ -47,7 +51,8 @@ def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Co
     unique, found = without_duplicates(projected)
     problems += found
     written = [rows.as_table() for rows in unique] or [tables.UNVERSIONED_ENTITIES.empty_table()]
-    return Combined(pa.concat_tables(written), crs, problems)
+    geometries = np.concatenate([np.empty(0, object), *(rows.geometries for rows in unique)])
+    return Combined(pa.concat_tables(written), geometries, crs, problems)
 
 
 def _fitting_crs(usable: Sequence[tuple[Candidates, CRS]]) -> CRS:

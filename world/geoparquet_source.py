@@ -19,8 +19,10 @@ from pyproj.exceptions import CRSError
 
 from schemas import entity
 from schemas.errors import SourceError
+from schemas.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
-from world.candidates import Candidates, RawRows
+from world.candidates import Candidates, RawRows, objects, written_name
+from world.categories import read_categories
 from world.problems import Problem, ProblemKind
 from world.projection import WGS84
 from world.sources import parquet_files
@@ -84,17 +86,10 @@ def batch_candidates(
 ) -> tuple[Candidates, list[Problem]]:
     """One batch as rows, and what is wrong with those that cannot be used."""
     geometries, faults = _decoded(batch.column(layout.geometry).to_numpy(zero_copy_only=False))
-    nothing = [None] * batch.num_rows
-    rows, problems = RawRows(
-        source=layout.source,
-        locator=row_locator,
-        ordinals=ordinals,
-        peids=batch.column(layout.peid).to_pylist(),
-        categories=_lists(batch.column(layout.categories)) if layout.categories else nothing,
-        names=batch.column(layout.name).to_pylist() if layout.name else nothing,
-        geometries=geometries,
-        default_category=layout.category,
-    ).candidates()
+    rows = _faultless(batch, layout, ordinals, geometries)
+    problems: list[Problem] = []
+    if rows is None:
+        rows, problems = _raw_rows(batch, layout, ordinals, geometries).candidates()
     kind_of = {int(ordinals[position]): kind for position, kind in faults.items()}
     unreadable = np.isin(rows.ordinals, list(kind_of))
     problems += [
@@ -109,24 +104,66 @@ def batch_candidates(
     return rows.where(~unreadable), problems
 
 
-def _lists(column: pa.Array) -> list[Any]:
-    """The categories of each row; rows that say the same share one list.
+def _raw_rows(
+    batch: pa.RecordBatch, layout: GeoParquetLayout, ordinals: Int64s, geometries: Geometries
+) -> RawRows:
+    nothing = [None] * batch.num_rows
+    return RawRows(
+        source=layout.source,
+        locator=row_locator,
+        ordinals=ordinals,
+        peids=batch.column(layout.peid).to_pylist(),
+        categories=batch.column(layout.categories).to_pylist() if layout.categories else nothing,
+        names=batch.column(layout.name).to_pylist() if layout.name else nothing,
+        geometries=geometries,
+        default_category=layout.category,
+    )
 
-    A world has few different ones. Where something is null or empty, or holds what stands
-    between two categories here, every row gets its own.
+
+def _faultless(
+    batch: pa.RecordBatch, layout: GeoParquetLayout, ordinals: Int64s, geometries: Geometries
+) -> Candidates | None:
+    """The rows, column by column, if nothing is wrong with any peid or category; else None."""
+    peids = batch.column(layout.peid)
+    if layout.categories is None or not pa.types.is_integer(peids.type) or peids.null_count:
+        return None
+    numbers = peids.to_numpy()
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) <= MAX_PEID:
+        return None
+    categories = _categories(batch.column(layout.categories))
+    if categories is None:
+        return None
+    names = batch.column(layout.name).to_pylist() if layout.name else [None] * len(numbers)
+    return Candidates(
+        source=layout.source,
+        locator=row_locator,
+        ordinals=ordinals,
+        peids=numbers.astype(np.int64),
+        categories=categories,
+        names=objects([written_name(value) for value in names]),
+        geometries=geometries,
+    )
+
+
+def _categories(column: pa.Array) -> NDArray[Any] | None:
+    """The categories of each row, or None where any is missing or cannot be one.
+
+    A world has few different lists of them: each is read once.
     """
+    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        return None
     flat = column.flatten()
     strings = flat.cast(pa.string())
     unclear = pc.or_(pc.match_substring(strings, _BETWEEN), pc.equal(strings, ""))
-    plain = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-    if not plain or column.null_count or flat.null_count or pc.any(unclear).as_py():
-        own: list[Any] = column.to_pylist()
-        return own
+    if column.null_count or flat.null_count or pc.any(unclear).as_py():
+        return None
     offsets = np.concatenate([[0], np.cumsum(pc.list_value_length(column))])
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), strings)
     coded = pc.dictionary_encode(pc.binary_join(lists, _BETWEEN))
-    distinct = [text.split(_BETWEEN) if text else [] for text in coded.dictionary.to_pylist()]
-    return [distinct[code] for code in coded.indices.to_pylist()]
+    read = [read_categories(text.split(_BETWEEN)) for text in coded.dictionary.to_pylist() if text]
+    if len(read) < len(coded.dictionary) or any(faults for _, faults in read):
+        return None
+    return objects([usable for usable, _ in read])[coded.indices.to_numpy()]
 
 
 def _decoded(wkb: NDArray[Any]) -> tuple[Geometries, dict[int, ProblemKind]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from schemas import entity
 from schemas.errors import SourceError
-from world.combining import combine
+from spatial_udfs.entity_table import EntityTable
+from world.combining import Combined, combine
 from world.import_lock import import_lock
 from world.import_options import ImportOptions
 from world.leftovers import remove_leftovers
@@ -22,6 +23,7 @@ from world.problems import ProblemSummary, problem_table, problems_of, summarize
 from world.progress import Progress, silent
 from world.projection import epsg_code
 from world.reading import read_sources
+from world.snapshot import entity_table
 from world.sources import describe
 from world.store import WorldStore
 from world.version_facts import SourceFacts, VersionFacts
@@ -41,6 +43,14 @@ class ImportReport:
     created: bool
     problems: tuple[ProblemSummary, ...]
     top_categories: dict[str, int]
+    # The entities of a version that was made just now, for who goes on with them.
+    combined: Combined | None = field(default=None, compare=False, repr=False)
+
+    def snapshot(self) -> EntityTable | None:
+        """The version in memory, if it was made just now: as reading it would give it."""
+        if self.combined is None:
+            return None
+        return entity_table(self.combined.entities, self.facts, self.combined.geometries)
 
 
 def import_world(  # noqa: PLR0913  the options of the command, by name
@@ -83,6 +93,7 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
         created=True,
         problems=problems,
         top_categories=top_categories(combined.entities),
+        combined=combined,
     )
 
 

@@ -29,6 +29,9 @@ POINTS = {
     "imported, without a record": ("jobs.rebuild_run._begin", 1, 1, None),
     "with a record": ("jobs.rebuild_steps.compare_versions", 1, 1, ["import"]),
     "compared": ("jobs.rebuild_steps.read_registered", 1, 1, ["import", "compare"]),
+    "copying begun": (
+        "jobs.rebuild_members.WorldPlace", 1, 1, ["import", "compare"],
+    ),
     "while members change": (
         "jobs.rebuild_resolving.changed_members", 1, 1, ["import", "compare"],
     ),
@@ -36,7 +39,7 @@ POINTS = {
     "memberships written": ("jobs.resolved_sets._write", 1, 1, ["import", "compare"]),
     "members half saved": ("jobs.resolved_sets._write", 3, 1, ["import", "compare"]),
     "before the push": (
-        "jobs.rebuild_steps.pushed_base", 1, 1, ["import", "compare", "resolve"],
+        "jobs.rebuild_steps.found_in_force", 1, 1, ["import", "compare", "resolve"],
     ),
     "sets copied": (
         "redis_link.generation_copy.write_pairs", 1, 1, ["import", "compare", "resolve"],
