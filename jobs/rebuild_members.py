@@ -15,8 +15,8 @@ from jobs.engine_choice import (
 )
 from jobs.exact_memberships import write_memberships
 from jobs.exact_workers import ExactWorkers, SetResolver, WorldPlace
-from jobs.rebuild_base import ResolvedBase, resolved_base
-from jobs.rebuild_record import RebuildRecord, RebuildRecords
+from jobs.rebuild_base import ResolvedBase
+from jobs.rebuild_record import RebuildRecord
 from jobs.rebuild_request import Engine, RebuildRequest
 from jobs.rebuild_resolving import ResolvePlan, carry_out, plan_of, resolve_all
 from jobs.registered_sets import RegisteredSets
@@ -38,7 +38,6 @@ class Resolving:
     """One rebuild at its step of resolving; its memberships are in Delta at the end."""
 
     request: RebuildRequest
-    records: RebuildRecords
     record: RebuildRecord
     store: WorldStore
     snapshot: Callable[[], EntityTable | None]
@@ -46,12 +45,6 @@ class Resolving:
     spark: Callable[[], SparkRebuild]
     # What can be done with the members while they are being written out.
     meanwhile: Callable[[ResolvedSets], None]
-
-    def base(self, registry: str) -> ResolvedBase | None:
-        """What there is to go on from: nothing, when everything is to be made anew."""
-        if self.request.full:
-            return None
-        return resolved_base(self.records, self.store, registry, self.record.version)
 
     def resolved(self, registered: RegisteredSets, base: ResolvedBase | None) -> Found:
         """What a change can affect, or everything; by whoever fits the size of that."""

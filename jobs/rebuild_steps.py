@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from jobs.rebuild_base import (
+    ResolvedBase,
     coverage_of,
     found_in_force,
     pushed_base,
+    resolved_base,
 )
 from jobs.rebuild_cleaning import clean_up
 from jobs.rebuild_members import Resolving
@@ -30,7 +33,7 @@ from jobs.rebuild_record import (
     RebuildRecords,
 )
 from jobs.rebuild_request import EXIT_NOT_CLEAN, Engine, RebuildReport, RebuildRequest
-from jobs.registered_sets import read_registered
+from jobs.registered_sets import RegisteredSets, read_registered
 from jobs.resolved_sets import ResolvedSets
 from redis_link.client import RedisClient
 from redis_link.generation_push import PushSource
@@ -79,9 +82,13 @@ class RebuildSteps:
         if record.steps.keys() & {COMPARE, RESOLVE, PUSH}:
             say(f"{record.kind} {record.number} goes on after: {', '.join(record.steps)}")
         try:
-            self._compare()
-            result = self._resolve()
-            self._push(result)
+            kept = self._kept()
+            if kept is None:
+                with ThreadPoolExecutor(1, "subscriptions") as thread:
+                    reading = thread.submit(self._read_subscriptions)
+                    self._compare()
+                    kept = self._resolve(*reading.result())
+            self._push(kept)
         except SpapsError as error:
             record.end(FAILED, str(error))
             raise
@@ -113,21 +120,23 @@ class RebuildSteps:
             self._changes[version] = compare_versions(self._store, version, self._record.version)
         return self._changes[version]
 
-    def _resolve(self) -> ResolvedSets:
+    def _kept(self) -> ResolvedSets | None:
+        """The members, if they are resolved already."""
         done = self._record.steps.get(RESOLVE)
-        if done is not None:
-            # Numbers of a registry that is gone would mean nothing to brokers.
-            registry = registry_coverage(self._client).registry
-            kept = ResolvedSets.load(self._record.folder)
-            known = (self._facts.checksum, registry)
-            if kept is not None and (done["worldChecksum"], done["registry"]) == known:
-                return kept
-        started = time.monotonic()
-        resolving = Resolving(
-            self._request, self._records, self._record, self._store,
-            self._snapshot, self._changes_since, self._spark, self._keep_and_compare,
-        )  # fmt: skip
-        base = resolving.base(registry_coverage(self._client).registry)
+        if done is None:
+            return None
+        # Numbers of a registry that is gone would mean nothing to brokers.
+        known = (self._facts.checksum, registry_coverage(self._client).registry)
+        if (done["worldChecksum"], done["registry"]) != known:
+            return None
+        return ResolvedSets.load(self._record.folder)
+
+    def _read_subscriptions(self) -> tuple[RegisteredSets, ResolvedBase | None]:
+        """Beside the comparison: what to resolve and to go on from; Redis begins to copy."""
+        registry = registry_coverage(self._client).registry
+        base = None
+        if not self._request.full:
+            base = resolved_base(self._records, self._store, registry, self._record.version)
         registered = read_registered(self._client, None if base is None else base.known())
         self._request.say(
             f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
@@ -136,6 +145,14 @@ class RebuildSteps:
         # Spark may take long, and others should not be kept from pushing meanwhile.
         if base is not None and self._request.engine is not Engine.SPARK:
             push.begin(self._source(registered.coverage))
+        return registered, base
+
+    def _resolve(self, registered: RegisteredSets, base: ResolvedBase | None) -> ResolvedSets:
+        started = time.monotonic()
+        resolving = Resolving(
+            self._request, self._record, self._store, self._snapshot,
+            self._changes_since, self._spark, self._keep_and_compare,
+        )  # fmt: skip
         result, how = resolving.resolved(registered, base)
         rows = how.pop("rows")
         lacking = ~result.resolved[result.set_of]
@@ -170,9 +187,8 @@ class RebuildSteps:
             report.generation, time.monotonic() - started,
             pairs=report.pairs, how=how, replaced=report.replaced,
         )  # fmt: skip
-        self._request.say(report.summary())
-        for line in report.advice:
-            self._request.say(f"note: {line}")
+        for line in (report.summary(), *(f"note: {each}" for each in report.advice)):
+            self._request.say(line)
 
     def _pushed(self, result: ResolvedSets) -> tuple[PushReport, str]:
         record, places = self._record, self._request.places

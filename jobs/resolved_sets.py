@@ -26,7 +26,8 @@ Bools: TypeAlias = NDArray[np.bool_]
 MEMBERS_FILE: Final = "members.parquet"
 SETS_FILE: Final = "sets.parquet"
 SUBSCRIPTIONS_FILE: Final = "subscriptions.parquet"
-ROWS_IN_BLOCK: Final = 2_000_000
+# Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.
+ROWS_IN_BLOCK: Final = 250_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +191,7 @@ def _write(path: Path, table: pa.Table) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     with part.open("wb") as file:
-        pq.write_table(table, file, compression="zstd")
+        pq.write_table(table, file, compression="lz4")
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)

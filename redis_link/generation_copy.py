@@ -24,9 +24,10 @@ from redis_link.packing import (
     PackedCommands,
     membership_keys,
     packed,
-    packed_keys,
+    packed_onto,
     packed_sadds,
     packed_script,
+    packed_words,
 )
 from redis_link.pair_arrays import group_starts, sorted_distinct
 from redis_link.push_report import PushReport, StepClock, report_of
@@ -175,7 +176,7 @@ class _Copy:
             return
         sources = membership_keys(old, self._of_shard, self._peids)
         targets = membership_keys(new, self._of_shard, self._peids)
-        keys = packed_keys(sources, targets)
+        keys = packed_words(sources, targets)
         with ShardPipe(self._client) as pipe:
             for shard, first, last in shard_runs(self._of_shard):
                 if given_up.is_set():
@@ -225,12 +226,14 @@ class _Copy:
 
     def _drop_from_index(self, of_shard: Int64s, peids: Int64s) -> None:
         """Entities that nobody selects any more have no set."""
+        numbers = packed_words(peids)
         with ShardPipe(self._client) as pipe:
             for shard, first, last in shard_runs(of_shard):
                 index = shard_index_key(self.generation, shard)
                 for at in range(first, last, KEYS_IN_COMMAND):
-                    gone = peids[at : min(at + KEYS_IN_COMMAND, last)].tolist()
-                    pipe.submit(shard, packed("SREM", index, *gone), 1)
+                    after = min(at + KEYS_IN_COMMAND, last)
+                    gone = packed_onto(("SREM", index), numbers.part(at, after), after - at)
+                    pipe.submit(shard, gone, 1)
 
 
 def _counts(wanted: Int64s, peids: Int64s) -> Int64s:

@@ -17,9 +17,9 @@ from redis_link.client import RedisClient
 from redis_link.packing import (
     membership_keys,
     packed,
-    packed_keys,
     packed_reads,
     packed_script,
+    packed_words,
 )
 from redis_link.shard_pipe import ShardPipe
 from redis_link.tally import Int64s, Tally, tally_of
@@ -94,7 +94,7 @@ def read_sets(client: RedisClient, generation: int, of_shard: Int64s, peids: Int
 
 def read_sizes(client: RedisClient, generation: int, of_shard: Int64s, peids: Int64s) -> Int64s:
     """How many subIds each of the sets has; peids stand shard by shard."""
-    keys = packed_keys(membership_keys(generation, of_shard, peids))
+    keys = packed_words(membership_keys(generation, of_shard, peids))
     sizes = np.zeros(len(peids), np.int64)
 
     def keep(at: int, replies: list[list[int]]) -> None:

@@ -23,6 +23,7 @@ from schemas.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
 from world.candidates import Candidates, RawRows, objects, written_name
 from world.categories import read_categories
+from world.in_threads import in_threads
 from world.problems import Problem, ProblemKind
 from world.projection import WGS84
 from world.sources import parquet_files
@@ -69,16 +70,24 @@ def read_batches(
     path: Path, layout: GeoParquetLayout
 ) -> Iterator[tuple[Candidates, list[Problem]]]:
     """The rows of a source, some thousands at a time."""
-    first = 0
     try:
-        for file in parquet_files(path):
-            with pq.ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches(BATCH_ROWS, columns=layout.columns()):
-                    ordinals = np.arange(first, first + batch.num_rows)
-                    yield batch_candidates(batch, layout, ordinals)
-                    first += batch.num_rows
+        yield from in_threads(
+            lambda numbered: batch_candidates(numbered[0], layout, numbered[1]),
+            _numbered_batches(path, layout),
+        )
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def _numbered_batches(
+    path: Path, layout: GeoParquetLayout
+) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
+    first = 0
+    for file in parquet_files(path):
+        with pq.ParquetFile(file) as parquet:
+            for batch in parquet.iter_batches(BATCH_ROWS, columns=layout.columns()):
+                yield batch, np.arange(first, first + batch.num_rows)
+                first += batch.num_rows
 
 
 def batch_candidates(

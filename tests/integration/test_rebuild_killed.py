@@ -28,10 +28,7 @@ POINTS = {
     "while it imports": ("world.importing.combine", 1, 1, None),
     "imported, without a record": ("jobs.rebuild_run._begin", 1, 1, None),
     "with a record": ("jobs.rebuild_steps.compare_versions", 1, 1, ["import"]),
-    "compared": ("jobs.rebuild_steps.read_registered", 1, 1, ["import", "compare"]),
-    "copying begun": (
-        "jobs.rebuild_members.WorldPlace", 1, 1, ["import", "compare"],
-    ),
+    "compared": ("jobs.rebuild_members.WorldPlace", 1, 1, ["import", "compare"]),
     "while members change": (
         "jobs.rebuild_resolving.changed_members", 1, 1, ["import", "compare"],
     ),
