@@ -53,7 +53,7 @@ def main() -> int:
     parser.add_argument("--entities", type=int, default=225_150)
     parser.add_argument("--subscriptions", type=int, default=100_000)
     parser.add_argument("--share", type=float, default=0.01, help="of the entities that change")
-    parser.add_argument("--rounds", type=int, default=2, help="incremental rebuilds")
+    parser.add_argument("--rounds", type=int, default=3, help="incremental rebuilds")
     parser.add_argument("--no-spark", action="store_true", help="leave the full one on Spark out")
     options = parser.parse_args()
     report = run(options)

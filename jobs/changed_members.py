@@ -10,7 +10,7 @@ from jobs.changed_stages import InPlace
 from jobs.changed_world import ChangedWorld
 from jobs.changing_rows import ChangingRows
 from jobs.resolved_sets import MemberRows
-from jobs.row_keys import RowKeys, among, distinct
+from jobs.row_keys import RowKeys, distinct
 from redis_link.tally import Int64s
 from schemas.neighborhood import Neighborhood
 
@@ -30,7 +30,9 @@ def changed_members(
     changing = ChangingRows(keys, world, old_rows, *_references(neighborhoods, chosen, keys, world))
     for kind in chosen.kinds:
         changing.change(kind)
-    stays = ~among(old_rows, changing.lost)
+    stays = np.ones(len(old_rows), np.bool_)
+    lost = changing.lost[keys.stages_of(changing.lost) > 0]
+    stays[np.searchsorted(old_rows, lost)] = False
     gained = changing.gained[keys.stages_of(changing.gained) > 0]
     return _with_gained(known.where(stays), old_rows[stays], gained, neighborhoods, keys, world)
 

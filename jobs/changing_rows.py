@@ -59,9 +59,12 @@ class ChangingRows:
     def change(self, kind: StageKind) -> None:
         """Find what the stage loses and gains in all neighborhoods that have it."""
         references = self._changed_references(kind)
+        referenced = self._reference_mask(kind)
         doubtful = self._doubtful(kind, references)
-        confirmed = doubtful[self._tied(kind, doubtful)]
-        found = joined(confirmed, self._tied_to_new(kind, references.came), self._arrived(kind))
+        confirmed = doubtful[self._tied(kind, doubtful, referenced)]
+        found = joined(
+            confirmed, self._tied_to_new(kind, references.came), self._arrived(kind, referenced)
+        )
         gone = joined(
             doubtful,
             self._touched_members(kind),
@@ -105,12 +108,12 @@ class ChangingRows:
         fitting = self._world.of_categories(kind.categories) & ~self._world.touched
         return went[fitting[self._keys.entities_of(went)]]
 
-    def _tied(self, kind: StageKind, pairs: Int64s) -> Bools:
+    def _tied(self, kind: StageKind, pairs: Int64s, referenced: Bools) -> Bools:
         """For each pair (set, entity), whether a reference of the set ties the entity."""
         keys, world = self._keys, self._world
         entities, sets = keys.entities_of(pairs), keys.sets_of(pairs)
         different = distinct(entities)
-        asked, near = world.near(world.after[different], kind.condition, self._reference_mask(kind))
+        asked, near = world.near(world.after[different], kind.condition, referenced)
         at, pair = matched(different[asked], entities)
         reference = near[at]
         own = self._is_reference(keys.of(sets[pair], 0, reference), kind, new=True)
@@ -131,11 +134,10 @@ class ChangingRows:
         at, owner = matched(different[asked], references)
         return self._members_to_be(keys.of(sets[owner], 0, found[at]), kind)
 
-    def _arrived(self, kind: StageKind) -> Int64s:
+    def _arrived(self, kind: StageKind, referenced: Bools) -> Int64s:
         """Pairs of a touched entity, as it is now, and every set with a reference that ties it."""
         keys, world = self._keys, self._world
         fitting = np.flatnonzero(world.touched & world.of_categories(kind.categories))
-        referenced = self._reference_mask(kind)
         asked, near = world.near(world.after[fitting], kind.condition, referenced)
         holds = world.holding(kind.condition, near, fitting[asked])
         asked, near = asked[holds], near[holds]
@@ -172,7 +174,9 @@ class ChangingRows:
 
     def _reference_mask(self, kind: StageKind) -> Bools:
         """Which entities are a reference of the stage in any of the sets, or were one."""
-        of_stages = np.isin(self._stages, kind.ref_stages) & kind.owners[self._sets]
+        wanted = np.zeros(self._keys.stages, np.bool_)
+        wanted[list(kind.ref_stages)] = True
+        of_stages = wanted[self._stages] & kind.owners[self._sets]
         mask = self._entity_mask(self._entities[of_stages])
         mask |= self._entity_mask(
             self._keys.entities_of(self._of_kind(self.gained, kind.ref_stages, kind))
