@@ -154,8 +154,7 @@ class RebuildSteps:
             self._changes_since, self._spark, self._keep_and_compare,
         )  # fmt: skip
         result, how = resolving.resolved(registered, base)
-        rows = how.pop("rows")
-        lacking = ~result.resolved[result.set_of]
+        rows, lacking = how.pop("rows"), ~result.resolved[result.set_of]
         self._record.note(
             RESOLVE, time.monotonic() - started,
             registry=registered.coverage.registry, upTo=registered.coverage.up_to,
@@ -183,10 +182,8 @@ class RebuildSteps:
             return
         started = time.monotonic()
         report, how = self._pushed(result)
-        self._note_push(
-            report.generation, time.monotonic() - started,
-            pairs=report.pairs, how=how, replaced=report.replaced,
-        )  # fmt: skip
+        facts = {"pairs": report.pairs, "how": how, "replaced": report.replaced}
+        self._note_push(report.generation, time.monotonic() - started, **facts)
         for line in (report.summary(), *(f"note: {each}" for each in report.advice)):
             self._request.say(line)
 
@@ -206,9 +203,8 @@ class RebuildSteps:
     def _push_of(self, registry: str) -> Push:
         """The push of this rebuild, which may have begun while members were resolved."""
         if self._push_begun is None:
-            base = pushed_base(self._records, self._client, registry)
-            everything = self._request.full
-            self._push_begun = Push(self._client, base, self._request.say, everything=everything)
+            base, full = pushed_base(self._records, self._client, registry), self._request.full
+            self._push_begun = Push(self._client, base, self._request.say, everything=full)
         return self._push_begun
 
     def _keep_and_compare(self, result: ResolvedSets) -> None:
@@ -217,8 +213,8 @@ class RebuildSteps:
             self._push_begun.compare(result)
 
     def _source(self, coverage: RegistryCoverage) -> PushSource:
-        record = self._record
-        return PushSource(record.version, f"{record.kind} {record.number}", coverage)
+        what = f"{self._record.kind} {self._record.number}"
+        return PushSource(self._record.version, what, coverage)
 
     def _pushed_already(self) -> bool:
         """Also when it was killed between the switch and its note."""

@@ -39,7 +39,7 @@ POINTS = {
         "jobs.rebuild_steps.found_in_force", 1, 1, ["import", "compare", "resolve"],
     ),
     "sets copied": (
-        "redis_link.generation_copy.write_pairs", 1, 1, ["import", "compare", "resolve"],
+        "redis_link.set_copies.write_pairs", 1, 1, ["import", "compare", "resolve"],
     ),
     "before the switch": (
         "redis_link.generation_push.switch_generation", 1, 1, ["import", "compare", "resolve"],
