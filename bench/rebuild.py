@@ -18,15 +18,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+
 from bench.bulk_subscriptions import mixed_descriptors
 from bench.rebuild_edits import edited_city
 from bench.rebuild_report import RebuildBenchReport, TimedRebuild
+from jobs.exact_memberships import memberships_path
 from redis_link.client import RedisClient, connect
 from redis_link.embedded import embedded_redis
 from redis_link.generation_store import current_generation
+from redis_link.tally import Tally, tally_of
 from schemas import redis_keys
 from schemas.canonical import neighborhood_hash
 from schemas.descriptor_json import parse_descriptor
+from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from schemas.registration import Registration
 from spatial_udfs.entity_table import EntityTable
 from world.geoparquet_writer import write_geoparquet
@@ -36,6 +42,8 @@ OUT: Final = Path("out")
 PAGE: Final = Path("docs/figures/rebuild.md")
 SEED: Final = 7
 REGISTERED_AT_ONCE: Final = 5_000
+# More than any neighborhood of the benchmark has.
+STAGES: Final = 64
 ONE_COMMAND: Final = "from spaps.command_line import main; main()"
 
 
@@ -45,7 +53,7 @@ def main() -> int:
     parser.add_argument("--entities", type=int, default=225_150)
     parser.add_argument("--subscriptions", type=int, default=100_000)
     parser.add_argument("--share", type=float, default=0.01, help="of the entities that change")
-    parser.add_argument("--rounds", type=int, default=2, help="incremental rebuilds")
+    parser.add_argument("--rounds", type=int, default=3, help="incremental rebuilds")
     parser.add_argument("--no-spark", action="store_true", help="leave the full one on Spark out")
     options = parser.parse_args()
     report = run(options)
@@ -129,11 +137,18 @@ class _Bench:
         print(f"  {seconds:.1f} s", flush=True)
         return TimedRebuild(title, seconds, record["version"], record["steps"])
 
-    def content(self) -> tuple[int, str]:
-        """Count and checksum of the pairs in force."""
+    def content(self) -> tuple[int, str, Tally]:
+        """Count and checksum of the pairs in force, and the same of the rows in Delta."""
         facts = current_generation(self.client)
         assert facts is not None
-        return facts.pairs, facts.checksum
+        table = DeltaTable(memberships_path(str(self.folder / "lake")))
+        rows = Tally()
+        for batch in table.to_pyarrow_dataset().to_batches(
+            columns=[SUB_ID, PEID, STAGE_NO], filter=ds.field(VERSION) == facts.version
+        ):
+            sub_ids, peids, stages = (column.to_numpy() for column in batch.columns)
+            rows += tally_of(peids * STAGES + stages, sub_ids, 0)
+        return facts.pairs, facts.checksum, rows
 
     def _last_record(self) -> dict[str, Any]:
         paths = sorted((self.folder / "lake" / "rebuilds").glob("*/record.json"))

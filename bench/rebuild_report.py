@@ -29,7 +29,8 @@ class RebuildBenchReport:
     subscriptions: int
     share: float
     load_average: float
-    # Whether the generation made by differences is that of a full rebuild, by count and checksum.
+    # Whether the generation made by differences is that of a full rebuild, by count and checksum,
+    # and the memberships in Delta are those.
     same_content: bool
     runs: tuple[TimedRebuild, ...]
 
@@ -79,7 +80,8 @@ class RebuildBenchReport:
         outcome = "reached" if self.reached() else "missed"
         load = f"load average at the start {self.load_average:.1f} on two cores"
         lines += [
-            f"- the generation made by differences holds {same} a full rebuild of the same version",
+            f"- the generation made by differences holds {same} a full rebuild of the same",
+            "  version, in Redis and, row by row, in Delta",
             f"- aim: {AIM:g} times faster than each full one, {outcome}; {load}",
         ]
         return "\n".join(lines) + "\n"

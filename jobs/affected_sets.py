@@ -44,24 +44,26 @@ def affected_sets(
     known: MemberRows,
     changes: WorldChanges,
     new: EntityTable,
-    *,
-    whole: bool,
+    asked: Bools,
 ) -> Bools:
-    """For each set, whether it must be resolved again; ``known`` are its old members.
+    """For each set that is asked for, whether it must be resolved again.
 
-    ``whole``: those of invisible stages are among them. Where they are not, neighborhoods that
-    go on from such a stage count as affected.
+    ``known`` are the old members of these sets, of every stage that another one starts from.
     """
-    affected = np.array([neighborhood is None for neighborhood in neighborhoods], np.bool_)
+    affected = np.zeros(len(neighborhoods), np.bool_)
+    neighborhoods = [
+        neighborhood if wanted else None
+        for neighborhood, wanted in zip(neighborhoods, asked.tolist(), strict=True)
+    ]
     touched = changes.touched()
-    if not len(touched):
+    if not len(touched) or not asked.any():
         return affected
     sets, stages, peids = _with_references(neighborhoods, known)
     affected[sets[np.isin(peids, touched)]] = True
     influence = _Influence(changes, new)
     places = np.searchsorted(new.peids, peids)
     places[places == len(new)] = 0
-    for sight, watched in _watched_stages(neighborhoods, whole=whole, affected=affected).items():
+    for sight, watched in _watched_stages(neighborhoods).items():
         seen = influence.of(*sight)
         if seen is not None:
             affected[sets[watched[sets, stages] & seen[places]]] = True
@@ -82,20 +84,14 @@ def _with_references(
     )
 
 
-def _watched_stages(
-    neighborhoods: Sequence[Neighborhood | None], *, whole: bool, affected: Bools
-) -> dict[Sight, Bools]:
+def _watched_stages(neighborhoods: Sequence[Neighborhood | None]) -> dict[Sight, Bools]:
     """By sight: which stages of which sets are references of a stage that sees so far."""
     written = [() if each is None else each.written_out() for each in neighborhoods]
     longest = max(map(len, written), default=0)
     patterns = {frozenset(stage.categories) for stages in written for stage in stages}
     watched: dict[Sight, Bools] = {}
-    for number, (neighborhood, stages) in enumerate(zip(neighborhoods, written, strict=True)):
-        if neighborhood is None:
-            continue
+    for number, stages in enumerate(written):
         for stage in stages:
-            if not whole and _starts_from_hidden(stage, neighborhood.visible):
-                affected[number] = True
             categories = frozenset(stage.categories)
             if len(patterns) > MOST_PATTERNS:
                 categories = EVERYTHING
@@ -105,10 +101,6 @@ def _watched_stages(
                 table = watched[sight] = np.zeros((len(written), longest + 1), np.bool_)
             table[number, list(stage.ref_stages)] = True
     return watched
-
-
-def _starts_from_hidden(stage: WrittenStage, visible: Sequence[bool]) -> bool:
-    return any(number > 0 and not visible[number - 1] for number in stage.ref_stages)
 
 
 def _sight(stage: WrittenStage) -> float:

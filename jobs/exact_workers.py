@@ -10,7 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -46,6 +46,18 @@ class WorldPlace:
     table: EntityTable
 
 
+class SetResolver(Protocol):
+    """Whoever resolves some of the sets."""
+
+    def resolve(
+        self,
+        place: WorldPlace,
+        sets: Sequence[Numbered],
+        progress: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> ExactPart:
+        """All stages of the neighborhoods, by their set numbers."""
+
+
 class ExactWorkers:
     """As many processes as are allowed, where there is enough to do for them; else this one."""
 
@@ -72,6 +84,8 @@ class ExactWorkers:
         return ExactPart(MemberRows.joined([part.rows for part in parts]), tuple(unresolved), done)
 
     def _parts(self, place: WorldPlace, tasks: Sequence[Sequence[Numbered]]) -> Iterator[ExactPart]:
+        if not tasks:
+            return
         if self._workers <= 1 or len(tasks) < WORTH_PROCESSES:
             resolver = ExactResolver(place.table)
             for task in tasks:

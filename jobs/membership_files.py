@@ -47,7 +47,7 @@ def _write(table: Path, name: str, version: int, part: ResolvedSets) -> AddActio
     path = table / name
     statistics = _Statistics()
     with pq.ParquetWriter(
-        path, FILE_SCHEMA, compression="zstd", use_dictionary=DICTIONARIES
+        path, FILE_SCHEMA, compression="lz4", use_dictionary=DICTIONARIES
     ) as writer:
         for columns in statistics.watched(part.memberships()):
             arrays = [pa.array(column) for column in columns]

@@ -54,7 +54,7 @@ EXIT_FAILED: Final = 2
 EXIT_BUSY: Final = 3
 
 
-def push_generation(
+def push_generation(  # noqa: PLR0913  what a session does not say
     spark: SparkSession,
     memberships_path: str,
     version: int | None,
@@ -63,10 +63,12 @@ def push_generation(
     coverage: RegistryCoverage = FROM_FILE,
     retention: Retention = DEFAULT_RETENTION,
     say: Callable[[str], None] = print,
+    before_switch: Callable[[int], None] = lambda _: None,
 ) -> PushReport:
     """Push the memberships of a version as a new generation and switch to it.
 
-    ``coverage`` says which registered subscriptions were resolved. ``report.cleanup`` removes
+    ``coverage`` says which registered subscriptions were resolved. ``before_switch`` gets the
+    number of the generation when everything is written and compared. ``report.cleanup`` removes
     the replaced generation after the grace time: wait for it at the end of the job.
     """
     clock = StepClock()
@@ -88,6 +90,7 @@ def push_generation(
         with stage_progress(spark, "reading back", say):
             found = _read_back(spark, reading_task(redis_url, push.ticket.generation))
         clock.lap("verify")
+        before_switch(push.ticket.generation)
         push.switch(written, found)
         clock.lap("switch")
     return report_of(client, push, clock.seconds, retention)

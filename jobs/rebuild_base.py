@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobs.rebuild_record import PUSH, RESOLVE, RebuildRecord, RebuildRecords
+from jobs.registered_sets import KnownSubscriptions
 from jobs.resolved_sets import ResolvedSets
 from redis_link.client import RedisClient
 from redis_link.generation_store import current_generation
@@ -17,7 +18,12 @@ class ResolvedBase:
     """Members of all neighborhoods that were registered then, on a version that is there."""
 
     version: int
+    registry: str
     result: ResolvedSets
+
+    def known(self) -> KnownSubscriptions:
+        """The subscriptions that need not be read again."""
+        return KnownSubscriptions(self.registry, self.result)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +54,7 @@ def resolved_base(
         record = usable.pop()
         result = ResolvedSets.load(record.folder)
         if result is not None:
-            return ResolvedBase(record.version, result)
+            return ResolvedBase(record.version, registry, result)
     return None
 
 

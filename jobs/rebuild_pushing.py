@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from jobs.rebuild_base import PushedBase
 from jobs.resolved_sets import ResolvedSets
-from jobs.set_changes import Pairs, SetChanges, pair_count
+from jobs.set_changes import Pairs, SetChanges
 from redis_link.client import RedisClient
 from redis_link.generation_changes import keep_changes
-from redis_link.generation_copy import PairChanges, can_copy, push_changes
+from redis_link.generation_copy import GenerationCopy, PairChanges, can_copy
 from redis_link.generation_push import PushSource
 from redis_link.local_push import push_pairs
 from redis_link.push_report import PushReport
@@ -21,59 +20,102 @@ from schemas.errors import GenerationError, PushBusyError
 # A copied pair costs a fraction of one that is sent; beyond this share both are the same work.
 MOST_DIFFERENT: Final = 0.5
 
-PushAll = Callable[[], PushReport]
+# Gets what is to be done when everything is written, before the switch.
+PushAll = Callable[[Callable[[int], None]], PushReport]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Push:
-    """What is pushed, and the generation in force that it is compared with."""
+    """One push, and the generation in force that it is compared with.
 
-    client: RedisClient
-    source: PushSource
-    result: ResolvedSets
-    base: PushedBase | None
-    retention: Retention
-    say: Callable[[str], None]
+    ``everything``: copy nothing; what is different is only told.
+    """
 
-    def run(self, push_all: PushAll | None = None) -> tuple[PushReport, str]:
+    def __init__(
+        self,
+        client: RedisClient,
+        base: PushedBase | None,
+        say: Callable[[str], None],
+        *,
+        everything: bool = False,
+    ) -> None:
+        self._client = client
+        self._base = base
+        self._say = say
+        self._everything = everything
+        self._copy: GenerationCopy | None = None
+        self._compared: SetChanges | None = None
+
+    def begin(self, source: PushSource) -> None:
+        """Let Redis copy what is in force while somebody finds out what is different."""
+        if self._base is None or self._everything or self._copy or not can_copy(self._client):
+            return
+        self._copy = GenerationCopy(self._client, source, self._base.facts, self._say)
+        try:
+            self._copy.start()
+        except PushBusyError:
+            raise
+        except GenerationError as error:
+            self._say(f"pushing everything instead: {error}")
+            self.close()
+            self._everything = True
+
+    def compare(self, result: ResolvedSets) -> None:
+        """Find out what is different."""
+        if self._base is not None and self._compared is None:
+            self._compared = SetChanges(self._base.result, result)
+
+    def run(
+        self,
+        source: PushSource,
+        result: ResolvedSets,
+        retention: Retention,
+        push_all: PushAll | None = None,
+    ) -> tuple[PushReport, str]:
         """Push and switch; the report, and how it was done: ``changes`` or ``all``.
 
         ``push_all`` sends everything in another way than this process would.
         """
-        compared = None if self.base is None else SetChanges(self.base.result, self.result)
-        if compared is not None and self._is_little(compared) and can_copy(self.client):
+        self.compare(result)
+        if self._compared is not None and self._is_little(self._compared):
+            self.begin(source)
+        if self._copy is not None and self._compared is not None:
             try:
-                return self._changes(compared), "changes"
+                if self._is_little(self._compared):
+                    return self._changes(self._copy, self._compared, retention), "changes"
             except PushBusyError:
                 raise
             except GenerationError as error:
-                self.say(f"pushing everything instead: {error}")
-        return (push_all or (lambda: self._all(compared)))(), "all"
+                self._say(f"pushing everything instead: {error}")
+            finally:
+                self.close()
+        if push_all is not None:
+            return push_all(self._keep), "all"
+        report = push_pairs(
+            self._client, source, _pairs(result),
+            retention=retention, say=self._say, before_switch=self._keep,
+        )  # fmt: skip
+        return report, "all"
+
+    def close(self) -> None:
+        """Give up what is being copied, unless it is in force by now."""
+        if self._copy is not None:
+            self._copy.close()
+            self._copy = None
 
     def _is_little(self, compared: SetChanges) -> bool:
-        return compared.changed_pairs() <= MOST_DIFFERENT * pair_count(self.result)
+        return compared.changed_pairs() <= MOST_DIFFERENT * compared.new_pairs()
 
-    def _changes(self, compared: SetChanges) -> PushReport:
-        assert self.base is not None  # noqa: S101  compared with it a moment ago
+    def _changes(
+        self, copy: GenerationCopy, compared: SetChanges, retention: Retention
+    ) -> PushReport:
         changes = PairChanges(compared.pairs_to_add(), compared.pairs_to_remove())
-        return push_changes(
-            self.client, self.source, self.base.facts, changes,
-            retention=self.retention, say=self.say, before_switch=self._keeper(compared),
-        )  # fmt: skip
+        return copy.finish(changes, retention, self._keep)
 
-    def _all(self, compared: SetChanges | None) -> PushReport:
-        return push_pairs(
-            self.client, self.source, self._pairs(),
-            retention=self.retention, say=self.say, before_switch=self._keeper(compared),
-        )  # fmt: skip
+    def _keep(self, generation: int) -> None:
+        if self._compared is not None:
+            keep_changes(self._client, generation, self._compared.by_subscription())
 
-    def _pairs(self) -> Iterator[Pairs]:
-        for sub_ids, peids, _ in self.result.memberships():
-            yield peids, sub_ids
 
-    def _keeper(self, compared: SetChanges | None) -> Callable[[int], None]:
-        def keep(generation: int) -> None:
-            if compared is not None:
-                keep_changes(self.client, generation, compared.by_subscription())
-
-        return keep
+def _pairs(result: ResolvedSets) -> Iterator[Pairs]:
+    for sub_ids, peids, _ in result.memberships():
+        yield peids, sub_ids

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from jobs.affected_sets import affected_sets
-from jobs.exact_workers import ExactWorkers, WorldPlace
+from jobs.changed_members import changed_members
+from jobs.changed_stages import in_place
+from jobs.changed_world import ChangedWorld
+from jobs.exact_workers import SetResolver, WorldPlace
 from jobs.registered_sets import RegisteredSets
 from jobs.resolved_sets import Bools, MemberRows, ResolvedSets
+from schemas.neighborhood import Neighborhood
 from world.changes import WorldChanges
+
+# Where more of the world is different, hardly a member stays, and resolving anew is quicker.
+MOST_TOUCHED: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +40,7 @@ def plan_of(
     """What a change leaves as it was; everything is resolved where there is nothing before."""
     if base is None or changes is None:
         return resolve_all(registered)
+    neighborhoods = registered.neighborhoods
     numbers = {name: number for number, name in enumerate(registered.hashes)}
     # The last place is for neighborhoods that nobody has any more.
     elsewhere = len(registered)
@@ -42,9 +51,35 @@ def plan_of(
     resolved[mapped] = base.resolved
     old = base.rows.numbered(mapped) if len(mapped) else base.rows
     old = old.where(old.sets != elsewhere)
-    affected = affected_sets(registered.neighborhoods, old, changes, place.table, whole=base.whole)
-    to_resolve = affected | ~known[:elsewhere]
-    return ResolvePlan(to_resolve, old.where(~to_resolve[old.sets]), resolved[:elsewhere])
+    usable = known[:elsewhere] & np.array(
+        [each is not None and (base.whole or _shows_references(each)) for each in neighborhoods],
+        np.bool_,
+    )
+    chosen = in_place(neighborhoods, usable & _is_little(changes, place))
+    others = usable & ~chosen.sets
+    rows = old.where(others[old.sets])
+    affected = affected_sets(neighborhoods, rows, changes, place.table, others)
+    rows = rows.where(~affected[rows.sets])
+    there = resolved[:elsewhere]
+    if chosen.sets.any():
+        world = ChangedWorld(changes, place.table)
+        changed = changed_members(neighborhoods, old, chosen, world)
+        rows = MemberRows.joined([rows, changed])
+        there = np.where(chosen.sets, registered.with_a_reference(place.table.peids), there)
+    return ResolvePlan(~usable | affected, rows, there)
+
+
+def _shows_references(neighborhood: Neighborhood) -> bool:
+    """Whether every stage starts from visible ones: then visible members tell everything."""
+    return all(
+        number == 0 or neighborhood.visible[number - 1]
+        for stage in neighborhood.written_out()
+        for number in stage.ref_stages
+    )
+
+
+def _is_little(changes: WorldChanges, place: WorldPlace) -> bool:
+    return len(changes.touched()) <= MOST_TOUCHED * len(place.table)
 
 
 def resolve_all(registered: RegisteredSets) -> ResolvePlan:
@@ -57,7 +92,7 @@ def carry_out(
     registered: RegisteredSets,
     plan: ResolvePlan,
     place: WorldPlace,
-    workers: ExactWorkers,
+    workers: SetResolver,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> ResolvedSets:
     """Resolve what the plan says, and put both parts together."""
@@ -72,6 +107,7 @@ def carry_out(
     resolved[[*part.unresolved, *registered.faults]] = False
     return ResolvedSets(
         hashes=registered.hashes,
+        descriptors=registered.descriptors,
         resolved=resolved,
         rows=MemberRows.joined([plan.taken_rows, part.rows]),
         sub_ids=registered.sub_ids,

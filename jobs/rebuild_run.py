@@ -6,8 +6,10 @@ an end; the next one that is about the same version goes on after its last compl
 
 from __future__ import annotations
 
+import gc
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Final
 
 from jobs.rebuild_record import COMPLETE, IMPORT, RebuildRecord, RebuildRecords
@@ -15,6 +17,7 @@ from jobs.rebuild_request import RebuildReport, RebuildRequest
 from jobs.rebuild_steps import RebuildSteps
 from redis_link.client import RedisClient, connect
 from redis_link.generation_store import current_generation
+from redis_link.registry import registry_coverage
 from schemas.errors import WorldError
 from world.importing import import_world
 from world.store import WorldStore
@@ -26,7 +29,11 @@ ROLLBACK: Final = "rollback"
 def rebuild(request: RebuildRequest) -> RebuildReport:
     """New world version, all subscriptions resolved on it, new generation, switch, clean up."""
     records = RebuildRecords(request.places.records)
-    with records.exclusive(), closing(connect(request.places.redis_url)) as client:
+    with (
+        records.exclusive(),
+        closing(connect(request.places.redis_url)) as client,
+        _no_collecting(),
+    ):
         started = time.monotonic()
         imported = import_world(
             list(request.sources), request.places.world,
@@ -35,7 +42,8 @@ def rebuild(request: RebuildRequest) -> RebuildReport:
         version = imported.facts.version
         made = "is new" if imported.created else "has the same sources"
         request.say(f"world version {version} {made}: {imported.facts.entity_count:,} entities")
-        if request.if_changed and not imported.created and _was_rebuilt(records, version):
+        known = not imported.created and _was_rebuilt(records, version)
+        if request.if_changed and known and _serves(client):
             return RebuildReport(
                 None, version, None, f"the sources are those of version {version}: nothing to do"
             )
@@ -45,18 +53,34 @@ def rebuild(request: RebuildRequest) -> RebuildReport:
             created=imported.created, entities=imported.facts.entity_count,
             problems=sum(imported.facts.problem_counts.values()),
         )  # fmt: skip
-        return RebuildSteps(request, records, record, client).go()
+        return RebuildSteps(request, records, record, client, imported.snapshot).go()
 
 
 def rollback(request: RebuildRequest, version: int | None) -> RebuildReport:
     """Back to an earlier version, by default the one before that in force."""
     records = RebuildRecords(request.places.records)
-    with records.exclusive(), closing(connect(request.places.redis_url)) as client:
+    with (
+        records.exclusive(),
+        closing(connect(request.places.redis_url)) as client,
+        _no_collecting(),
+    ):
         store = WorldStore(request.places.world)
         wanted = _version_before(store, client) if version is None else version
         store.facts_of(wanted)
         record = _begin(records, ROLLBACK, wanted, full=request.full)
         return RebuildSteps(request, records, record, client).go()
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """Without looking for circles of garbage again and again among a million objects that stay."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _was_rebuilt(records: RebuildRecords, version: int) -> bool:
@@ -65,6 +89,12 @@ def _was_rebuilt(records: RebuildRecords, version: int) -> bool:
         record.outcome == COMPLETE and record.kind == REBUILD and record.version == version
         for record in records.all()
     )
+
+
+def _serves(client: RedisClient) -> bool:
+    """Whether something is in force for these subscriptions: Redis may have been emptied."""
+    current = current_generation(client)
+    return current is not None and current.coverage.registry == registry_coverage(client).registry
 
 
 def _version_before(store: WorldStore, client: RedisClient) -> int:

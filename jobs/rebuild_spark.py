@@ -5,8 +5,11 @@ Only imported when Spark is the engine: a small world needs no Java.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +21,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from jobs.bulk_run import resolve_batch
 from jobs.exact_memberships import memberships_path
+from jobs.exact_workers import ExactPart, Numbered, WorldPlace
 from jobs.push_to_redis import push_generation
 from jobs.registered_sets import RegisteredSets
-from jobs.resolved_sets import Bools, MemberRows, ResolvedSets
+from jobs.resolved_sets import NO_ROWS, MemberRows, ResolvedSets
+from jobs.run_facts import RunFacts
 from jobs.session import spark_session
 from jobs.subscription_lines import REASON, WHERE, SubscriptionFrames
 from jobs.world_tables import first_line
@@ -28,11 +33,14 @@ from redis_link.generation_push import PushSource
 from redis_link.push_report import PushReport
 from redis_link.sweep import Retention
 from redis_link.tally import Int64s
+from schemas.descriptor_json import descriptor_json
 from schemas.errors import WorldError
 from schemas.membership import DESCRIPTOR, PEID, STAGE_NO, SUB_ID, VERSION
 from world.store import WorldStore
 
-SOURCE = "registered subscriptions"
+SOURCE: Final = "registered subscriptions"
+# Beside the table of memberships; only while Spark resolves a part.
+PART_FOLDER: Final = "rebuild-part"
 
 
 class SparkRebuild:
@@ -50,25 +58,72 @@ class SparkRebuild:
             self._own.stop()
             self._own = None
 
-    def resolve(self, version: int, registered: RegisteredSets) -> tuple[ResolvedSets, int]:
+    def resolve(
+        self,
+        place: WorldPlace,
+        sets: Sequence[Numbered],
+        progress: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> ExactPart:
+        """Some of the sets, into a table that is gone afterwards; set numbers stand for subIds."""
+        if not sets:
+            return ExactPart(NO_ROWS, (), 0)
+        folder = f"{self._out.rstrip('/')}/{PART_FOLDER}"
+        numbers = np.array([number for number, _ in sets], np.int64)
+        # Invisible stages are wanted too: the next rebuild starts from them.
+        texts = [
+            descriptor_json(replace(each, visible=(True,) * len(each.visible))) for _, each in sets
+        ]
+        try:
+            self._resolve_batch(place.version, numbers, pa.array(texts, pa.string()), folder)
+            found = _rows(folder, place.version)
+        finally:
+            _remove_part(folder)
+        progress(len(sets), len(sets))
+        neighborhoods = dict(sets)
+        visible = {number: (False, *each.visible) for number, each in neighborhoods.items()}
+        shown = [
+            visible[number][stage]
+            for number, stage in zip(found.sets.tolist(), found.stages.tolist(), strict=True)
+        ]
+        existing, _ = place.table.positions_of(
+            np.array([ref for each in neighborhoods.values() for ref in each.refs], np.int64)
+        )
+        there = set(place.table.peids[existing].tolist())
+        lacking = [n for n, each in neighborhoods.items() if there.isdisjoint(each.refs)]
+        rows = replace(found, shown=np.array(shown, np.bool_))
+        return ExactPart(rows, tuple(lacking), len(sets))
+
+    def resolve_all(self, version: int, registered: RegisteredSets) -> tuple[ResolvedSets, int]:
         """Memberships of the version into Delta; the members by neighborhood, and all rows."""
-        with _readable_errors():
-            spark = self._session()
-            facts = resolve_batch(
-                spark, self._world, version, _frames(spark, registered), SOURCE, self._out,
-                self._say,
-            )  # fmt: skip
-        for line in facts.lines():
-            self._say(line)
+        texts = pa.array(registered.descriptors, pa.string()).take(pa.array(registered.set_of))
+        facts = self._resolve_batch(version, registered.sub_ids, texts, self._out)
         existing = WorldStore(self._world).entities(version).column(PEID).to_numpy()
         return read_resolved(self._out, version, registered, existing), facts.rows
 
-    def push(self, source: PushSource, redis_url: str, retention: Retention) -> PushReport:
+    def _resolve_batch(
+        self, version: int, numbers: Int64s, texts: pa.StringArray, out: str
+    ) -> RunFacts:
+        with _readable_errors():
+            spark = self._session()
+            frames = _frames(spark, numbers, texts)
+            facts = resolve_batch(spark, self._world, version, frames, SOURCE, out, self._say)
+        for line in facts.lines():
+            self._say(line)
+        return facts
+
+    def push(
+        self,
+        source: PushSource,
+        redis_url: str,
+        retention: Retention,
+        before_switch: Callable[[int], None],
+    ) -> PushReport:
         """All memberships of the version into Redis, written by the executors."""
         with _readable_errors():
             return push_generation(
                 self._session(), memberships_path(self._out), source.version, redis_url,
                 coverage=source.coverage, retention=retention, say=self._say,
+                before_switch=before_switch,
             )  # fmt: skip
 
     def _session(self) -> SparkSession:
@@ -103,7 +158,8 @@ def read_resolved(
     shown = np.ones(len(order), np.bool_)
     return ResolvedSets(
         hashes=registered.hashes,
-        resolved=_with_a_reference(registered, existing),
+        descriptors=registered.descriptors,
+        resolved=registered.with_a_reference(existing),
         rows=MemberRows(sets[order], stages[order], shown, peids[order]),
         sub_ids=registered.sub_ids,
         set_of=registered.set_of,
@@ -111,21 +167,29 @@ def read_resolved(
     )
 
 
-def _with_a_reference(registered: RegisteredSets, existing: Int64s) -> Bools:
-    """For each set, whether at least one of its references exists."""
-    counts = [0 if each is None else len(each.refs) for each in registered.neighborhoods]
-    refs = [ref for each in registered.neighborhoods if each is not None for ref in each.refs]
-    found = np.isin(np.array(refs, np.int64), existing)
-    owners = np.repeat(np.arange(len(counts)), counts)
-    with_one: Bools = np.bincount(owners[found], minlength=len(counts)) > 0
-    return with_one
+def _rows(out: str, version: int) -> MemberRows:
+    """All rows of a table in which set numbers stand for subIds."""
+    found = DeltaTable(memberships_path(out)).to_pyarrow_dataset().to_table(
+        columns=[SUB_ID, PEID, STAGE_NO], filter=ds.field(VERSION) == version
+    )  # fmt: skip
+    sets = found.column(SUB_ID).to_numpy().astype(np.int32)
+    stages = found.column(STAGE_NO).to_numpy().astype(np.int32)
+    peids = found.column(PEID).to_numpy()
+    order = np.lexsort((peids, stages, sets))
+    return MemberRows(sets[order], stages[order], np.ones(len(order), np.bool_), peids[order])
 
 
-def _frames(spark: SparkSession, registered: RegisteredSets) -> SubscriptionFrames:
+def _remove_part(folder: str) -> None:
+    """The table of a part; in an object store its rows go, and the next part writes over it."""
+    if "://" not in folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    elif DeltaTable.is_deltatable(memberships_path(folder)):
+        DeltaTable(memberships_path(folder)).delete()
+
+
+def _frames(spark: SparkSession, numbers: Int64s, texts: pa.StringArray) -> SubscriptionFrames:
     """The subscriptions as they were read: what is registered by now is not among them."""
-    texts = pa.array(registered.descriptors, pa.string()).take(pa.array(registered.set_of))
-    rows = pa.table({SUB_ID: registered.sub_ids, DESCRIPTOR: texts})
-    good = spark.createDataFrame(rows)
+    good = spark.createDataFrame(pa.table({SUB_ID: numbers, DESCRIPTOR: texts}))
     bad = good.limit(0).select(F.lit("").alias(WHERE), SUB_ID, F.col(DESCRIPTOR).alias(REASON))
     return SubscriptionFrames(good, bad, bad_count=0)
 

@@ -6,21 +6,21 @@ Each one looks first whether it is complete already: that is how a killed rebuil
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from jobs.engine_choice import chosen_engine
-from jobs.exact_memberships import write_memberships
-from jobs.exact_workers import ExactWorkers, WorldPlace
 from jobs.rebuild_base import (
-    PushedBase,
+    ResolvedBase,
     coverage_of,
     found_in_force,
     pushed_base,
     resolved_base,
 )
 from jobs.rebuild_cleaning import clean_up
+from jobs.rebuild_members import Resolving
 from jobs.rebuild_pushing import Push
 from jobs.rebuild_record import (
     CLEAN,
@@ -33,7 +33,6 @@ from jobs.rebuild_record import (
     RebuildRecords,
 )
 from jobs.rebuild_request import EXIT_NOT_CLEAN, Engine, RebuildReport, RebuildRequest
-from jobs.rebuild_resolving import carry_out, plan_of, resolve_all
 from jobs.registered_sets import RegisteredSets, read_registered
 from jobs.resolved_sets import ResolvedSets
 from redis_link.client import RedisClient
@@ -43,8 +42,9 @@ from redis_link.push_report import PushReport
 from redis_link.registry import registry_coverage
 from redis_link.sweep import Retention
 from schemas.errors import SpapsError
+from schemas.generation import RegistryCoverage
+from spatial_udfs.entity_table import EntityTable
 from world.changes import WorldChanges, compare_versions
-from world.snapshot import load_snapshot
 from world.store import WorldStore
 
 if TYPE_CHECKING:  # at run time only where Spark is the engine
@@ -62,14 +62,18 @@ class RebuildSteps:
         records: RebuildRecords,
         record: RebuildRecord,
         client: RedisClient,
+        snapshot: Callable[[], EntityTable | None] = lambda: None,
     ) -> None:
+        """``snapshot`` gives the version where somebody has it in memory."""
         self._request = request
+        self._snapshot = snapshot
         self._records = records
         self._record = record
         self._client = client
         self._store = WorldStore(request.places.world)
         self._facts = self._store.facts_of(record.version)
         self._started_spark: SparkRebuild | None = None
+        self._push_begun: Push | None = None
         self._changes: dict[int, WorldChanges] = {}
 
     def go(self) -> RebuildReport:
@@ -78,9 +82,13 @@ class RebuildSteps:
         if record.steps.keys() & {COMPARE, RESOLVE, PUSH}:
             say(f"{record.kind} {record.number} goes on after: {', '.join(record.steps)}")
         try:
-            self._compare()
-            result = self._resolve()
-            self._push(result)
+            kept = self._kept()
+            if kept is None:
+                with ThreadPoolExecutor(1, "subscriptions") as thread:
+                    reading = thread.submit(self._read_subscriptions)
+                    self._compare()
+                    kept = self._resolve(*reading.result())
+            self._push(kept)
         except SpapsError as error:
             record.end(FAILED, str(error))
             raise
@@ -88,6 +96,8 @@ class RebuildSteps:
             # The grace time is no reason to hold a cluster.
             if self._started_spark is not None:
                 self._started_spark.close()
+            if self._push_begun is not None:
+                self._push_begun.close()
         return self._clean()
 
     def _compare(self) -> None:
@@ -110,24 +120,41 @@ class RebuildSteps:
             self._changes[version] = compare_versions(self._store, version, self._record.version)
         return self._changes[version]
 
-    def _resolve(self) -> ResolvedSets:
+    def _kept(self) -> ResolvedSets | None:
+        """The members, if they are resolved already."""
         done = self._record.steps.get(RESOLVE)
-        if done is not None:
-            # Numbers of a registry that is gone would mean nothing to brokers.
-            registry = registry_coverage(self._client).registry
-            kept = ResolvedSets.load(self._record.folder)
-            known = (self._facts.checksum, registry)
-            if kept is not None and (done["worldChecksum"], done["registry"]) == known:
-                return kept
-        started = time.monotonic()
-        registered = read_registered(self._client)
+        if done is None:
+            return None
+        # Numbers of a registry that is gone would mean nothing to brokers.
+        known = (self._facts.checksum, registry_coverage(self._client).registry)
+        if (done["worldChecksum"], done["registry"]) != known:
+            return None
+        return ResolvedSets.load(self._record.folder)
+
+    def _read_subscriptions(self) -> tuple[RegisteredSets, ResolvedBase | None]:
+        """Beside the comparison: what to resolve and to go on from; Redis begins to copy."""
+        registry = registry_coverage(self._client).registry
+        base = None
+        if not self._request.full:
+            base = resolved_base(self._records, self._store, registry, self._record.version)
+        registered = read_registered(self._client, None if base is None else base.known())
         self._request.say(
             f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
         )
-        result, how = self._resolved(registered)
-        rows = how.pop("rows")
-        result.save(self._record.folder)
-        lacking = ~result.resolved[result.set_of]
+        push = self._push_of(registered.coverage.registry)
+        # Spark may take long, and others should not be kept from pushing meanwhile.
+        if base is not None and self._request.engine is not Engine.SPARK:
+            push.begin(self._source(registered.coverage))
+        return registered, base
+
+    def _resolve(self, registered: RegisteredSets, base: ResolvedBase | None) -> ResolvedSets:
+        started = time.monotonic()
+        resolving = Resolving(
+            self._request, self._record, self._store, self._snapshot,
+            self._changes_since, self._spark, self._keep_and_compare,
+        )  # fmt: skip
+        result, how = resolving.resolved(registered, base)
+        rows, lacking = how.pop("rows"), ~result.resolved[result.set_of]
         self._record.note(
             RESOLVE, time.monotonic() - started,
             registry=registered.coverage.registry, upTo=registered.coverage.up_to,
@@ -140,41 +167,6 @@ class RebuildSteps:
             f"{int(lacking.sum()):,} subscriptions have no reference there"
         )
         return result
-
-    def _resolved(self, registered: RegisteredSets) -> tuple[ResolvedSets, dict[str, Any]]:
-        """By the exact resolver, unless there is more to resolve than it should."""
-        request, version = self._request, self._record.version
-        if chosen_engine(request.engine, self._facts.entity_count, None) is Engine.SPARK:
-            return self._by_spark(registered)
-        place = WorldPlace(
-            request.places.world, version, load_snapshot(request.places.world, version)
-        )
-        base = None if request.full else resolved_base(
-            self._records, self._store, registered.coverage.registry, version
-        )  # fmt: skip
-        plan = resolve_all(registered)
-        if base is not None:
-            plan = plan_of(registered, base.result, self._changes_since(base.version), place)
-        count = int(plan.to_resolve.sum())
-        if chosen_engine(request.engine, self._facts.entity_count, count) is Engine.SPARK:
-            return self._by_spark(registered)
-        origin = "" if base is None else f", the others taken over from version {base.version}"
-        request.say(f"resolving {count:,} of {len(registered):,} neighborhoods{origin}")
-        result = carry_out(
-            registered, plan, place, ExactWorkers(request.workers),
-            lambda done, total: request.progress("resolving", done, total),
-        )  # fmt: skip
-        request.progress("writing memberships", 0, None)
-        rows = write_memberships(request.places.out, version, result)
-        return result, {
-            "engine": Engine.EXACT.value, "resolved": count,
-            "base": None if base is None else base.version, "rows": rows,
-        }  # fmt: skip
-
-    def _by_spark(self, registered: RegisteredSets) -> tuple[ResolvedSets, dict[str, Any]]:
-        result, rows = self._spark().resolve(self._record.version, registered)
-        how = {"engine": Engine.SPARK.value, "resolved": len(registered), "base": None}
-        return result, how | {"rows": rows}
 
     def _spark(self) -> SparkRebuild:
         """Its module is loaded here and not before: a small world is rebuilt without Java."""
@@ -189,27 +181,40 @@ class RebuildSteps:
         if self._pushed_already():
             return
         started = time.monotonic()
-        registry = coverage_of(self._record).registry
-        full = self._request.full
-        base = None if full else pushed_base(self._records, self._client, registry)
-        report, how = self._pushed(result, base)
-        self._note_push(
-            report.generation, time.monotonic() - started,
-            pairs=report.pairs, how=how, replaced=report.replaced,
-        )  # fmt: skip
-        self._request.say(report.summary())
-        for line in report.advice:
-            self._request.say(f"note: {line}")
+        report, how = self._pushed(result)
+        facts = {"pairs": report.pairs, "how": how, "replaced": report.replaced}
+        self._note_push(report.generation, time.monotonic() - started, **facts)
+        for line in (report.summary(), *(f"note: {each}" for each in report.advice)):
+            self._request.say(line)
 
-    def _pushed(self, result: ResolvedSets, base: PushedBase | None) -> tuple[PushReport, str]:
+    def _pushed(self, result: ResolvedSets) -> tuple[PushReport, str]:
         record, places = self._record, self._request.places
-        source = PushSource(record.version, f"{record.kind} {record.number}", coverage_of(record))
+        source = self._source(coverage_of(record))
         # What was replaced is removed by the last step.
         keep = Retention(self._request.grace_seconds, keep=1)
-        push = Push(self._client, source, result, base, keep, self._request.say)
+        push = self._push_of(source.coverage.registry)
         if record.steps[RESOLVE]["engine"] == Engine.EXACT:
-            return push.run()
-        return push.run(lambda: self._spark().push(source, places.redis_url, keep))
+            return push.run(source, result, keep)
+        return push.run(
+            source, result, keep,
+            lambda before_switch: self._spark().push(source, places.redis_url, keep, before_switch),
+        )  # fmt: skip
+
+    def _push_of(self, registry: str) -> Push:
+        """The push of this rebuild, which may have begun while members were resolved."""
+        if self._push_begun is None:
+            base, full = pushed_base(self._records, self._client, registry), self._request.full
+            self._push_begun = Push(self._client, base, self._request.say, everything=full)
+        return self._push_begun
+
+    def _keep_and_compare(self, result: ResolvedSets) -> None:
+        result.save(self._record.folder)
+        if self._push_begun is not None:
+            self._push_begun.compare(result)
+
+    def _source(self, coverage: RegistryCoverage) -> PushSource:
+        what = f"{self._record.kind} {self._record.number}"
+        return PushSource(self._record.version, what, coverage)
 
     def _pushed_already(self) -> bool:
         """Also when it was killed between the switch and its note."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from jobs.resolved_sets import Bools, ResolvedSets
 from redis_link.client import RedisClient
-from redis_link.registry import registered_subscriptions, registry_coverage
+from redis_link.registry import (
+    registered_numbers,
+    registered_subscriptions,
+    registrations_of,
+    registry_coverage,
+)
 from redis_link.tally import Int64s
 from schemas.descriptor_json import parse_descriptor
 from schemas.errors import DescriptorError
@@ -37,42 +43,94 @@ class RegisteredSets:
         """The number of distinct neighborhoods."""
         return len(self.hashes)
 
+    def with_a_reference(self, existing: Int64s) -> Bools:
+        """For each set, whether at least one of its references exists."""
+        counts = [0 if each is None else len(each.refs) for each in self.neighborhoods]
+        refs = [ref for each in self.neighborhoods if each is not None for ref in each.refs]
+        found = np.isin(np.array(refs, np.int64), existing)
+        owners = np.repeat(np.arange(len(counts)), counts)
+        with_one: Bools = np.bincount(owners[found], minlength=len(counts)) > 0
+        return with_one
 
-def read_registered(client: RedisClient) -> RegisteredSets:
-    """All registered subscriptions; what is registered meanwhile a broker adds by itself."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownSubscriptions:
+    """Those that an earlier rebuild read, and the registry that they stood in."""
+
+    registry: str
+    result: ResolvedSets
+
+
+def read_registered(client: RedisClient, known: KnownSubscriptions | None = None) -> RegisteredSets:
+    """All registered subscriptions; what is registered meanwhile a broker adds by itself.
+
+    Of those that are known already only the numbers are asked for: a registration never changes.
+    """
     coverage = registry_coverage(client)
-    return registered_sets(coverage, registered_subscriptions(client))
+    if known is None or known.registry != coverage.registry:
+        return registered_sets(coverage, registered_subscriptions(client))
+    numbers = np.fromiter(registered_numbers(client), np.int64)
+    result = known.result
+    stays = np.isin(result.sub_ids, numbers)
+    unread = np.setdiff1d(numbers[numbers <= coverage.up_to], result.sub_ids, assume_unique=True)
+    fresh = _Entries()
+    fresh.read(registrations_of(client, unread.tolist()), coverage)
+    set_of = result.set_of[stays]
+    descriptors = {
+        result.hashes[number]: result.descriptors[number] for number in np.unique(set_of).tolist()
+    }
+    hashes = np.array([*result.hashes, ""], object)[set_of].tolist()
+    entries = _Entries(
+        fresh.descriptors | descriptors, [*fresh.sub_ids, *result.sub_ids[stays].tolist()],
+        [*fresh.hashes, *hashes],
+    )  # fmt: skip
+    return entries.grouped(coverage)
 
 
 def registered_sets(
     coverage: RegistryCoverage, registered: Iterable[tuple[int, Registration]]
 ) -> RegisteredSets:
     """Group subscriptions by the hash of their neighborhood."""
-    descriptors: dict[str, str] = {}
-    sub_ids: list[int] = []
-    hashes: list[str] = []
-    for sub_id, entry in registered:
-        # One above the number was registered after it was asked for, and is not promised.
-        if sub_id <= coverage.up_to:
-            descriptors.setdefault(entry.neighborhood_hash, entry.descriptor)
-            sub_ids.append(sub_id)
-            hashes.append(entry.neighborhood_hash)
-    names = sorted(descriptors)
-    numbers = {name: number for number, name in enumerate(names)}
-    set_of = np.array([numbers[name] for name in hashes], np.int64)
-    numbered = np.array(sub_ids, np.int64)
-    order = np.lexsort((numbered, set_of))
-    texts = tuple(descriptors[name] for name in names)
-    neighborhoods, faults = _parsed(texts)
-    return RegisteredSets(
-        coverage=coverage,
-        hashes=tuple(names),
-        neighborhoods=neighborhoods,
-        descriptors=texts,
-        sub_ids=numbered[order],
-        set_of=set_of[order],
-        faults=faults,
-    )
+    entries = _Entries()
+    entries.read(registered, coverage)
+    return entries.grouped(coverage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """Subscriptions as they come, with the descriptors by their hash."""
+
+    descriptors: dict[str, str] = field(default_factory=dict)
+    sub_ids: list[int] = field(default_factory=list)
+    hashes: list[str] = field(default_factory=list)
+
+    def read(
+        self, registered: Iterable[tuple[int, Registration]], coverage: RegistryCoverage
+    ) -> None:
+        for sub_id, entry in registered:
+            # One above the number was registered after it was asked for, and is not promised.
+            if sub_id <= coverage.up_to:
+                self.descriptors.setdefault(entry.neighborhood_hash, entry.descriptor)
+                self.sub_ids.append(sub_id)
+                self.hashes.append(entry.neighborhood_hash)
+
+    def grouped(self, coverage: RegistryCoverage) -> RegisteredSets:
+        names = sorted(self.descriptors)
+        numbers = {name: number for number, name in enumerate(names)}
+        set_of = np.array([numbers[name] for name in self.hashes], np.int64)
+        numbered = np.array(self.sub_ids, np.int64)
+        order = np.lexsort((numbered, set_of))
+        texts = tuple(self.descriptors[name] for name in names)
+        neighborhoods, faults = _parsed(texts)
+        return RegisteredSets(
+            coverage=coverage,
+            hashes=tuple(names),
+            neighborhoods=neighborhoods,
+            descriptors=texts,
+            sub_ids=numbered[order],
+            set_of=set_of[order],
+            faults=faults,
+        )
 
 
 def _parsed(

@@ -26,7 +26,8 @@ Bools: TypeAlias = NDArray[np.bool_]
 MEMBERS_FILE: Final = "members.parquet"
 SETS_FILE: Final = "sets.parquet"
 SUBSCRIPTIONS_FILE: Final = "subscriptions.parquet"
-ROWS_IN_BLOCK: Final = 2_000_000
+# Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.
+ROWS_IN_BLOCK: Final = 250_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,24 +77,16 @@ NO_ROWS: Final = MemberRows(
 class ResolvedSets:
     """The result of one rebuild. ``resolved[i]`` is False where no reference of set i exists.
 
-    ``whole``: rows of invisible stages are there too.
+    ``whole``: rows of invisible stages are there too. ``descriptors`` are texts of the sets.
     """
 
     hashes: tuple[str, ...]
+    descriptors: tuple[str, ...]
     resolved: Bools
     rows: MemberRows
     sub_ids: Int64s
     set_of: Int64s
     whole: bool = True
-
-    def pairs(self) -> tuple[Int64s, Int64s]:
-        """Distinct (set, peid) of visible stages, by set and peid."""
-        shown = self.rows.where(self.rows.shown)
-        order = np.lexsort((shown.peids, shown.sets))
-        sets, peids = shown.sets[order].astype(np.int64), shown.peids[order]
-        first = np.ones(len(sets), np.bool_)
-        first[1:] = (sets[1:] != sets[:-1]) | (peids[1:] != peids[:-1])
-        return sets[first], peids[first]
 
     def membership_count(self) -> int:
         """How many rows the memberships have."""
@@ -127,10 +120,13 @@ class ResolvedSets:
                       "peid": rows.peids}),
         )  # fmt: skip
         hashes = pa.array(self.hashes, pa.string())
+        texts = pa.array(self.descriptors, pa.string())
         whole = pa.array(np.full(len(self.hashes), self.whole))
         _write(
             folder / SETS_FILE,
-            pa.table({"hash": hashes, "resolved": self.resolved, "whole": whole}),
+            pa.table(
+                {"hash": hashes, "descriptor": texts, "resolved": self.resolved, "whole": whole}
+            ),
         )
         _write(folder / SUBSCRIPTIONS_FILE, pa.table({"subId": self.sub_ids, "set": self.set_of}))
 
@@ -142,13 +138,15 @@ class ResolvedSets:
 
     @classmethod
     def load(cls, folder: Path) -> ResolvedSets | None:
-        """What was saved there, or None when some of it is gone."""
+        """What was saved there, or None when some of it is gone or of an earlier release."""
         try:
             members, sets, subscriptions = (
                 pq.read_table(folder / name)
                 for name in (MEMBERS_FILE, SETS_FILE, SUBSCRIPTIONS_FILE)
             )
         except (OSError, pa.ArrowException):
+            return None
+        if "descriptor" not in sets.column_names:
             return None
         rows = MemberRows(
             members.column("set").to_numpy(),
@@ -158,6 +156,7 @@ class ResolvedSets:
         )
         return cls(
             hashes=tuple(sets.column("hash").to_pylist()),
+            descriptors=tuple(sets.column("descriptor").to_pylist()),
             resolved=np.array(sets.column("resolved").to_numpy(), np.bool_),
             rows=rows,
             sub_ids=subscriptions.column("subId").to_numpy(),
@@ -192,7 +191,7 @@ def _write(path: Path, table: pa.Table) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     with part.open("wb") as file:
-        pq.write_table(table, file, compression="zstd")
+        pq.write_table(table, file, compression="lz4")
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from jobs.resolved_sets import ResolvedSets, written_out
+from jobs.resolved_sets import MemberRows, ResolvedSets, written_out
+from jobs.row_keys import distinct, without
 from redis_link.generation_changes import SubscriptionChanges
 from redis_link.tally import Int64s
 
@@ -37,8 +40,8 @@ class SetChanges:
     def __init__(self, old: ResolvedSets, new: ResolvedSets) -> None:
         self._old, self._new = old, new
         self._numbered = numbered = _numbered(old, new)
-        self._lost = np.setdiff1d(numbered.old_keys, numbered.new_keys, assume_unique=True)
-        self._gained = np.setdiff1d(numbered.new_keys, numbered.old_keys, assume_unique=True)
+        self._lost = without(numbered.old_keys, numbered.new_keys)
+        self._gained = without(numbered.new_keys, numbered.old_keys)
         self._stays = np.isin(new.sub_ids, old.sub_ids, assume_unique=True)
         self._goes = ~np.isin(old.sub_ids, new.sub_ids, assume_unique=True)
 
@@ -82,6 +85,11 @@ class SetChanges:
         going = self._count(numbered.old_keys)[numbered.old_set_of[self._goes]].sum()
         return int(staying + fresh + going)
 
+    def new_pairs(self) -> int:
+        """How many pairs Redis holds of the later result."""
+        numbered = self._numbered
+        return int(self._count(numbered.new_keys)[numbered.new_set_of].sum())
+
     def _count(self, keys: Int64s) -> Int64s:
         return np.bincount(self._numbered.set_of_keys(keys), minlength=self._numbered.set_count)
 
@@ -95,32 +103,35 @@ class SetChanges:
         return _both(*blocks)
 
 
-def pair_count(result: ResolvedSets) -> int:
-    """How many pairs Redis holds of a result."""
-    sets, _ = result.pairs()
-    return int(np.bincount(sets, minlength=len(result.hashes))[result.set_of].sum())
-
-
 def _numbered(old: ResolvedSets, new: ResolvedSets) -> _Numbered:
     hashes = {name: number for number, name in enumerate(sorted({*old.hashes, *new.hashes}))}
-    old_sets, old_peids = old.pairs()
-    new_sets, new_peids = new.pairs()
-    peids = np.unique(np.concatenate([old_peids, new_peids]))
     old_numbers = np.array([hashes[name] for name in old.hashes], np.int64)
     new_numbers = np.array([hashes[name] for name in new.hashes], np.int64)
+    old_rows, new_rows = (each.rows.where(each.rows.shown) for each in (old, new))
+    peids, places = _ranks(np.concatenate([old_rows.peids, new_rows.peids]))
 
-    def keys(numbers: Int64s, sets: Int64s, members: Int64s) -> Int64s:
-        # Both numberings ascend with the texts, so keys come out in order.
-        return numbers[sets] * len(peids) + np.searchsorted(peids, members)
+    def keys(numbers: Int64s, rows: MemberRows, entities: Int64s) -> Int64s:
+        # A neighborhood may show an entity in several stages: one pair.
+        return distinct(numbers[rows.sets] * len(peids) + entities)
 
     return _Numbered(
-        old_keys=keys(old_numbers, old_sets, old_peids),
-        new_keys=keys(new_numbers, new_sets, new_peids),
+        old_keys=keys(old_numbers, old_rows, places[: len(old_rows)]),
+        new_keys=keys(new_numbers, new_rows, places[len(old_rows) :]),
         peids=peids,
         old_set_of=old_numbers[old.set_of],
         new_set_of=new_numbers[new.set_of],
         set_count=len(hashes),
     )
+
+
+def _ranks(peids: Int64s) -> tuple[Int64s, Int64s]:
+    """The different peids, ascending, and the place of each given one among them."""
+    coded = pc.dictionary_encode(pa.array(peids))
+    distinct: Int64s = coded.dictionary.to_numpy()
+    order = np.argsort(distinct)
+    ranks = np.empty(len(distinct), np.int64)
+    ranks[order] = np.arange(len(distinct))
+    return distinct[order], ranks[coded.indices.to_numpy()]
 
 
 def _both(*parts: Pairs) -> Pairs:

@@ -22,7 +22,8 @@ from world import tables
 from world.candidates import Candidates
 from world.duplicates import Occurrence, duplicate
 from world.geometry_checks import readable, storable
-from world.geoparquet_source import GeoParquetLayout, batch_candidates, row_locator
+from world.geoparquet_columns import GeoParquetLayout, row_locator
+from world.geoparquet_source import batch_candidates
 from world.problems import Problem, problem_table
 from world.projection import project, utm_zones
 from world.sources import parquet_files

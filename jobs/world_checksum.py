@@ -29,7 +29,7 @@ def _lane(lane: int) -> Column:
 
 
 def _row_text() -> Column:
-    """What ``world.checksum.row_text`` writes."""
+    """What ``world.checksum._row_texts`` writes."""
     categories = F.array_join(F.transform(entity.CATEGORIES, _with_length), "")
     name = F.coalesce(_with_length(F.col(entity.NAME)), F.lit(""))
     peid = F.col(entity.PEID).cast("string")

@@ -15,7 +15,7 @@ from jobs import world_batches
 from jobs.world_batches import FILE, FIRST, ORDINAL, ROW_IN_FILE, SOURCE_NO
 from schemas import entity
 from world import tables
-from world.geoparquet_source import GeoParquetLayout
+from world.geoparquet_columns import GeoParquetLayout
 from world.sources import parquet_files
 
 PROBLEM_TYPES: Final = (

@@ -24,7 +24,8 @@ from jobs import world_frames
 from jobs.world_checksum import count_and_checksum
 from schemas import entity
 from schemas.errors import SourceError
-from world.geoparquet_source import GeoParquetLayout, read_layout
+from world.geoparquet_columns import GeoParquetLayout
+from world.geoparquet_source import read_layout
 from world.import_options import ImportOptions
 from world.importing import (
     ImportReport,

@@ -7,34 +7,25 @@ switched to as in any push; until then nobody sees them.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from typing import Self
 
-import numpy as np
 from redis.exceptions import RedisError
 
 from redis_link.client import RedisClient
 from redis_link.generation_push import GenerationPush, PushSource
 from redis_link.generation_store import current_generation
-from redis_link.packing import (
-    PackedCommands,
-    membership_keys,
-    packed,
-    packed_copies,
-    packed_sadds,
-)
-from redis_link.pair_arrays import group_starts, sorted_distinct
+from redis_link.pair_arrays import sorted_distinct
 from redis_link.push_report import PushReport, StepClock, report_of
-from redis_link.set_reader import SETS_IN_PART, read_index, read_sets, read_sizes, shard_runs
-from redis_link.set_writer import write_pairs
-from redis_link.shard_pipe import ShardPipe
-from redis_link.sweep import DEFAULT_RETENTION, KEYS_IN_COMMAND, Retention
-from redis_link.tally import Int64s, Tally, tally_of
+from redis_link.set_copies import Pairs, SetCopies
+from redis_link.sweep import DEFAULT_RETENTION, Retention
 from schemas.errors import GenerationError
 from schemas.generation import GenerationFacts
-from schemas.redis_keys import SHARD_COUNT, shard_index_key
-
-Pairs = tuple[Int64s, Int64s]
+from schemas.redis_keys import shard_index_key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,113 +57,77 @@ def push_changes(
     before_switch: Callable[[int], None] = lambda _: None,
 ) -> PushReport:
     """Make a generation out of ``base``, which must be in force, and switch to it."""
-    clock = StepClock()
-    with GenerationPush(client, source) as push:
-        current = current_generation(client)
-        if current is None or current != base:
+    with closing(GenerationCopy(client, source, base, say)) as copy:
+        return copy.start().finish(changes, retention, before_switch)
+
+
+class GenerationCopy:
+    """A generation that is copied in a thread, while its differences may still be sought.
+
+    From ``start`` to ``finish`` or ``close`` it holds the push lock, as every push does.
+    """
+
+    def __init__(
+        self,
+        client: RedisClient,
+        source: PushSource,
+        base: GenerationFacts,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._base = base
+        self._say = say
+        self._push = GenerationPush(client, source)
+        self._open = ExitStack()
+        self._copying: Future[SetCopies] | None = None
+        self._given_up = threading.Event()
+
+    def start(self) -> Self:
+        """Take the lock and begin to copy; GenerationError when the base is not in force."""
+        self._open.enter_context(self._push)
+        current = current_generation(self._client)
+        if current is None or current != self._base:
             raise GenerationError(
-                f"generation {base.generation} is no longer the one that was compared with"
+                f"generation {self._base.generation} is no longer the one that was compared with"
             )
-        copy = _Copy(client, base, push.ticket.generation)
-        say(f"generation {copy.generation}: copying generation {base.generation}")
-        copy.copy_sets()
+        generation = self._push.ticket.generation
+        self._say(f"generation {generation}: copying generation {self._base.generation}")
+        thread = self._open.enter_context(ThreadPoolExecutor(1, "generation-copy"))
+        self._copying = thread.submit(self._copied, generation)
+        return self
+
+    def finish(
+        self,
+        changes: PairChanges,
+        retention: Retention,
+        before_switch: Callable[[int], None],
+    ) -> PushReport:
+        """Apply the differences, compare, switch."""
+        if self._copying is None:
+            raise GenerationError("nothing is being copied")
+        clock = StepClock()
+        copy = self._copying.result()
         clock.lap("copy")
         added, removed = sorted_distinct(*changes.added), sorted_distinct(*changes.removed)
-        say(f"generation {copy.generation}: {len(added[0]):,} pairs more, {len(removed[0]):,} less")
+        self._say(
+            f"generation {copy.generation}: {len(added[0]):,} pairs more, {len(removed[0]):,} less"
+        )
         copy.apply(added, removed)
         clock.lap("write")
         expected, found = copy.compared(added, removed)
         clock.lap("verify")
         before_switch(copy.generation)
-        push.switch(expected, found)
+        self._push.switch(expected, found)
         clock.lap("switch")
-    return report_of(client, push, clock.seconds, retention)
+        self.close()
+        return report_of(self._client, self._push, clock.seconds, retention)
 
+    def close(self) -> None:
+        """Give the lock back; what was not switched to is removed."""
+        self._given_up.set()
+        self._open.close()
 
-class _Copy:
-    """The generation that is being made."""
-
-    def __init__(self, client: RedisClient, base: GenerationFacts, generation: int) -> None:
-        self._client = client
-        self._base = base
-        self.generation = generation
-        self._of_shard, self._peids = read_index(client, base.generation, range(SHARD_COUNT))
-
-    def copy_sets(self) -> None:
-        """Indexes first, and acknowledged: sets that none names could never be found again."""
-        old, new = self._base.generation, self.generation
-        with ShardPipe(self._client) as pipe:
-            for shard in np.unique(self._of_shard).tolist():
-                source, target = shard_index_key(old, shard), shard_index_key(new, shard)
-                pipe.submit(shard, packed("COPY", source, target), 1)
-        if not len(self._peids):
-            return
-        sources = membership_keys(old, self._of_shard, self._peids)
-        targets = membership_keys(new, self._of_shard, self._peids)
-        with ShardPipe(self._client) as pipe:
-            _submit(pipe, packed_copies(sources, targets), self._of_shard)
-
-    def apply(self, added: Pairs, removed: Pairs) -> None:
-        """Bring the copies to what the generation should hold."""
-        peids, sub_ids = removed
-        if len(peids):
-            starts = group_starts(peids)
-            shards = peids[starts] % SHARD_COUNT
-            keys = membership_keys(self.generation, shards, peids[starts])
-            with ShardPipe(self._client) as pipe:
-                _submit(pipe, packed_sadds(keys, starts, sub_ids, "SREM"), shards)
-        if len(added[0]):
-            with ShardPipe(self._client) as pipe:
-                write_pairs(pipe, self.generation, *added)
-
-    def compared(self, added: Pairs, removed: Pairs) -> tuple[Tally, Tally]:
-        """What the generation should hold, and what Redis says that it holds.
-
-        Every set is counted; those that changed are read, before and after. So the copies are
-        taken for what they were when their generation was read back, and nothing else is.
-        """
-        client, base = self._client, self._base
-        of_shard, peids = read_index(client, self.generation, range(SHARD_COUNT))
-        sizes = read_sizes(client, self.generation, of_shard, peids)
-        self._drop_from_index(of_shard[sizes == 0], peids[sizes == 0])
-        changed = np.unique(np.concatenate([added[0], removed[0]]))
-        changed = changed[np.lexsort((changed, changed % SHARD_COUNT))]
-        shards = changed % SHARD_COUNT
-        before = read_sets(client, base.generation, shards, changed)
-        after = read_sets(client, self.generation, shards, changed)
-        whole = Tally.from_facts(base.pairs, base.peids, base.checksum)
-        sums = whole - before.tally() + after.tally()
-        found = Tally(int(sizes.sum()), int(np.count_nonzero(sizes)), sums.high, sums.low)
-        should_have = (
-            np.diff(before.offsets) + _counts(changed, added[0]) - _counts(changed, removed[0])
-        )
-        expected = whole - tally_of(*removed, 0) + tally_of(*added, 0)
-        fewer = np.count_nonzero(np.diff(before.offsets)) - np.count_nonzero(should_have)
-        return Tally(expected.pairs, whole.peids - int(fewer), expected.high, expected.low), found
-
-    def _drop_from_index(self, of_shard: Int64s, peids: Int64s) -> None:
-        """Entities that nobody selects any more have no set."""
-        with ShardPipe(self._client) as pipe:
-            for shard, first, last in shard_runs(of_shard):
-                index = shard_index_key(self.generation, shard)
-                for at in range(first, last, KEYS_IN_COMMAND):
-                    gone = peids[at : min(at + KEYS_IN_COMMAND, last)].tolist()
-                    pipe.submit(shard, packed("SREM", index, *gone), 1)
-
-
-def _counts(wanted: Int64s, peids: Int64s) -> Int64s:
-    """How often each wanted peid stands among the peids."""
-    found, counts = np.unique(peids, return_counts=True)
-    if not len(found):
-        return np.zeros(len(wanted), np.int64)
-    places = np.searchsorted(found, wanted)
-    places[places == len(found)] = 0
-    return np.where(found[places] == wanted, counts[places], 0)
-
-
-def _submit(pipe: ShardPipe, commands: PackedCommands, of_shard: Int64s) -> None:
-    """Give commands to the pipe, shard by shard, in parts of bounded size."""
-    for shard, first, last in shard_runs(of_shard):
-        for at in range(first, last, SETS_IN_PART):
-            after = min(at + SETS_IN_PART, last)
-            pipe.submit(shard, commands.part(at, after), after - at)
+    def _copied(self, generation: int) -> SetCopies:
+        copy = SetCopies(self._client, self._base, generation)
+        copy.copy_sets(self._given_up)
+        return copy

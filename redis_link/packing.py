@@ -67,10 +67,21 @@ def packed_reads(
     return _commands(stream, np.arange(len(keys) + 1))
 
 
-def packed_copies(sources: pa.StringArray, targets: pa.StringArray) -> PackedCommands:
-    """``COPY sources[i] targets[i]`` for every i."""
-    stream = _joined(f"*3\r\n{_word('COPY')}", _words(sources), _words(targets))
-    return _commands(stream, np.arange(len(sources) + 1))
+def packed_words(*columns: pa.StringArray | Int64s) -> PackedCommands:
+    """Words of longer commands, for ``packed_onto``: row by row, one of each column."""
+    texts = [_texts(each) if isinstance(each, np.ndarray) else each for each in columns]
+    return _commands(_joined(*map(_words, texts)), np.arange(len(columns[0]) + 1))
+
+
+def packed_onto(beginning: Sequence[str], words: bytes, count: int) -> bytes:
+    """One command that begins with these words and goes on with some that are packed already."""
+    opening = f"*{len(beginning) + count}\r\n{''.join(map(_word, beginning))}"
+    return opening.encode() + words
+
+
+def packed_script(script: str, keys: bytes, count: int) -> bytes:
+    """``EVAL script`` with some keys, which are packed already."""
+    return packed_onto(("EVAL", script, str(count)), keys, count)
 
 
 def membership_keys(generation: int, shards: Int64s, peids: Int64s) -> pa.StringArray:

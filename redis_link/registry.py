@@ -8,7 +8,7 @@ that subId (docs/decisions/0052).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +24,9 @@ from schemas.redis_keys import (
 from schemas.registration import Registration
 
 READ_AT_ONCE: Final = 1_000
+# Up to so many one command gives all numbers and keeps Redis busy for some ten milliseconds.
+# A scan is kinder, and takes ten times as long, because it looks at the registrations as well.
+NUMBERS_AT_ONCE: Final = 200_000
 
 # KEYS: id, counter, subscriptions, client. ARGV: an id for a new registry, nsid, registration.
 # Gives the subId and the one that it replaces, 0 for none. The same again gives the same subId.
@@ -51,6 +54,14 @@ for _, nsid in ipairs(nsids) do
   end
 end
 return removed
+"""
+
+# KEYS: subscriptions. ARGV: cursor, how many at once. Gives the next cursor and subIds.
+NUMBERS: Final = """
+local answer = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
+local numbers = {}
+for place = 1, #answer[2], 2 do numbers[#numbers + 1] = answer[2][place] end
+return {answer[1], numbers}
 """
 
 _WHAT: Final = "(the registered subscriptions)"
@@ -94,6 +105,39 @@ def registry_coverage(client: RedisClient) -> RegistryCoverage:
         name: Any = client.get(registry_id_key())
         up_to = client.get(last_sub_id_key())
     return RegistryCoverage("" if name is None else name.decode(), int(up_to or 0))
+
+
+def registered_numbers(client: RedisClient) -> set[int]:
+    """Every registered subId; what comes or goes meanwhile may be missing or there.
+
+    A registration never changes, so who has read one needs no more than its number.
+    """
+    numbers: set[int] = set()
+    cursor = b"0"
+    with redis_errors_from(_WHAT):
+        if client.hlen(subscriptions_key()) <= NUMBERS_AT_ONCE:
+            return set(map(int, client.hkeys(subscriptions_key())))
+        while True:
+            answer: Any = client.eval(
+                NUMBERS, 1, subscriptions_key(), cursor.decode(), str(READ_AT_ONCE)
+            )
+            cursor, found = answer
+            numbers.update(map(int, found))
+            if cursor == b"0":
+                return numbers
+
+
+def registrations_of(
+    client: RedisClient, sub_ids: Sequence[int]
+) -> Iterator[tuple[int, Registration]]:
+    """The registrations of these subIds; those that were removed do not come."""
+    with redis_errors_from(_WHAT):
+        for at in range(0, len(sub_ids), READ_AT_ONCE):
+            part = sub_ids[at : at + READ_AT_ONCE]
+            texts: Any = client.hmget(subscriptions_key(), [str(sub_id) for sub_id in part])
+            for sub_id, text in zip(part, texts, strict=True):
+                if text is not None:
+                    yield sub_id, Registration.from_json(sub_id, text)
 
 
 def registered_subscriptions(client: RedisClient) -> Iterator[tuple[int, Registration]]:

@@ -20,12 +20,12 @@ from redis_link.generation_store import (
     facts_are,
     server_time,
 )
-from redis_link.packing import packed
+from redis_link.packing import membership_keys, packed_onto, packed_words
 from redis_link.set_reader import read_index, shard_runs
 from redis_link.shard_pipe import ShardPipe
 from schemas.errors import RedisFullError
 from schemas.generation import GenerationFacts, GenerationState
-from schemas.redis_keys import SHARD_COUNT, membership_prefix, shard_index_key
+from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
 GRACE_SECONDS: Final = 30.0
 REMEMBER_SECONDS: Final = 600.0
@@ -114,11 +114,13 @@ def _unlink(client: RedisClient, generation: int) -> None:
     for start in range(0, SHARD_COUNT, SHARDS_AT_ONCE):
         shards = range(start, min(start + SHARDS_AT_ONCE, SHARD_COUNT))
         of_shard, peids = read_index(client, generation, shards)
+        keys = packed_words(membership_keys(generation, of_shard, peids))
+        numbers = packed_words(peids)
         with ShardPipe(client) as pipe:
             for shard, first, last in shard_runs(of_shard):
-                prefix = membership_prefix(generation, shard)
                 index = shard_index_key(generation, shard)
                 for at in range(first, last, KEYS_IN_COMMAND):
-                    gone = peids[at : min(at + KEYS_IN_COMMAND, last)].tolist()
-                    unlink = packed("UNLINK", *(f"{prefix}{peid}" for peid in gone))
-                    pipe.submit(shard, unlink + packed("SREM", index, *gone), 2)
+                    after = min(at + KEYS_IN_COMMAND, last)
+                    unlink = packed_onto(("UNLINK",), keys.part(at, after), after - at)
+                    drop = packed_onto(("SREM", index), numbers.part(at, after), after - at)
+                    pipe.submit(shard, unlink + drop, 2)

@@ -16,9 +16,9 @@ from typing import Final
 
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
-from apscheduler.triggers.cron import CronTrigger
 
 from schemas.errors import SettingsError
+from spaps.crontab_line import crontab_trigger
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +55,12 @@ def serve(cron: str, arguments: Sequence[str]) -> int:
     return 0
 
 
-def trigger_of(cron: str) -> CronTrigger:
+def trigger_of(cron: str) -> BaseTrigger:
     """The times of a crontab line with five fields, in UTC."""
     try:
-        trigger: CronTrigger = CronTrigger.from_crontab(cron, timezone="UTC")
+        return crontab_trigger(cron)
     except ValueError as error:
         raise SettingsError(f"--cron {cron!r}: {error}") from error
-    return trigger
 
 
 def run_schedule(

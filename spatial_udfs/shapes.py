@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from schemas.errors import WorldError
 from schemas.relations import Shape
-from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.entity_table import EntityTable, Geometries, Int64s
 
 SHAPES: Final = tuple(Shape)
 SHAPE_COUNT: Final = len(SHAPES)
@@ -24,11 +24,15 @@ ShapeCodes = NDArray[np.uint8]
 
 def shape_codes(table: EntityTable) -> ShapeCodes:
     """Positions in SHAPES; a geometry without a place in the DE-9IM is an error of the world."""
-    geometries = table.geometries
+    return shapes_of(table.geometries, table.peids)
+
+
+def shapes_of(geometries: Geometries, peids: Int64s) -> ShapeCodes:
+    """The same for some entities, whose peids are for the error."""
     types = shapely.get_type_id(geometries)
     unusable = (types < 0) | (types == _COLLECTION_TYPE) | shapely.is_empty(geometries)
     if unusable.any():
-        peid = table.peids[np.flatnonzero(unusable)[0]]
+        peid = peids[np.flatnonzero(unusable)[0]]
         raise WorldError(f"entity {peid} has no geometry that relations are defined for")
     dimensions = shapely.get_dimensions(geometries)
     codes = np.full(len(geometries), _AREA, np.uint8)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
+from schemas import entity
 from schemas.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
 from world import tables
@@ -68,14 +69,25 @@ class Candidates:
     def as_table(self) -> pa.Table:
         """The rows as the store takes them."""
         wkb = shapely.to_wkb(self.geometries, output_dimension=2, byte_order=1, include_srid=False)
-        arrays = [self.peids, self.categories.tolist(), self.names, wkb]
+        peids, _, names, geometries = (field.type for field in tables.UNVERSIONED_ENTITIES)
         return pa.Table.from_arrays(
             [
-                pa.array(column, field.type)
-                for column, field in zip(arrays, tables.UNVERSIONED_ENTITIES, strict=True)
+                pa.array(self.peids, peids),
+                self._category_lists(),
+                pa.array(self.names, names),
+                pa.array(wkb, geometries),
             ],
             schema=tables.UNVERSIONED_ENTITIES,
         )
+
+    def _category_lists(self) -> pa.Array:
+        """The categories as Arrow has them; what many rows share is written once and repeated."""
+        lists = self.categories.tolist()
+        shared = {id(each): each for each in lists}
+        places = {name: place for place, name in enumerate(shared)}
+        kind = tables.UNVERSIONED_ENTITIES.field(entity.CATEGORIES).type
+        codes = pa.array([places[id(each)] for each in lists], pa.int64())
+        return pa.array(list(shared.values()), kind).take(codes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +124,7 @@ class RawRows:
             ordinals=self.ordinals,
             peids=peids,
             categories=categories,
-            names=objects([_name(value) for value in self.names]),
+            names=objects([written_name(value) for value in self.names]),
             geometries=self.geometries,
         )
         return rows.where(usable), problems
@@ -169,7 +181,8 @@ def _integer(value: Any) -> int | None:
     return None
 
 
-def _name(value: Any) -> str | None:
+def written_name(value: Any) -> str | None:
+    """A name as it is kept: without space around it, None where nothing is left."""
     if isinstance(value, str):
         return value.strip() or None
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -27,6 +27,9 @@ class WorldChanges:
     recategorised: Int64s
     # A name decides about no neighborhood; it is counted for people.
     renamed: Int64s
+    # Where those that moved or were removed had been: peids, ascending, and WKB.
+    left: Int64s
+    left_places: pa.ChunkedArray
 
     def touched(self) -> Int64s:
         """Every entity that may count differently for a neighborhood."""
@@ -52,7 +55,8 @@ def compare_versions(store: WorldStore, old: int, new: int) -> WorldChanges:
     """What came into a world between two of its versions."""
     nothing = np.empty(0, np.int64)
     if old == new:
-        return WorldChanges(nothing, nothing, nothing, nothing, nothing)
+        nowhere = pa.chunked_array([], pa.binary())
+        return WorldChanges(nothing, nothing, nothing, nothing, nothing, nothing, nowhere)
     if store.facts_of(old).srid != store.facts_of(new).srid:
         return compare_entities(store.entities(old), store.entities(new), same_crs=False)
     return compare_entities(store.entities(old), store.entities(new))
@@ -69,18 +73,30 @@ def compare_entities(old: pa.Table, new: pa.Table, *, same_crs: bool = True) -> 
     )
     before, after = old.take(pa.array(old_places)), new.take(pa.array(new_places))
     moved = _differs(before, after, entity.GEOMETRY) if same_crs else np.ones(len(common), bool)
+    removed = np.setdiff1d(old_peids, common, assume_unique=True)
+    left = np.union1d(removed, common[moved])
+    places = _places(old_peids, left)
     return WorldChanges(
         added=np.setdiff1d(new_peids, common, assume_unique=True),
-        removed=np.setdiff1d(old_peids, common, assume_unique=True),
+        removed=removed,
         moved=common[moved],
         recategorised=common[_recategorised(before, after)],
         renamed=common[_differs(before, after, entity.NAME)],
+        left=left,
+        left_places=old.column(entity.GEOMETRY).take(pa.array(places)),
     )
 
 
 def _peids(rows: pa.Table) -> Int64s:
     peids: Int64s = rows.column(entity.PEID).to_numpy()
     return peids
+
+
+def _places(peids: Int64s, wanted: Int64s) -> Int64s:
+    """Where each wanted peid stands among the peids; all of them do."""
+    order = np.argsort(peids)
+    places: Int64s = order[np.searchsorted(peids, wanted, sorter=order)]
+    return places
 
 
 def _differs(before: pa.Table, after: pa.Table, name: str) -> Bools:

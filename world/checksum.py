@@ -8,28 +8,59 @@ add their parts, and Spark computes the same with column expressions (jobs/world
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas import entity
+
+# The texts of some rows are held at once, and must fit into an Arrow array.
+ROWS_AT_ONCE: Final = 65_536
 
 
 def content_checksum(entities: pa.Table) -> str:
     """The checksum of all rows, as 64 hexadecimal digits."""
-    columns = [
-        entities.column(name).to_pylist()
-        for name in (entity.PEID, entity.CATEGORIES, entity.NAME, entity.GEOMETRY)
-    ]
     digests = b"".join(
-        hashlib.sha256(row_text(*row).encode()).digest() for row in zip(*columns, strict=True)
+        hashlib.sha256(text).digest()
+        for batch in entities.to_batches(max_chunksize=ROWS_AT_ONCE)
+        for text in _row_texts(batch).cast(pa.binary()).to_pylist()
     )
     lanes = np.frombuffer(digests, dtype=">u8").reshape(-1, 4).astype(np.uint64)
     return "".join(f"{int(lane):016x}" for lane in lanes.sum(axis=0, dtype=np.uint64))
 
 
-def row_text(peid: int, categories: list[str], name: str | None, geometry: bytes) -> str:
-    """One row as text that no other row has: strings are preceded by their length."""
-    written_categories = "".join(f"{len(category)}:{category}" for category in categories)
-    written_name = "" if name is None else f"{len(name)}:{name}"
-    return f"{peid}|{written_categories}|{written_name}|{geometry.hex().upper()}"
+def _row_texts(rows: pa.RecordBatch) -> pa.StringArray:
+    """``peid|categories|name|geometry``: a text that no other row has.
+
+    Every category and the name are preceded by their length in characters, as in ``4:road``;
+    a row without a name has nothing there. The geometry is hexadecimal.
+    """
+    lists = rows.column(entity.CATEGORIES)
+    categories = pa.ListArray.from_arrays(
+        pa.array(np.concatenate([[0], np.cumsum(pc.list_value_length(lists))]), pa.int32()),
+        _with_length(lists.flatten()),
+    )
+    return pc.binary_join_element_wise(
+        rows.column(entity.PEID).cast(pa.string()),
+        pc.binary_join(categories, ""),
+        pc.fill_null(_with_length(rows.column(entity.NAME)), ""),
+        _hexadecimal(rows.column(entity.GEOMETRY)),
+        "|",
+    )
+
+
+def _with_length(texts: pa.StringArray) -> pa.StringArray:
+    return pc.binary_join_element_wise(pc.utf8_length(texts).cast(pa.string()), texts, ":")
+
+
+def _hexadecimal(values: pa.BinaryArray) -> pa.StringArray:
+    """Every byte as two digits, of all values at once."""
+    lengths = pc.binary_length(values).to_numpy()
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    start = np.frombuffer(values.buffers()[1], np.int32)[values.offset] if len(values) else 0
+    data = memoryview(values.buffers()[2] or b"")[start : start + ends[-1]]
+    digits = pa.py_buffer(data.hex().upper().encode())
+    offsets = pa.py_buffer((2 * ends).astype(np.int64))
+    return pa.LargeStringArray.from_buffers(len(values), offsets, digits).cast(pa.string())

@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyproj import CRS
 
+from spatial_udfs.entity_table import Geometries
 from world import tables
 from world.candidates import Candidates
 from world.duplicates import without_duplicates
 from world.geometry_checks import readable, storable
+from world.in_threads import in_threads
 from world.problems import Problem
 from world.progress import Progress
 from world.projection import choose_crs, given_crs, project, utm_zones
@@ -24,6 +27,8 @@ class Combined:
     """The entities (UNVERSIONED_ENTITIES) of a version to be, and its problems."""
 
     entities: pa.Table
+    # Of the same rows, as objects.
+    geometries: Geometries
     crs: CRS
     problems: list[Problem]
 
@@ -32,22 +37,25 @@ def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Co
     """All readings in the given CRS, or in the one that fits them."""
     problems: list[Problem] = []
     usable: list[tuple[Candidates, CRS]] = []
-    for number, reading in enumerate(readings, start=1):
-        rows, found = readable(reading.rows)
+    checked = in_threads(lambda reading: readable(reading.rows), readings)
+    for number, (reading, (rows, found)) in enumerate(zip(readings, checked, strict=True), start=1):
         problems += [*reading.problems, *found]
         usable.append((rows, reading.crs))
         tell("checking", number, len(readings))
     crs = given_crs(srid) if srid is not None else _fitting_crs(usable)
     projected: list[Candidates] = []
-    for number, (rows, source_crs) in enumerate(usable, start=1):
-        clean, found = storable(project(rows, source_crs, crs))
+    placed = (project(rows, source_crs, crs) for rows, source_crs in usable)
+    for number, (clean, found) in enumerate(in_threads(storable, placed), start=1):
         problems += found
         projected.append(clean)
         tell("projecting", number, len(usable))
     unique, found = without_duplicates(projected)
     problems += found
-    written = [rows.as_table() for rows in unique] or [tables.UNVERSIONED_ENTITIES.empty_table()]
-    return Combined(pa.concat_tables(written), crs, problems)
+    written = [*in_threads(Candidates.as_table, unique)] or [
+        tables.UNVERSIONED_ENTITIES.empty_table()
+    ]
+    geometries = np.concatenate([np.empty(0, object), *(rows.geometries for rows in unique)])
+    return Combined(pa.concat_tables(written), geometries, crs, problems)
 
 
 def _fitting_crs(usable: Sequence[tuple[Candidates, CRS]]) -> CRS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,8 @@ from schemas import entity
 from schemas.errors import SourceError
 from spatial_udfs.entity_table import Geometries, Int64s
 from world.candidates import Candidates, RawRows
+from world.geoparquet_columns import GeoParquetLayout, faultless_rows, row_locator
+from world.in_threads import in_threads
 from world.problems import Problem, ProblemKind
 from world.projection import WGS84
 from world.sources import parquet_files
@@ -27,24 +28,6 @@ from world.sources import parquet_files
 BATCH_ROWS: Final = 65_536
 # Stands for a geometry with arcs, which are read by nobody here.
 CURVE: Final = object()
-
-
-@dataclass(frozen=True, slots=True)
-class GeoParquetLayout:
-    """Which columns of a source hold what. ``categories`` is None when one is given instead."""
-
-    source: str
-    crs: CRS
-    geometry: str
-    peid: str
-    categories: str | None
-    name: str | None
-    category: str | None
-
-    def columns(self) -> list[str]:
-        """The columns to read."""
-        optional = (self.categories, self.name)
-        return [self.peid, self.geometry, *(column for column in optional if column is not None)]
 
 
 def read_layout(path: Path, *, id_field: str | None, category: str | None) -> GeoParquetLayout:
@@ -64,16 +47,24 @@ def read_batches(
     path: Path, layout: GeoParquetLayout
 ) -> Iterator[tuple[Candidates, list[Problem]]]:
     """The rows of a source, some thousands at a time."""
-    first = 0
     try:
-        for file in parquet_files(path):
-            with pq.ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches(BATCH_ROWS, columns=layout.columns()):
-                    ordinals = np.arange(first, first + batch.num_rows)
-                    yield batch_candidates(batch, layout, ordinals)
-                    first += batch.num_rows
+        yield from in_threads(
+            lambda numbered: batch_candidates(numbered[0], layout, numbered[1]),
+            _numbered_batches(path, layout),
+        )
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def _numbered_batches(
+    path: Path, layout: GeoParquetLayout
+) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
+    first = 0
+    for file in parquet_files(path):
+        with pq.ParquetFile(file) as parquet:
+            for batch in parquet.iter_batches(BATCH_ROWS, columns=layout.columns()):
+                yield batch, np.arange(first, first + batch.num_rows)
+                first += batch.num_rows
 
 
 def batch_candidates(
@@ -81,17 +72,10 @@ def batch_candidates(
 ) -> tuple[Candidates, list[Problem]]:
     """One batch as rows, and what is wrong with those that cannot be used."""
     geometries, faults = _decoded(batch.column(layout.geometry).to_numpy(zero_copy_only=False))
-    nothing = [None] * batch.num_rows
-    rows, problems = RawRows(
-        source=layout.source,
-        locator=row_locator,
-        ordinals=ordinals,
-        peids=batch.column(layout.peid).to_pylist(),
-        categories=batch.column(layout.categories).to_pylist() if layout.categories else nothing,
-        names=batch.column(layout.name).to_pylist() if layout.name else nothing,
-        geometries=geometries,
-        default_category=layout.category,
-    ).candidates()
+    rows = faultless_rows(batch, layout, ordinals, geometries)
+    problems: list[Problem] = []
+    if rows is None:
+        rows, problems = _raw_rows(batch, layout, ordinals, geometries).candidates()
     kind_of = {int(ordinals[position]): kind for position, kind in faults.items()}
     unreadable = np.isin(rows.ordinals, list(kind_of))
     problems += [
@@ -104,6 +88,22 @@ def batch_candidates(
         for position in unreadable.nonzero()[0].tolist()
     ]
     return rows.where(~unreadable), problems
+
+
+def _raw_rows(
+    batch: pa.RecordBatch, layout: GeoParquetLayout, ordinals: Int64s, geometries: Geometries
+) -> RawRows:
+    nothing = [None] * batch.num_rows
+    return RawRows(
+        source=layout.source,
+        locator=row_locator,
+        ordinals=ordinals,
+        peids=batch.column(layout.peid).to_pylist(),
+        categories=batch.column(layout.categories).to_pylist() if layout.categories else nothing,
+        names=batch.column(layout.name).to_pylist() if layout.name else nothing,
+        geometries=geometries,
+        default_category=layout.category,
+    )
 
 
 def _decoded(wkb: NDArray[Any]) -> tuple[Geometries, dict[int, ProblemKind]]:
@@ -128,11 +128,6 @@ def _decoded_alone(wkb: bytes | None) -> Any:
         return shapely.from_wkb(wkb, on_invalid="ignore")
     except NotImplementedError:
         return CURVE
-
-
-def row_locator(ordinal: int) -> str:
-    """How problems name a row: people count from 1."""
-    return f"row {ordinal + 1}"
 
 
 def _layout_of_file(

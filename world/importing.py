@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas import entity
 from schemas.errors import SourceError
-from world.combining import combine
+from spatial_udfs.entity_table import EntityTable
+from world.combining import Combined, combine
 from world.import_lock import import_lock
 from world.import_options import ImportOptions
 from world.leftovers import remove_leftovers
@@ -20,9 +23,13 @@ from world.problems import ProblemSummary, problem_table, problems_of, summarize
 from world.progress import Progress, silent
 from world.projection import epsg_code
 from world.reading import read_sources
+from world.snapshot import entity_table
 from world.sources import describe
 from world.store import WorldStore
 from world.version_facts import SourceFacts, VersionFacts
+
+# Between categories where they are counted as one text: no category can hold it.
+_BETWEEN: Final = "\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,14 @@ class ImportReport:
     created: bool
     problems: tuple[ProblemSummary, ...]
     top_categories: dict[str, int]
+    # The entities of a version that was made just now, for who goes on with them.
+    combined: Combined | None = field(default=None, compare=False, repr=False)
+
+    def snapshot(self) -> EntityTable | None:
+        """The version in memory, if it was made just now: as reading it would give it."""
+        if self.combined is None:
+            return None
+        return entity_table(self.combined.entities, self.facts, self.combined.geometries)
 
 
 def import_world(  # noqa: PLR0913  the options of the command, by name
@@ -78,6 +93,7 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
         created=True,
         problems=problems,
         top_categories=top_categories(combined.entities),
+        combined=combined,
     )
 
 
@@ -129,9 +145,11 @@ def report_of(
 
 def top_categories(entities: pa.Table) -> dict[str, int]:
     """How many entities stand under each first level of the hierarchy, most first."""
-    counts = Counter(
-        top
-        for categories in entities.column(entity.CATEGORIES).to_pylist()
-        for top in {category.split("/", 1)[0] for category in categories}
-    )
+    lists = entities.column(entity.CATEGORIES)
+    # A world has few different lists of categories: counted by Arrow, taken apart once each.
+    listed = pc.value_counts(pc.binary_join(lists, _BETWEEN)).to_pylist()
+    counts: Counter[str] = Counter()
+    for each in listed:
+        for top in {category.split("/", 1)[0] for category in each["values"].split(_BETWEEN)}:
+            counts[top] += each["counts"]
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

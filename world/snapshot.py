@@ -10,7 +10,7 @@ from shapely.errors import ShapelyError
 
 from schemas import entity
 from schemas.errors import WorldError
-from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.entity_table import EntityTable, Geometries
 from world import tables
 from world.store import WorldStore
 from world.version_facts import VersionFacts
@@ -35,19 +35,28 @@ def load_snapshot(world: str, version: int | None = None) -> EntityTable:
         ) from error
 
 
-def entity_table(rows: pa.Table, facts: VersionFacts) -> EntityTable:
-    """The rows of one version as arrays, sorted by peid."""
+def entity_table(
+    rows: pa.Table, facts: VersionFacts, geometries: Geometries | None = None
+) -> EntityTable:
+    """The rows of one version as arrays, sorted by peid.
+
+    ``geometries`` are those of the rows, where somebody has them as objects already.
+    """
     peids = rows.column(entity.PEID).to_numpy()
     if len(peids) > 1 and not bool(np.all(peids[1:] > peids[:-1])):
-        rows = rows.take(pc.sort_indices(rows.column(entity.PEID)))
+        order = pc.sort_indices(rows.column(entity.PEID))
+        rows = rows.take(order)
+        geometries = None if geometries is None else geometries[order.to_numpy()]
         peids = rows.column(entity.PEID).to_numpy()
+    if geometries is None:
+        geometries = shapely.from_wkb(rows.column(entity.GEOMETRY).to_numpy())
     categories = _one_chunk(rows.column(entity.CATEGORIES), pa.list_(pa.string()))
     coded = categories.flatten().dictionary_encode()
     return EntityTable(
         version=facts.version,
         srid=facts.srid,
         peids=peids.astype(np.int64),
-        geometries=shapely.from_wkb(rows.column(entity.GEOMETRY).to_numpy()),
+        geometries=geometries,
         names=rows.column(entity.NAME).to_numpy(),
         category_names=tuple(coded.dictionary.to_pylist()),
         category_offsets=np.concatenate(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -106,8 +107,10 @@ class WorldStore:
         problems = tables.UNVERSIONED_PROBLEMS.empty_table() if problems is None else problems
         version = self.next_version()
         self.create_tables()
-        self._replace(entity.ENTITIES_TABLE, version, entities.sort_by(entity.PEID))
-        self._replace(entity.PROBLEMS_TABLE, version, problems)
+        with ThreadPoolExecutor(1, "checksum") as thread:
+            checksum = thread.submit(content_checksum, entities)
+            self._replace(entity.ENTITIES_TABLE, version, entities.sort_by(entity.PEID))
+            self._replace(entity.PROBLEMS_TABLE, version, problems)
         state = self.state()
         kinds = problems.column(entity.PROBLEM_KIND).value_counts().to_pylist()
         facts = VersionFacts(
@@ -118,7 +121,7 @@ class WorldStore:
             rules_sha256=rules_sha256,
             entity_count=entities.num_rows,
             problem_counts={kind["values"]: kind["counts"] for kind in kinds},
-            checksum=content_checksum(entities),
+            checksum=checksum.result(),
         )
         self.publish(facts, state)
         return facts

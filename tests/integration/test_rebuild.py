@@ -151,6 +151,15 @@ def test_if_changed_ends_early(scene: RebuildScene) -> None:
     assert current_generation(scene.client) == generation
 
 
+def test_if_changed_rebuilds_when_redis_was_emptied(scene: RebuildScene) -> None:
+    scene.rebuild(if_changed=True)
+    scene.client.flushall()
+    scene.subscribe(NEIGHBORHOODS[:2])
+    assert rebuild(scene.request(if_changed=True)).rebuild == 2
+    scene.assert_in_force(1)
+    assert rebuild(scene.request(if_changed=True)).rebuild is None
+
+
 def test_a_second_rebuild_says_who_runs(scene: RebuildScene) -> None:
     holding = (
         "import sys; from pathlib import Path\n"
@@ -181,7 +190,7 @@ def test_a_failed_rebuild_leaves_the_old_one_in_force(
         raise WorldError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.rebuild_steps.write_memberships", broken)
+        patched.setattr("jobs.rebuild_members.write_memberships", broken)
         with pytest.raises(WorldError, match="disk is full"):
             scene.rebuild()
     facts = current_generation(scene.client)

@@ -28,15 +28,18 @@ POINTS = {
     "while it imports": ("world.importing.combine", 1, 1, None),
     "imported, without a record": ("jobs.rebuild_run._begin", 1, 1, None),
     "with a record": ("jobs.rebuild_steps.compare_versions", 1, 1, ["import"]),
-    "compared": ("jobs.rebuild_steps.read_registered", 1, 1, ["import", "compare"]),
-    "resolved": ("jobs.rebuild_steps.write_memberships", 1, 1, ["import", "compare"]),
+    "compared": ("jobs.rebuild_members.WorldPlace", 1, 1, ["import", "compare"]),
+    "while members change": (
+        "jobs.rebuild_resolving.changed_members", 1, 1, ["import", "compare"],
+    ),
+    "resolved": ("jobs.rebuild_members.write_memberships", 1, 1, ["import", "compare"]),
     "memberships written": ("jobs.resolved_sets._write", 1, 1, ["import", "compare"]),
     "members half saved": ("jobs.resolved_sets._write", 3, 1, ["import", "compare"]),
     "before the push": (
-        "jobs.rebuild_steps.pushed_base", 1, 1, ["import", "compare", "resolve"],
+        "jobs.rebuild_steps.found_in_force", 1, 1, ["import", "compare", "resolve"],
     ),
     "sets copied": (
-        "redis_link.generation_copy.write_pairs", 1, 1, ["import", "compare", "resolve"],
+        "redis_link.set_copies.write_pairs", 1, 1, ["import", "compare", "resolve"],
     ),
     "before the switch": (
         "redis_link.generation_push.switch_generation", 1, 1, ["import", "compare", "resolve"],

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
-from shapely.geometry import Point
+from shapely.geometry import LineString, Point
 
-from jobs import affected_sets
+from jobs import affected_sets, changed_world, rebuild_resolving
+from jobs.changing_rows import ChangingRows
 from jobs.exact_workers import HERE, WorldPlace
 from jobs.rebuild_resolving import carry_out, plan_of, resolve_all
 from jobs.registered_sets import RegisteredSets, registered_sets
@@ -91,25 +92,29 @@ def all_rows(result: ResolvedSets, *, shown_only: bool = False) -> list[tuple[in
 
 
 def incrementally(
-    old: EntityTable, new: EntityTable, sets: RegisteredSets, *, whole: bool
+    old: EntityTable, new: EntityTable, sets: RegisteredSets, *, whole: bool, in_place: bool
 ) -> tuple[ResolvedSets, int]:
-    """The result by way of the old version, and how many neighborhoods were resolved for it."""
+    """The result by way of the old version, and how many neighborhoods were resolved for it.
+
+    ``in_place``: members are changed where that can be done; else sets are taken over whole.
+    """
     before = carry_out(sets, resolve_all(sets), place_of(old), HERE)
     if not whole:
         before = replace(before, rows=before.rows.where(before.rows.shown), whole=False)
     changes = compare_entities(entity_rows(old), entity_rows(new))
-    plan = plan_of(sets, before, changes, place_of(new))
+    with patch.object(rebuild_resolving, "MOST_TOUCHED", 10.0 if in_place else 0.0):
+        plan = plan_of(sets, before, changes, place_of(new))
     return carry_out(sets, plan, place_of(new), HERE), int(plan.to_resolve.sum())
 
 
-@settings(max_examples=120)
-@given(scene=scenes(), whole=st.booleans())
+@settings(max_examples=150)
+@given(scene=scenes(), whole=st.booleans(), in_place=st.booleans())
 def test_incremental_equals_full(
-    scene: tuple[EntityTable, EntityTable, list[Neighborhood]], whole: bool
+    scene: tuple[EntityTable, EntityTable, list[Neighborhood]], whole: bool, in_place: bool
 ) -> None:
     old, new, described = scene
     sets = registered(described, range(1, 100))
-    found, _ = incrementally(old, new, sets, whole=whole)
+    found, _ = incrementally(old, new, sets, whole=whole, in_place=in_place)
     full = carry_out(sets, resolve_all(sets), place_of(new), HERE)
     assert all_rows(found, shown_only=not whole) == all_rows(full, shown_only=not whole)
     assert found.resolved.tolist() == full.resolved.tolist()
@@ -151,7 +156,7 @@ def test_little_is_resolved_when_little_changed() -> None:
     new = table_of([*old, (3, ("road",), Point(900, 0))], version=2)
     texts = ("({1},{road},DW5)", "({2},{#},I) • (Prev,{road},T)", "({1},{zone},D)")
     sets = registered([read_neighborhood(text) for text in texts], range(1, 100))
-    assert incrementally(table_of(old), new, sets, whole=True)[1] == 0
+    assert incrementally(table_of(old), new, sets, whole=True, in_place=False)[1] == 0
 
 
 SEARCH = settings(
@@ -164,10 +169,12 @@ SEARCH = settings(
 )
 
 
-def differs(scene: tuple[EntityTable, EntityTable, list[Neighborhood]]) -> bool:
+def differs(
+    scene: tuple[EntityTable, EntityTable, list[Neighborhood]], *, in_place: bool = False
+) -> bool:
     old, new, described = scene
     sets = registered(described, range(1, 100))
-    found, _ = incrementally(old, new, sets, whole=True)
+    found, _ = incrementally(old, new, sets, whole=True, in_place=in_place)
     return all_rows(found) != all_rows(carry_out(sets, resolve_all(sets), place_of(new), HERE))
 
 
@@ -199,3 +206,88 @@ def test_a_rule_with_too_short_a_sight_is_caught(
     assert not differs(scene)
     with patch.object(affected_sets, name, lambda _: wrong):
         assert differs(scene) == is_caught
+
+
+def road(peid: int, west: float, east: float) -> tuple[int, tuple[str, ...], Any]:
+    """Along one line: roads that share an end touch."""
+    return (peid, ("road",), LineString([(west, 0), (east, 0)]))
+
+
+ROW_OF_ROADS: Rows = [road(1, 0, 1), road(2, 1, 2), road(3, 2, 3)]
+SHOP = (6, ("shop",), Point(0, 0))
+HOPS = "({1,9},{road},T) • (Prev,{road},T)"
+# What an in-place change must look at: rows before and after, the neighborhood.
+IN_PLACE: dict[str, tuple[Rows, Rows, str]] = {
+    # Road 2 goes, and with it what only it was tied to.
+    "_doubtful": (ROW_OF_ROADS, [road(1, 0, 1), road(3, 2, 3)], HOPS),
+    # Road 4 comes, at the end of road 1.
+    "_arrived": (ROW_OF_ROADS, [*ROW_OF_ROADS, road(4, -1, 0)], HOPS),
+    # Road 4 comes, at the place of a shop that stays as it is.
+    "_tied_to_new": (
+        [*ROW_OF_ROADS, SHOP], [*ROW_OF_ROADS, SHOP, road(4, -1, 0)],
+        "({2},{road},T) • (Prev,{road},T) • ({2},{shop},T)",
+    ),
+    # Road 2 is a path now.
+    "_touched_members": (
+        ROW_OF_ROADS, [road(1, 0, 1), (2, ("path",), LineString([(1, 0), (2, 0)]))],
+        "({1},{road},T)",
+    ),
+    # Reference 9 comes: road 3, which was in stage 2, is in stage 1.
+    "_became_references": (ROW_OF_ROADS, [*ROW_OF_ROADS, road(9, 3, 4)], HOPS),
+    # Reference 9 goes: road 3 falls back to stage 2.
+    "_freed": ([*ROW_OF_ROADS, road(9, 3, 4)], ROW_OF_ROADS, HOPS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", IN_PLACE)
+def test_changing_in_place_without_one_of_its_rules_is_caught(rule: str) -> None:
+    before, after, text = IN_PLACE[rule]
+    scene = (table_of(before), table_of(after, version=2), [read_neighborhood(text)])
+    assert not differs(scene, in_place=True)
+    nothing = np.empty(0, np.int64)
+    with patch.object(ChangingRows, rule, lambda *_: nothing):
+        assert differs(scene, in_place=True)
+
+
+def test_a_moved_reference_that_counts_as_the_same_is_caught() -> None:
+    """Its surroundings are others, although it is a reference before and after."""
+    after = [road(1, 5, 6), *ROW_OF_ROADS[1:], road(4, 6, 7)]
+    scene = (table_of(ROW_OF_ROADS), table_of(after, version=2), [read_neighborhood(HOPS)])
+    assert not differs(scene, in_place=True)
+    changed = ChangingRows._changed_references
+
+    def without_touched(self: ChangingRows, kind: Any) -> Any:
+        self._touched = self._touched[:0]
+        return changed(self, kind)
+
+    with patch.object(ChangingRows, "_changed_references", without_touched):
+        assert differs(scene, in_place=True)
+
+
+def test_looking_too_near_in_place_is_caught() -> None:
+    old: Rows = [(1, ("zone",), Point(0, 0))]
+    new = table_of([*old, (2, ("road",), Point(3, 4))], version=2)
+    scene = (table_of(old), new, [read_neighborhood("({1},{road},DW5)")])
+    assert not differs(scene, in_place=True)
+    with patch.object(changed_world, "reach", lambda _: 0.0):
+        assert differs(scene, in_place=True)
+
+
+def test_nothing_is_resolved_where_all_can_be_changed_in_place() -> None:
+    before, after, text = IN_PLACE["_became_references"]
+    sets = registered([read_neighborhood(text)], range(1, 100))
+    old, new = table_of(before), table_of(after, version=2)
+    assert incrementally(old, new, sets, whole=True, in_place=True)[1] == 0
+
+
+@pytest.mark.parametrize(("visible", "resolved"), [("01", 1), ("10", 0), ("11", 0)])
+def test_members_that_nobody_kept_are_found_even_when_nothing_changed(
+    visible: str, resolved: int
+) -> None:
+    """After Spark those of invisible stages are missing, and the next change needs them."""
+    world = table_of(ROW_OF_ROADS)
+    sets = registered([read_neighborhood(f"{HOPS} visible {visible}")], range(1, 100))
+    found, count = incrementally(world, world, sets, whole=False, in_place=True)
+    assert count == resolved
+    full = carry_out(sets, resolve_all(sets), place_of(world), HERE)
+    assert all_rows(found, shown_only=True) == all_rows(full, shown_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 import shapely
 
 from jobs.rebuild_request import Engine
+from jobs.rebuild_spark import PART_FOLDER
 from redis_link.client import connect
+from redis_link.generation_changes import read_changes
 from tests.servers.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_server import running_redis
 
@@ -42,3 +45,41 @@ def test_spark_resolves_and_the_exact_resolver_goes_on(scene: RebuildScene) -> N
     steps = scene.records()[-1]["steps"]
     assert steps["resolve"]["base"] == 1
     assert steps["push"]["how"] == "changes"
+
+
+@pytest.mark.usefixtures("spark")
+def test_spark_resolves_what_a_change_can_affect_and_tells_what_a_full_push_changed(
+    scene: RebuildScene,
+) -> None:
+    town: dict[int, tuple[list[str], Any]] = grid_town(5)
+    scene.write_source(town)
+    scene.subscribe(NEIGHBORHOODS)
+    scene.rebuild()
+    town[300] = (["shop"], shapely.Point(3.5, 1.5))
+    scene.write_source(town)
+    scene.rebuild(engine=Engine.SPARK)
+    scene.assert_in_force(2)
+    steps = scene.records()[-1]["steps"]
+    assert (steps["resolve"]["engine"], steps["resolve"]["base"]) == ("spark", 1)
+    # Those that see from afar; the others were changed in place.
+    assert 0 < steps["resolve"]["resolved"] < len(NEIGHBORHOODS) / 2
+    assert not list(scene.folder.rglob(PART_FOLDER))
+    # Invisible members came along: the next one takes over or changes what this one resolved.
+    del town[12]
+    scene.write_source(town)
+    scene.rebuild()
+    scene.assert_in_force(3)
+    before = scene.pairs_in_force()
+    del town[15]
+    scene.write_source(town)
+    scene.rebuild(engine=Engine.SPARK, full=True)
+    scene.assert_in_force(4)
+    after = scene.pairs_in_force()
+    steps = scene.records()[-1]["steps"]
+    assert (steps["resolve"]["resolved"], steps["push"]["how"]) == (len(NEIGHBORHOODS), "all")
+    changes = read_changes(scene.client, steps["push"]["generation"])
+    assert changes is not None
+    told = dict(zip(changes.sub_ids.tolist(), changes.lost.tolist(), strict=True))
+    lost = Counter(sub_id for _, sub_id in before - after)
+    assert {sub_id: count for sub_id, count in told.items() if count} == dict(lost)
+    assert lost

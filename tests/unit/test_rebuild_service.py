@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from apscheduler.triggers.interval import IntervalTrigger
@@ -22,10 +24,44 @@ def test_the_schedule_is_taken_out_of_the_command() -> None:
     assert own_arguments(["rebuild", "--cron=0 3 * * *"]) == ["rebuild"]
 
 
-def test_times_are_those_of_a_crontab_in_utc() -> None:
-    assert str(trigger_of("30 3 * * 0").timezone) == "UTC"
-    with pytest.raises(SettingsError, match="every night"):
-        trigger_of("every night")
+MONDAY = datetime(2024, 7, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("30 3 * * *", ["07-02 03:30", "07-03 03:30"]),
+        ("0 3 * * 0", ["07-07 03:00", "07-14 03:00"]),
+        ("0 3 * * 7", ["07-07 03:00", "07-14 03:00"]),
+        ("0 3 * * 1", ["07-08 03:00", "07-15 03:00"]),
+        ("0 3 * * 5-7", ["07-05 03:00", "07-06 03:00", "07-07 03:00", "07-12 03:00"]),
+        ("0 3 * * fri-sun", ["07-05 03:00", "07-06 03:00", "07-07 03:00", "07-12 03:00"]),
+        ("0 3 * * 0,3", ["07-03 03:00", "07-07 03:00", "07-10 03:00"]),
+        ("0 3 * * */3", ["07-03 03:00", "07-06 03:00", "07-07 03:00", "07-10 03:00"]),
+        # Either of both, as in cron: the tenth, or a Sunday.
+        ("0 3 10 * 0", ["07-07 03:00", "07-10 03:00", "07-14 03:00"]),
+        ("*/20 13 * * *", ["07-01 13:00", "07-01 13:20", "07-01 13:40", "07-02 13:00"]),
+    ],
+)
+def test_times_are_those_of_a_crontab_in_utc(line: str, times: list[str]) -> None:
+    trigger = trigger_of(line)
+    found: list[str] = []
+    last, now = None, MONDAY
+    while len(found) < len(times):
+        last = trigger.get_next_fire_time(last, now)
+        now = last + timedelta(seconds=1)
+        found.append(last.strftime("%m-%d %H:%M"))
+    assert found == times
+    assert last is not None
+    assert last.utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    "line", ["every night", "0 3 * * 8", "0 3 * * 4-2", "0 3 * * */0", "61 * * * *"]
+)
+def test_a_line_that_is_no_crontab_is_refused(line: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(line)):
+        trigger_of(line)
 
 
 def test_rebuilds_do_not_overlap_and_the_last_is_waited_for() -> None:

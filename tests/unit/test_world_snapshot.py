@@ -16,6 +16,8 @@ from schemas.errors import WorldError
 from spatial_udfs.entity_table import EntityTable
 from world import tables
 from world.checksum import content_checksum
+from world.geoparquet_writer import write_geoparquet
+from world.importing import import_world
 from world.snapshot import entity_rows, load_snapshot
 from world.store import WorldStore
 from world.synthetic_city import SRID, synthetic_city
@@ -179,3 +181,17 @@ def test_equal_rows_do_not_cancel_out() -> None:
         for count in (0, 1, 2, 3)
     }
     assert len(sums) == 4
+
+
+def test_an_import_gives_what_reading_its_version_gives(tmp_path: Path) -> None:
+    source = tmp_path / "city.parquet"
+    write_geoparquet(CITY, source)
+    report = import_world([source], tmp_path / "world")
+    given, read = report.snapshot(), load_snapshot(str(tmp_path / "world"))
+    assert given is not None
+    assert (given.version, given.srid) == (read.version, read.srid)
+    assert given.peids.tolist() == read.peids.tolist()
+    assert given.names.tolist() == read.names.tolist()
+    assert categories(given) == categories(read)
+    assert shapely.to_wkb(given.geometries).tolist() == shapely.to_wkb(read.geometries).tolist()
+    assert import_world([source], tmp_path / "world").snapshot() is None

@@ -1,0 +1,94 @@
+"""Whether a condition holds for given pairs, whatever stage they come from.
+
+The exact resolver finds the pairs of one stage by itself and remembers them. Here pairs are
+given, of many stages at once, and none is asked for twice; the matrices and distances are the same.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from schemas.conditions import Condition
+from spatial_udfs.candidate_search import Sides, lies_in
+from spatial_udfs.condition_needs import ConditionNeeds
+from spatial_udfs.condition_verdicts import Verdict, verdict_of
+from spatial_udfs.entity_table import Geometries, Int64s
+from spatial_udfs.pair_kinds import Bools, Kinds, PairKinds, shape_pairs
+from spatial_udfs.pair_matrices import PairMatrices
+from spatial_udfs.resolution_limits import UNLIMITED
+from spatial_udfs.shapes import shapes_of
+
+Places = NDArray[np.int64]
+
+_needs_of = lru_cache(maxsize=4096)(ConditionNeeds.of)
+
+
+def pairs_hold(
+    condition: Condition,
+    geometries: Geometries,
+    peids: Int64s,
+    references: Places,
+    entities: Places,
+) -> Bools:
+    """For each pair of places in ``geometries``, whether the condition ties the entity."""
+    if not len(references):
+        return np.zeros(0, np.bool_)
+    involved, places = np.unique(np.concatenate([references, entities]), return_inverse=True)
+    first, second = np.split(places.astype(np.int32), 2)
+    return _Involved(geometries[involved], peids[involved]).hold(condition, first, second)
+
+
+class _Involved:
+    """The entities of some pairs, and nothing of the rest of the world."""
+
+    def __init__(self, geometries: Geometries, peids: Int64s) -> None:
+        self._geometries = geometries
+        self._shapes = shapes_of(geometries, peids)
+        self._boxes = shapely.bounds(geometries)
+        self._kinds = PairKinds()
+
+    def hold(
+        self, condition: Condition, first: NDArray[np.int32], second: NDArray[np.int32]
+    ) -> Bools:
+        needs = _needs_of(condition)
+        kinds = shape_pairs(self._shapes[first], self._shapes[second]).astype(np.uint16)
+        fits = self._nest(needs, first, second)
+        if needs.has_topology:
+            kinds = self._matrix_kinds(kinds, fits, first, second)
+
+        def by_distance(limit: float) -> Verdict:
+            holds = shapely.distance(self._geometries[first], self._geometries[second]) <= limit
+            return Verdict(holds, ~holds)
+
+        return fits & verdict_of(condition, self._kinds, kinds, by_distance).can_hold
+
+    def _matrix_kinds(
+        self, disjoint: Kinds, fits: Bools, first: NDArray[np.int32], second: NDArray[np.int32]
+    ) -> Kinds:
+        """Pairs whose boxes do not meet are disjoint, and need no matrix."""
+        (west, south, east, north), others = self._sides(first), self._sides(second)
+        meet = (
+            (west <= others[2]) & (others[0] <= east) & (south <= others[3]) & (others[1] <= north)
+        )
+        asked = np.flatnonzero(meet & fits)
+        matrices = PairMatrices(self._geometries, self._shapes, self._kinds)
+        disjoint[asked] = matrices.kinds(first[asked], second[asked], UNLIMITED)
+        return disjoint
+
+    def _nest(
+        self, needs: ConditionNeeds, first: NDArray[np.int32], second: NDArray[np.int32]
+    ) -> Bools:
+        """Where the boxes nest as the condition needs it."""
+        fits = np.ones(len(first), np.bool_)
+        if needs.entity_inside:
+            fits &= lies_in(self._sides(second), self._sides(first))
+        if needs.reference_inside:
+            fits &= lies_in(self._sides(first), self._sides(second))
+        return fits
+
+    def _sides(self, places: NDArray[np.int32]) -> Sides:
+        return tuple(self._boxes[places].T)

@@ -1,0 +1,27 @@
+"""Parts in some threads, results in the order of the parts: geometry holds no lock of Python."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, TypeVar
+
+# More would only hold more parts in memory: what Python itself does still runs one at a time.
+THREADS: Final = min(os.cpu_count() or 1, 4)
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+    """``work`` on each part; only a few of them are taken ahead of what was given back."""
+    with ThreadPoolExecutor(THREADS, "import") as pool:
+        begun: deque[Future[Result]] = deque()
+        for part in parts:
+            begun.append(pool.submit(work, part))
+            if len(begun) > THREADS:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
