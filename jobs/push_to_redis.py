@@ -9,13 +9,11 @@ Exit codes: 0 done, 2 something is wrong and the old generation serves on, 3 ano
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
@@ -31,6 +29,7 @@ from jobs.push_tasks import (
     writing_task,
 )
 from jobs.session import spark_session
+from jobs.spark_errors import spark_errors_as
 from jobs.stage_progress import stage_progress
 from redis_link.client import connect
 from redis_link.embedded import redis_or_embedded
@@ -54,6 +53,7 @@ EXIT_FAILED: Final = 2
 EXIT_BUSY: Final = 3
 
 
+@spark_errors_as(GenerationError, "the push failed")
 def push_generation(
     spark: SparkSession,
     memberships_path: str,
@@ -73,7 +73,7 @@ def push_generation(
     pairs, chosen = open_memberships(spark, memberships_path, version)
     client = connect(redis_url)
     source = PushSource(chosen, f"push of {memberships_path}", coverage)
-    with GenerationPush(client, source) as push, _large_batches(spark), _errors_of_tasks():
+    with GenerationPush(client, source) as push, _large_batches(spark):
         name = f"generation {push.ticket.generation}"
         if push.swept:
             left = ", ".join(map(str, push.swept))
@@ -148,18 +148,6 @@ def _large_batches(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         spark.conf.set(BATCH_SETTING, before or "10000")
-
-
-@contextmanager
-def _errors_of_tasks() -> Iterator[None]:
-    """An error of ours that an executor raised, as that error and not as a page of traces."""
-    try:
-        yield
-    except PySparkException as error:
-        found = re.findall(r"^schemas\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
-        if not found:
-            raise
-        raise GenerationError(f"a task failed: {found[-1]}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,14 +5,12 @@ Only imported when Spark is the engine: a small world needs no Java.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
@@ -22,8 +20,8 @@ from jobs.push_to_redis import push_generation
 from jobs.registered_sets import RegisteredSets
 from jobs.resolved_sets import Bools, MemberRows, ResolvedSets
 from jobs.session import spark_session
+from jobs.spark_errors import spark_errors_as
 from jobs.subscription_lines import REASON, WHERE, SubscriptionFrames
-from jobs.world_tables import first_line
 from redis_link.generation_push import PushSource
 from redis_link.push_report import PushReport
 from redis_link.sweep import Retention
@@ -52,7 +50,7 @@ class SparkRebuild:
 
     def resolve(self, version: int, registered: RegisteredSets) -> tuple[ResolvedSets, int]:
         """Memberships of the version into Delta; the members by neighborhood, and all rows."""
-        with _readable_errors():
+        with spark_errors_as(WorldError, "Spark failed"):
             spark = self._session()
             facts = resolve_batch(
                 spark, self._world, version, _frames(spark, registered), SOURCE, self._out,
@@ -65,7 +63,7 @@ class SparkRebuild:
 
     def push(self, source: PushSource, redis_url: str, retention: Retention) -> PushReport:
         """All memberships of the version into Redis, written by the executors."""
-        with _readable_errors():
+        with spark_errors_as(WorldError, "Spark failed"):
             return push_generation(
                 self._session(), memberships_path(self._out), source.version, redis_url,
                 coverage=source.coverage, retention=retention, say=self._say,
@@ -128,11 +126,3 @@ def _frames(spark: SparkSession, registered: RegisteredSets) -> SubscriptionFram
     good = spark.createDataFrame(rows)
     bad = good.limit(0).select(F.lit("").alias(WHERE), SUB_ID, F.col(DESCRIPTOR).alias(REASON))
     return SubscriptionFrames(good, bad, bad_count=0)
-
-
-@contextmanager
-def _readable_errors() -> Iterator[None]:
-    try:
-        yield
-    except PySparkException as error:
-        raise WorldError(f"Spark failed: {first_line(error)}") from error

@@ -15,18 +15,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.bulk_run import resolve_batch
 from jobs.push_to_redis import push_generation
 from jobs.registered_subscriptions import open_registered
 from jobs.session import spark_session
+from jobs.spark_errors import spark_errors_as
 from jobs.subscription_lines import SubscriptionFrames, open_subscriptions
-from jobs.world_tables import first_line
 from redis_link.embedded import redis_or_embedded
-from schemas.errors import PushBusyError, SpapsError
+from schemas.errors import PushBusyError, SpapsError, WorldError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.settings import Settings, load_settings
@@ -44,15 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Resolve, write, push when asked; the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        _run(options, load_settings(options={"redis.url": options.redis or None}))
+        with spark_errors_as(WorldError, "Spark failed"):
+            _run(options, load_settings(options={"redis.url": options.redis or None}))
     except PushBusyError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BUSY
     except SpapsError as error:
         print(f"error: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except (PySparkException, Py4JJavaError) as error:
-        print(f"error: Spark failed: {first_line(error)}", file=sys.stderr)
         return EXIT_FAILED
     return 0
 

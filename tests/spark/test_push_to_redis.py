@@ -189,7 +189,7 @@ def test_an_error_of_a_task_is_one_line(
             return original(*arguments)
 
         monkeypatch.setattr(push_to_redis, "_write", write_into_full_memory)
-        with pytest.raises(GenerationError, match=r"^a task failed: [^\n]*memory limit[^\n]*$"):
+        with pytest.raises(GenerationError, match=r"^the push failed: [^\n]*memory limit[^\n]*$"):
             push(spark, lake, 2, small.url)
         assert generation_store.current_number(client) is None
         assert numbers_of_generations(client) == set()
