@@ -11,7 +11,8 @@ from broker.memberships_memory import GenerationBuilder
 from broker.peid_table import SlotArray
 from redis_link.client import connect
 from redis_link.generation_store import require_complete
-from redis_link.set_reader import Members, read_shards
+from redis_link.member_sets import Members
+from redis_link.set_reader import read_shards
 from redis_link.url import RedisUrl
 from schemas.redis_keys import SHARD_COUNT
 from spatial_udfs.entity_table import Int64s

@@ -57,3 +57,8 @@ def reason_of(error: BaseException, about: Sequence[str] = ()) -> str:
 
 def _without_class(line: str) -> str:
     return _JAVA_CLASS.sub("", line.removeprefix("Caused by: ").removeprefix(": "))
+
+
+def raised_in_task(error: BaseException, kind: type[SpapsError]) -> bool:
+    """Whether a task failed with an error of ours, of this kind."""
+    return f"\n{kind.__module__}.{kind.__name__}: " in str(error)

@@ -49,11 +49,14 @@ def packed_sadds(
     """
     sizes = _texts(np.diff(begins, append=len(members)) + 2)
     headers = _joined("*", sizes, f"\r\n{_word(command)}", _words(keys))
-    # Subscriptions are few beside pairs: each is written out once and then copied.
-    coded = pc.dictionary_encode(pa.array(members))
-    table = pa.concat_arrays([headers, _words(pc.cast(coded.dictionary, pa.string()))])
+    written, which = _distinct(members)
+    table = pa.concat_arrays([headers, _words(_texts(written))])
     places = np.arange(len(headers))
-    gathered = np.insert(coded.indices.to_numpy() + len(headers), begins, places)
+    gathered = np.empty(len(members) + len(headers), np.int64)
+    gathered[begins + places] = places
+    of_member = np.ones(len(gathered), np.bool_)
+    of_member[begins + places] = False
+    gathered[of_member] = which + len(headers)
     stream = pc.take(table, pa.array(gathered))
     return _commands(stream, np.append(begins + places, len(gathered)))
 
@@ -80,6 +83,18 @@ def membership_keys(generation: int, shards: Int64s, peids: Int64s) -> pa.String
         [membership_prefix(generation, shard) for shard in distinct.tolist()], pa.string()
     )
     return _joined(pc.take(prefixes, pa.array(codes)), _texts(peids))
+
+
+def _distinct(members: Int64s) -> tuple[Int64s, Int64s]:
+    """Numbers among which all members are, and the place of each member there.
+
+    Subscriptions are few beside pairs: each is written out once and then copied.
+    """
+    lowest, highest = int(members.min(initial=0)), int(members.max(initial=0))
+    if highest - lowest < len(members):
+        return np.arange(lowest, highest + 1), members - lowest
+    coded = pc.dictionary_encode(pa.array(members))
+    return coded.dictionary.to_numpy(), coded.indices.to_numpy()
 
 
 def _word(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, pairwise
 from operator import setitem
@@ -14,33 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from redis_link.client import RedisClient
+from redis_link.member_sets import Members
 from redis_link.packing import membership_keys, packed, packed_reads
 from redis_link.shard_pipe import ShardPipe
-from redis_link.tally import Int64s, Tally, tally_of
+from redis_link.tally import Int64s
 from schemas.errors import GenerationError
 from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
 # Shards that are held at once, and sets that are asked for in one part.
 SHARDS_AT_ONCE: Final = 32
 SETS_IN_PART: Final = 512
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Members:
-    """``sub_ids[offsets[i]:offsets[i + 1]]`` are those of ``peids[i]``, in no order.
-
-    A peid whose subIds were all removed since may be there with none.
-    """
-
-    peids: Int64s
-    offsets: Int64s
-    sub_ids: Int64s
-
-    def tally(self) -> Tally:
-        """Counts and checksum; peids without subIds do not count."""
-        sizes = np.diff(self.offsets)
-        repeated = np.repeat(self.peids, sizes)
-        return tally_of(repeated, self.sub_ids, int(np.count_nonzero(sizes)))
 
 
 def read_generation(client: RedisClient, generation: int) -> Iterator[tuple[int, Int64s]]:

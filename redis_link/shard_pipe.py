@@ -58,16 +58,22 @@ class _Lane:
     unread: int = 0
 
     def turn(self) -> None:
-        """Take the answers to what was sent, then send what waits."""
-        self.take_answers()
+        """Send what waits, then take the answers to what was sent before it.
+
+        So the node always has the next batch when it is through with one.
+        """
+        before = len(self.sent)
         payload = b"".join(part.payload for part in self.waiting)
-        self.sent, self.waiting = self.waiting, []
-        self.unread = self.waiting_replies
+        self.sent += self.waiting
+        self.waiting = []
+        self.unread += self.waiting_replies
         self.waiting_bytes = self.waiting_replies = 0
         self.connection.send_packed_command([payload], check_health=False)
+        self.take_answers(before)
 
-    def take_answers(self) -> None:
-        while self.sent:
+    def take_answers(self, count: int | None = None) -> None:
+        """Take the answers to the first ``count`` parts that were sent, or to all."""
+        for _ in range(len(self.sent) if count is None else count):
             part = self.sent[0]
             replies: list[Any] = []
             try:
