@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from delta.tables import DeltaTable
 
 from jobs import push_to_redis
+from jobs.membership_parts import PlainState
+from jobs.memberships_table import open_memberships
 from jobs.push_to_redis import push_generation
 from redis_link import generation_store
 from redis_link.client import RedisClient, connect
@@ -99,14 +103,13 @@ def test_report_and_progress(
     spark: Any, lake: Path, server: RedisServer, client: RedisClient
 ) -> None:
     said: list[str] = []
-    before = spark.conf.get(push_to_redis.BATCH_SETTING)
     report = push_generation(spark, str(lake), 2, server.url, retention=AT_ONCE, say=said.append)
     assert report.pairs == len(pairs_in_redis(client, report.generation))
     assert f"{report.pairs:,} pairs" in report.summary()
-    assert set(report.seconds) == {"count", "write", "verify", "switch", "total"}
+    assert set(report.seconds) == {"open", "write", "verify", "switch", "total"}
     assert report.bytes_per_pair is not None
     assert len(said) >= 2
-    assert spark.conf.get(push_to_redis.BATCH_SETTING) == before
+    assert not any("Spark reads the table" in line for line in said)
 
 
 def test_a_version_without_any_member_is_an_empty_generation(
@@ -138,8 +141,84 @@ def test_rows_that_are_no_pairs_are_refused(
     rows = [(*numbers, 1, 3), (4, 4, 1, 3)]
     frame = spark.createDataFrame(rows, SCHEMA)
     frame.write.format("delta").partitionBy("version").save(str(tmp_path / "m"))
-    with pytest.raises(GenerationError, match="1 rows of memberships lack"):
+    with pytest.raises(GenerationError, match=r"^the push failed: 1 rows of memberships lack"):
         push(spark, tmp_path / "m", 3, server.url)
+    assert numbers_of_generations(client) == set()
+
+
+def test_a_popular_entity_and_rows_that_stand_in_several_files(
+    spark: Any, server: RedisServer, client: RedisClient, tmp_path: Path
+) -> None:
+    """One entity has 100,000 subscriptions; every row comes twice, in different files."""
+    table = str(tmp_path / MEMBERSHIPS_TABLE)
+    rows = spark.range(100_000).selectExpr(
+        "id AS subId", "IF(id % 50 < 40, 7, id * 1000003) AS peid", "1 AS stageNo", "3L AS version"
+    )
+    popular = spark.range(100_000).selectExpr("id", "7L", "2", "3L")
+    for frame in (rows, rows.unionAll(popular)):
+        frame.repartition(2).write.format("delta").mode("append").partitionBy("version").save(table)
+    generation = push(spark, tmp_path, 3, server.url)
+    assert client.scard(membership_key(generation, 7)) == 100_000
+    assert pairs_in_redis(client, generation) == pairs_in_delta(spark, tmp_path, 3)
+
+
+UNUSUAL = {
+    "deletion vectors": ("delta.enableDeletionVectors", "true"),
+    "renamed columns": ("delta.columnMapping.mode", "name"),
+}
+
+
+@pytest.mark.parametrize("case", UNUSUAL)
+def test_a_table_whose_files_are_not_its_rows_is_read_by_spark(
+    case: str, spark: Any, server: RedisServer, client: RedisClient, tmp_path: Path
+) -> None:
+    table = tmp_path / MEMBERSHIPS_TABLE
+    setting, value = UNUSUAL[case]
+    spark.sql(
+        f"CREATE TABLE delta.`{table}` (peid LONG, subId LONG, stageNo INT, version LONG) "
+        f"USING delta PARTITIONED BY (version) TBLPROPERTIES ('{setting}' = '{value}')"
+    )
+    frame = spark.range(1_000).selectExpr(
+        "id % 9 AS peid", "id AS subId", "1 stageNo", "4L version"
+    )
+    frame.coalesce(1).write.format("delta").mode("append").save(str(table))
+    DeltaTable.forPath(spark, str(table)).delete("subId < 100")
+    assert open_memberships(spark, str(table), 4).plain is None
+    before = spark.conf.get(push_to_redis.BATCH_SETTING)
+    generation = push(spark, tmp_path, 4, server.url)
+    assert spark.conf.get(push_to_redis.BATCH_SETTING) == before
+    assert pairs_in_redis(client, generation) == pairs_in_delta(spark, tmp_path, 4)
+    assert len(pairs_in_redis(client, generation)) == 900
+
+
+def test_files_that_a_task_cannot_open_are_read_by_spark(
+    spark: Any, lake: Path, server: RedisServer, client: RedisClient, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """As on a store that the driver has the keys of and the executors do not."""
+    opened = open_memberships(spark, str(lake), 2)
+    assert opened.plain is not None
+    elsewhere = replace(opened, plain=replace(opened.plain, uri=tmp_path.as_uri()))
+    monkeypatch.setattr(push_to_redis, "open_memberships", lambda *_: elsewhere)
+    said: list[str] = []
+    report = push_generation(spark, str(lake), 2, server.url, retention=AT_ONCE, say=said.append)
+    assert pairs_in_redis(client, report.generation) == pairs_in_delta(spark, lake, 2)
+    assert any("cannot be read" in line and "Spark reads the table" in line for line in said)
+
+
+def test_files_with_other_rows_than_the_log_says_are_refused(
+    spark: Any, lake: Path, server: RedisServer, client: RedisClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    opened = open_memberships(spark, str(lake), 2)
+    assert opened.plain is not None
+    files = {2: opened.plain.files[2][:-1], 1: opened.plain.files[1]}
+    fewer = replace(opened, plain=replace(opened.plain, files=files))
+    told = fewer.plain.rows(2) if fewer.plain else 0
+    monkeypatch.setattr(PlainState, "rows", lambda *_: told + 1)
+    monkeypatch.setattr(push_to_redis, "open_memberships", lambda *_: fewer)
+    with pytest.raises(GenerationError, match=rf"received {told:,} rows instead of the "):
+        push(spark, lake, 2, server.url)
     assert numbers_of_generations(client) == set()
 
 
@@ -155,14 +234,14 @@ def test_damage_before_reading_back_stops_the_switch(
     old = push(spark, lake, 1, server.url)
     original = push_to_redis._read_back
 
-    def damaged(session: Any, task: Any) -> Any:
+    def damaged(*arguments: Any) -> Any:
         key = membership_key(old + 1, LARGE)
         assert client.smembers(key) == {b"5"}
         if damage == "lost":
             client.delete(key)
         if damage == "added":
             client.sadd(key, 6)
-        return original(session, task)
+        return original(*arguments)
 
     monkeypatch.setattr(push_to_redis, "_read_back", damaged)
     if damage == "none":
