@@ -62,6 +62,6 @@ def whole_peids(blocks: Iterable[tuple[Int64s, Int64s]]) -> Iterator[tuple[Int64
     sub_ids = np.concatenate([part for _, part in parts])
     if len(peids) and min(peids.min(), sub_ids.min()) < 0:
         raise GenerationError("peids and subIds are 0 or above")
-    blocks = min(-(-len(peids) // PAIRS_IN_BLOCK), SHARD_COUNT)
-    for _, block_peids, block_sub_ids in by_block(peids, sub_ids, max(blocks, 1)):
+    count = min(max(-(-len(peids) // PAIRS_IN_BLOCK), 1), SHARD_COUNT)
+    for _, block_peids, block_sub_ids in by_block(peids, sub_ids, count):
         yield block_peids, block_sub_ids

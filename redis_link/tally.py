@@ -2,8 +2,8 @@
 
 The checksum does not depend on the order or on how pairs are split among tasks: each pair has
 a 64-bit hash, and its upper and its lower 28 bits are added up, in which 34 billion pairs fit
-into a signed sum. The hash is the ``xxhash64(peid, subId)`` of Spark SQL, so that Spark can
-compute the Delta side on its own, without any code of this package.
+into a signed sum. The hash is the ``xxhash64(peid, subId)`` of Spark SQL, so that anybody can
+check a generation against its Delta table without any code of this package.
 """
 
 from __future__ import annotations
