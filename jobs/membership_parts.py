@@ -1,15 +1,17 @@
 """The files that hold the memberships of one world version, for tasks that read them themselves.
 
 Handing rows from Spark to Python costs more than all the rest of a push. So Delta's log says
-which files they are, the tasks open these, and only the log's count of rows is believed. Not
-every table allows it: one with deletion vectors or renamed columns is read by Spark alone.
+which files they are, and the tasks open these. How many rows must come is said by the log, or by
+the files' own footers where it is silent. Not every table allows it: one with deletion vectors
+or renamed columns is read by Spark alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.fs as pa_fs
@@ -27,11 +29,15 @@ from schemas.membership import PEID, SUB_ID, VERSION
 ROWS_IN_PART: Final = 1_000_000
 # In tables of this level a file's rows are the table's rows, under their own names.
 PLAIN_READER: Final = 1
+FOOTERS_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """Every ``of``-th row group of a file, beginning with number ``part``; ``rows`` about."""
+    """Every ``of``-th row group of a file, beginning with number ``part``.
+
+    ``rows`` is its share of the file's rows, by which work is spread.
+    """
 
     path: str
     part: int
@@ -46,20 +52,23 @@ class PlainState:
     uri: str
     state: int
     columns: tuple[str, ...]
-    files: dict[int, tuple[tuple[str, int], ...]]
-
-    def rows(self, version: int) -> int:
-        """How many rows the log counts."""
-        return sum(rows for _, rows in self.files.get(version, ()))
+    # The path of each file and its rows, if the log says how many.
+    files: dict[int, tuple[tuple[str, int | None], ...]]
 
     def parts(self, version: int) -> list[FilePart]:
-        """The files of a version in parts of about one size."""
-        return [
-            FilePart(path, part, count, rows // count)
-            for path, rows in self.files.get(version, ())
-            for count in [max(1, -(-rows // ROWS_IN_PART))]
-            for part in range(count)
-        ]
+        """The files of a version in parts of about one size; together they have all its rows."""
+        files = self.files.get(version, ())
+        counted = dict(_counted(self.uri, [path for path, rows in files if rows is None]))
+        parts: list[FilePart] = []
+        for path, said in files:
+            rows = counted[path] if said is None else said
+            count = max(1, -(-rows // ROWS_IN_PART))
+            shares = [rows * at // count for at in range(count + 1)]
+            parts += [
+                FilePart(path, part, count, shares[part + 1] - shares[part])
+                for part in range(count)
+            ]
+        return parts
 
 
 def plain_state(spark: SparkSession, table: str) -> PlainState | None:
@@ -73,16 +82,16 @@ def plain_state(spark: SparkSession, table: str) -> PlainState | None:
         actions = pa.table(opened.get_add_actions(flatten=True))
     except (DeltaError, OSError):  # a store that only Spark has the keys of
         return None
-    columns = tuple(field.name for field in opened.schema().fields)
-    files: dict[int, list[tuple[str, int]]] = {}
-    names = ("path", "num_records", f"partition.{VERSION}")
-    for path, rows, version in zip(*(actions.column(name).to_pylist() for name in names),
-                                   strict=True):  # fmt: skip
-        if rows is None or version is None:
+    files: dict[int, list[tuple[str, int | None]]] = {}
+    names = ("path", f"partition.{VERSION}", "num_records")
+    columns = [_listed(actions, name) for name in names]
+    for path, version, rows in zip(*columns, strict=True):
+        if version is None:
             return None
         files.setdefault(int(version), []).append((path, rows))
     found = {version: tuple(paths) for version, paths in files.items()}
-    return PlainState(uri, opened.version(), columns, found)
+    fields = tuple(field.name for field in opened.schema().fields)
+    return PlainState(uri, opened.version(), fields, found)
 
 
 def read_parts(uri: str, parts: list[FilePart]) -> Iterator[tuple[Int64s, Int64s]]:
@@ -100,6 +109,30 @@ def read_parts(uri: str, parts: list[FilePart]) -> Iterator[tuple[Int64s, Int64s
                     yield usable_pairs(batch.column(PEID), batch.column(SUB_ID))
         except (OSError, DeltaError, pa.ArrowException, KeyError) as error:
             raise SourceError(f"{part.path} of {uri} cannot be read: {error}") from error
+
+
+def _listed(actions: pa.Table, name: str) -> list[Any]:
+    """A column of the log; a log without statistics has no column for them."""
+    if name not in actions.column_names:
+        return [None] * actions.num_rows
+    return actions.column(name).to_pylist()
+
+
+def _counted(uri: str, paths: list[str]) -> Iterator[tuple[str, int]]:
+    """The rows of files by their footers; many at a time, since a store takes its time."""
+    if not paths:
+        return
+    store = pa_fs.PyFileSystem(DeltaStorageHandler(uri))
+
+    def count(path: str) -> int:
+        with store.open_input_file(path) as opened:
+            return int(pq.read_metadata(opened).num_rows)
+
+    with ThreadPoolExecutor(min(len(paths), FOOTERS_AT_ONCE)) as threads:
+        try:
+            yield from zip(paths, threads.map(count, paths), strict=True)
+        except (OSError, DeltaError, pa.ArrowException) as error:
+            raise SourceError(f"a file of {uri} cannot be read: {error}") from error
 
 
 def usable_pairs(peids: pa.Array, sub_ids: pa.Array) -> tuple[Int64s, Int64s]:

@@ -20,7 +20,7 @@ from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.membership_parts import PlainState
+from jobs.membership_parts import FilePart
 from jobs.memberships_table import OpenMemberships, open_memberships
 from jobs.push_tasks import (
     PACKED_SCHEMA,
@@ -105,11 +105,12 @@ def _write(
 ) -> Tally:
     """Write all pairs; what the writers received must be what the Delta table has."""
     if opened.plain is not None:
-        rows = opened.plain.rows(opened.version)
         try:
-            return _exchange(spark, _read_files(spark, opened, opened.plain), rows, task)
-        except (PySparkException, Py4JJavaError) as error:
-            if not raised_in_task(error, SourceError):
+            parts = opened.plain.parts(opened.version)
+            rows = sum(part.rows for part in parts)
+            return _exchange(spark, _read_files(spark, opened.plain.uri, parts), rows, task)
+        except (PySparkException, Py4JJavaError, SourceError) as error:
+            if not isinstance(error, SourceError) and not raised_in_task(error, SourceError):
                 raise
             say(f"note: {reason_of(error)}; Spark reads the table")
     pairs = opened.pairs(spark)
@@ -118,14 +119,14 @@ def _write(
         return _exchange(spark, _read_rows(pairs, _layout(spark, rows)), rows, task)
 
 
-def _read_files(spark: SparkSession, opened: OpenMemberships, plain: PlainState) -> RDD[Block]:
+def _read_files(spark: SparkSession, uri: str, parts: list[FilePart]) -> RDD[Block]:
     """The tasks read the files of the table's state themselves."""
-    layout = _layout(spark, plain.rows(opened.version))
-    parts = sorted(plain.parts(opened.version), key=lambda part: -part.rows)
-    shares = [parts[at :: layout.tasks] for at in range(min(layout.tasks, len(parts)))]
+    layout = _layout(spark, sum(part.rows for part in parts))
+    by_size = sorted(parts, key=lambda part: -part.rows)
+    shares = [by_size[at :: layout.tasks] for at in range(min(layout.tasks, len(parts)))]
     context = spark.sparkContext
     spread = context.parallelize(shares, max(len(shares), 1)).flatMap(list)
-    return spread.mapPartitions(file_task(plain.uri, layout.blocks))
+    return spread.mapPartitions(file_task(uri, layout.blocks))
 
 
 def _read_rows(pairs: DataFrame, layout: Layout) -> RDD[Block]:

@@ -11,7 +11,7 @@ import pytest
 from delta.tables import DeltaTable
 
 from jobs import push_to_redis
-from jobs.membership_parts import PlainState
+from jobs.membership_parts import read_parts
 from jobs.memberships_table import open_memberships
 from jobs.push_to_redis import push_generation
 from redis_link import generation_store
@@ -207,19 +207,44 @@ def test_files_that_a_task_cannot_open_are_read_by_spark(
 
 
 def test_files_with_other_rows_than_the_log_says_are_refused(
-    spark: Any, lake: Path, server: RedisServer, client: RedisClient,
+    spark: Any,
+    lake: Path,
+    server: RedisServer,
+    client: RedisClient,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     opened = open_memberships(spark, str(lake), 2)
     assert opened.plain is not None
-    files = {2: opened.plain.files[2][:-1], 1: opened.plain.files[1]}
-    fewer = replace(opened, plain=replace(opened.plain, files=files))
-    told = fewer.plain.rows(2) if fewer.plain else 0
-    monkeypatch.setattr(PlainState, "rows", lambda *_: told + 1)
-    monkeypatch.setattr(push_to_redis, "open_memberships", lambda *_: fewer)
-    with pytest.raises(GenerationError, match=rf"received {told:,} rows instead of the "):
+    rows = sum(part.rows for part in opened.plain.parts(2))
+    (path, _), *others = opened.plain.files[2]
+    files = {2: ((path, 10**6 - 1), *others)}
+    wrong = replace(opened, plain=replace(opened.plain, files=files))
+    monkeypatch.setattr(push_to_redis, "open_memberships", lambda *_: wrong)
+    with pytest.raises(GenerationError, match=rf"received {rows:,} rows instead of the 1,0"):
         push(spark, lake, 2, server.url)
     assert numbers_of_generations(client) == set()
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_rows_are_counted_by_the_log_or_by_the_files(
+    statistics: bool, spark: Any, tmp_path: Path
+) -> None:
+    setting = "spark.databricks.delta.stats.collect"
+    before = spark.conf.get(setting, "true")
+    spark.conf.set(setting, str(statistics).lower())
+    try:
+        rows = spark.range(100).selectExpr("id AS subId", "id AS peid", "1 stageNo", "3L version")
+        frame = rows.repartition(3).write.format("delta").partitionBy("version")
+        frame.save(str(tmp_path / MEMBERSHIPS_TABLE))
+    finally:
+        spark.conf.set(setting, before)
+    plain = open_memberships(spark, str(tmp_path), 3).plain
+    assert plain is not None
+    assert [said is not None for _, said in plain.files[3]] == [statistics] * 3
+    parts = plain.parts(3)
+    assert sum(part.rows for part in parts) == 100
+    found = [pair for peids, _ in read_parts(plain.uri, parts) for pair in peids.tolist()]
+    assert sorted(found) == list(range(100))
 
 
 @pytest.mark.parametrize("damage", ["none", "lost", "added"])
