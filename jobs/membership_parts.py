@@ -8,7 +8,7 @@ or renamed columns is read by Spark alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,9 +27,11 @@ from schemas.membership import PEID, SUB_ID, VERSION
 
 # A file of more rows is shared by several tasks, as far as it has row groups.
 ROWS_IN_PART: Final = 1_000_000
+MOST_ROWS_AT_ONCE: Final = 5_000_000
 # In tables of this level a file's rows are the table's rows, under their own names.
 PLAIN_READER: Final = 1
 FOOTERS_AT_ONCE: Final = 16
+LOCAL: Final = "file://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +97,32 @@ def plain_state(spark: SparkSession, table: str) -> PlainState | None:
 
 
 def read_parts(uri: str, parts: list[FilePart]) -> Iterator[tuple[Int64s, Int64s]]:
-    """Peids and subIds of some parts, no more than ROWS_IN_PART rows at a time."""
-    store = pa_fs.PyFileSystem(DeltaStorageHandler(uri))
+    """Peids and subIds of some parts, no more than MOST_ROWS_AT_ONCE rows at a time."""
+    store = _store(uri)
     for part in parts:
         try:
             with store.open_input_file(part.path) as opened:
                 file = pq.ParquetFile(opened)
-                groups = list(range(part.part, file.num_row_groups, part.of))
-                batches = file.iter_batches(
-                    ROWS_IN_PART, row_groups=groups, columns=[PEID, SUB_ID], use_threads=False
-                )
-                for batch in batches:
-                    yield usable_pairs(batch.column(PEID), batch.column(SUB_ID))
+                for group in range(part.part, file.num_row_groups, part.of):
+                    for batch in _batches(file, group):
+                        yield usable_pairs(batch.column(PEID), batch.column(SUB_ID))
         except (OSError, DeltaError, pa.ArrowException, KeyError) as error:
             raise SourceError(f"{part.path} of {uri} cannot be read: {error}") from error
+
+
+def _store(uri: str) -> pa_fs.FileSystem:
+    """Paths of the table as files: what works for every store takes thrice as long on a disk."""
+    if uri.startswith(LOCAL):
+        return pa_fs.SubTreeFileSystem(uri.removeprefix(LOCAL), pa_fs.LocalFileSystem())
+    return pa_fs.PyFileSystem(DeltaStorageHandler(uri))
+
+
+def _batches(file: pq.ParquetFile, group: int) -> Iterable[pa.RecordBatch]:
+    """A row group at once, three times as fast; or bit by bit when it is very large."""
+    wanted: Any = {"columns": [PEID, SUB_ID], "use_threads": False}
+    if file.metadata.row_group(group).num_rows <= MOST_ROWS_AT_ONCE:
+        return file.read_row_group(group, **wanted).to_batches()
+    return file.iter_batches(ROWS_IN_PART, row_groups=[group], **wanted)
 
 
 def _listed(actions: pa.Table, name: str) -> list[Any]:
@@ -122,7 +136,7 @@ def _counted(uri: str, paths: list[str]) -> Iterator[tuple[str, int]]:
     """The rows of files by their footers; many at a time, since a store takes its time."""
     if not paths:
         return
-    store = pa_fs.PyFileSystem(DeltaStorageHandler(uri))
+    store = _store(uri)
 
     def count(path: str) -> int:
         with store.open_input_file(path) as opened:
@@ -153,4 +167,4 @@ def _qualified(spark: SparkSession, path: str) -> str:
     java_path = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001
     files = java_path.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
     uri = str(files.makeQualified(java_path).toString())
-    return f"file://{uri.removeprefix('file:')}" if uri.startswith("file:/") else uri
+    return f"{LOCAL}{uri.removeprefix('file:')}" if uri.startswith("file:/") else uri
