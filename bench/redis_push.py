@@ -52,6 +52,8 @@ class PushComparison:
     one_process_written: list[float] = field(default_factory=list)
     spark: list[float] = field(default_factory=list)
     spark_written: list[float] = field(default_factory=list)
+    # Seconds of the steps of each push on Spark.
+    spark_steps: list[dict[str, float]] = field(default_factory=list)
     bytes_per_pair: float | None = None
 
     def ratios(self) -> dict[str, float]:
@@ -119,7 +121,9 @@ def measure(count: int, peids: int, rounds: int, *, with_spark: bool) -> PushCom
                 result.add("one_process", push_pairs(client, source, [pairs], retention=AT_ONCE))
                 client.flushall()
                 if spark:
-                    result.add("spark", _push_on_spark(spark, table, server.url))
+                    report = _push_on_spark(spark, table, server.url)
+                    result.add("spark", report)
+                    result.spark_steps.append(report.seconds)
     return result
 
 

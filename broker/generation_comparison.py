@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from redis_link.set_reader import Members
+from redis_link.member_sets import Members
 from spatial_udfs.entity_table import Int64s
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.peid_table import SlotArray
-from redis_link.set_reader import Members
+from redis_link.member_sets import Members
 from spatial_udfs.entity_table import Int64s
 
 

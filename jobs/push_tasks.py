@@ -1,7 +1,7 @@
-"""What executors do in a push, as functions from Arrow batches to Arrow batches.
+"""What executors do in a push: read, write, read back.
 
-Rows cross from Spark to Python three times, and only the first time one by one: packed into
-one binary value for each shard, 25 million pairs are some thousand rows for the shuffle.
+Pairs travel between them as whole arrays, cut into blocks of shards: 25 million pairs are some
+thousand values for the shuffle. Each part carries what its reader counted of it.
 """
 
 from __future__ import annotations
@@ -9,29 +9,40 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from typing import Any, Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from jobs.membership_parts import FilePart, read_parts, usable_pairs
 from redis_link.client import connect
-from redis_link.generation_push import FencedWriter, PushTicket
-from redis_link.pair_arrays import by_shard
+from redis_link.fenced_writer import fenced_writer
+from redis_link.generation_push import PushTicket
+from redis_link.pair_arrays import by_block
 from redis_link.set_reader import read_shards
-from redis_link.shard_pipe import ShardPipe
 from redis_link.tally import Int64s, Tally, tally_of
-
-# Spark gives an iterator and takes one; its annotations say Iterable.
-Batches: TypeAlias = Iterable[pa.RecordBatch]
-Task: TypeAlias = Callable[[Batches], Batches]
+from schemas.errors import GenerationError
 
 PAIRS_PACKED_AT_ONCE: Final = 1_000_000
-PAIRS_WRITTEN_AT_ONCE: Final = 500_000
+PACKED_SCHEMA: Final = (
+    "block int, peids binary, sub_ids binary, pairs long, entities long, high long, low long"
+)
 
-SHARD: Final = "shard"
-PACKED_SCHEMA: Final = f"{SHARD} int, peids binary, sub_ids binary"
-RECEIVED_COLUMNS: Final = ("received_pairs", "received_high", "received_low")
-TALLY_COLUMNS: Final = ("pairs", "peids", "high", "low")
+
+class PackedPairs(NamedTuple):
+    """Pairs as the bytes of two arrays, and their tally."""
+
+    peids: bytes
+    sub_ids: bytes
+    tally: Tally
+
+    @classmethod
+    def of_row(cls, row: tuple[bytes, bytes, int, int, int, int]) -> PackedPairs:
+        """Out of a row that Spark has carried, without its block."""
+        return cls(row[0], row[1], Tally(*row[2:]))
+
+
+Block: TypeAlias = tuple[int, PackedPairs]
 
 
 def forget_archives() -> None:
@@ -45,93 +56,101 @@ def forget_archives() -> None:
         sys.path_importer_cache.pop(path)
 
 
-def pack_pairs(batches: Batches) -> Batches:
-    """Rows (peid, subId) into rows (shard, peids, subIds) with the arrays as bytes."""
-    forget_archives()
-    held: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        held.append(batch)
-        size += batch.num_rows
-        if size >= PAIRS_PACKED_AT_ONCE:
-            yield _packed(held)
-            held, size = [], 0
-    if size:
-        yield _packed(held)
+def file_task(uri: str, blocks: int) -> Callable[[Iterable[FilePart]], Iterator[Block]]:
+    """The task that reads parts of files."""
 
-
-def writing_task(redis_url: str, ticket: PushTicket) -> Task:
-    """The task that writes packed pairs; it gives what it received and what it wrote."""
-
-    def write(batches: Batches) -> Batches:
+    def read(parts: Iterable[FilePart]) -> Iterator[Block]:
         forget_archives()
-        received = written = Tally()
-        with closing(connect(redis_url)) as client, ShardPipe(client) as pipe:
-            writer = FencedWriter(client, pipe, ticket)
-            for peids, sub_ids in _whole_shards(batches):
-                received += tally_of(peids, sub_ids, 0)
-                written += writer.write(peids, sub_ids)
-        values = (received.pairs, received.high, received.low, *_values(written))
-        yield _row((*RECEIVED_COLUMNS, *TALLY_COLUMNS), values)
-
-    return write
-
-
-def reading_task(redis_url: str, generation: int) -> Task:
-    """The task that reads shards back, given their numbers; it gives what Redis holds."""
-
-    def read(batches: Batches) -> Batches:
-        forget_archives()
-        found = Tally()
-        with closing(connect(redis_url)) as client:
-            for batch in batches:
-                for members in read_shards(client, generation, batch.column(0).to_pylist()):
-                    found += members.tally()
-        yield _row(TALLY_COLUMNS, _values(found))
+        for peids, sub_ids in read_parts(uri, list(parts)):
+            yield from _packed(peids, sub_ids, blocks)
 
     return read
 
 
-def _packed(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches)
-    peids, sub_ids = (table.column(at).to_numpy() for at in (0, 1))
-    shards, packed_peids, packed_sub_ids = [], [], []
-    for shard, shard_peids, shard_sub_ids in by_shard(peids, sub_ids):
-        shards.append(shard)
-        packed_peids.append(shard_peids.tobytes())
-        packed_sub_ids.append(shard_sub_ids.tobytes())
-    return pa.RecordBatch.from_arrays(
-        [pa.array(shards, pa.int32()), pa.array(packed_peids), pa.array(packed_sub_ids)],
-        names=[SHARD, "peids", "sub_ids"],
-    )
+def row_task(
+    blocks: int,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The task that takes rows (peid, subId) from Spark; it gives rows of PACKED_SCHEMA."""
+
+    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_archives()
+        held: list[pa.RecordBatch] = []
+        for batch in batches:
+            held.append(batch)
+            if sum(each.num_rows for each in held) >= PAIRS_PACKED_AT_ONCE:
+                yield _packed_batch(held, blocks)
+                held = []
+        if held:
+            yield _packed_batch(held, blocks)
+
+    return pack
 
 
-def _whole_shards(batches: Batches) -> Iterator[tuple[Int64s, Int64s]]:
-    """All pairs of one shard after the other, several small shards at a time."""
-    by_number: dict[int, list[tuple[bytes, bytes]]] = {}
-    for batch in batches:
-        for shard, peids, sub_ids in zip(*(column.to_pylist() for column in batch.columns),
-                                         strict=True):  # fmt: skip
-            by_number.setdefault(shard, []).append((peids, sub_ids))
-    held: list[tuple[bytes, bytes]] = []
-    size = 0
-    for shard in list(by_number):
-        parts = by_number.pop(shard)
-        held += parts
-        size += sum(len(peids) for peids, _ in parts)
-        if size >= PAIRS_WRITTEN_AT_ONCE * 8 or not by_number:
-            yield _unpacked(peids for peids, _ in held), _unpacked(subs for _, subs in held)
-            held, size = [], 0
+def writing_task(
+    redis_url: str, ticket: PushTicket
+) -> Callable[[Iterable[Block]], Iterator[tuple[Tally, Tally]]]:
+    """The task that writes whole blocks; it gives what it received and what it wrote."""
+
+    def write(parts: Iterable[Block]) -> Iterator[tuple[Tally, Tally]]:
+        forget_archives()
+        blocks: dict[int, list[PackedPairs]] = {}
+        for block, packed in parts:
+            blocks.setdefault(block, []).append(packed)
+        received = written = Tally()
+        with closing(connect(redis_url)) as client, fenced_writer(client, ticket) as writer:
+            for block in sorted(blocks):
+                peids, sub_ids, told = _unpacked(blocks.pop(block))
+                found = writer.write(peids, sub_ids)
+                _compare(told, found, peids, sub_ids)
+                received += told
+                written += found
+        yield received, written
+
+    return write
 
 
-def _unpacked(parts: Iterable[bytes]) -> Int64s:
-    return np.frombuffer(b"".join(parts), np.int64)
+def reading_task(redis_url: str, generation: int) -> Callable[[Iterable[int]], Iterator[Tally]]:
+    """The task that reads shards back, given their numbers; it gives what Redis holds."""
+
+    def read(shards: Iterable[int]) -> Iterator[Tally]:
+        forget_archives()
+        with closing(connect(redis_url)) as client:
+            parts = read_shards(client, generation, shards)
+            yield sum((members.tally() for members in parts), Tally())
+
+    return read
 
 
-def _values(tally: Tally) -> tuple[int, ...]:
-    return (tally.pairs, tally.peids, tally.high, tally.low)
+def _packed(peids: Int64s, sub_ids: Int64s, blocks: int) -> Iterator[Block]:
+    for block, block_peids, block_sub_ids in by_block(peids, sub_ids, blocks):
+        tally = tally_of(block_peids, block_sub_ids, 0)
+        yield block, PackedPairs(block_peids.tobytes(), block_sub_ids.tobytes(), tally)
 
 
-def _row(names: tuple[str, ...], values: tuple[int, ...]) -> pa.RecordBatch:
-    arrays: list[Any] = [pa.array([value], pa.int64()) for value in values]
-    return pa.RecordBatch.from_arrays(arrays, names=list(names))
+def _packed_batch(batches: list[pa.RecordBatch], blocks: int) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches).combine_chunks()
+    peids, sub_ids = (column.combine_chunks() for column in table.columns)
+    rows = [
+        (block, each.peids, each.sub_ids, each.tally.pairs, 0, each.tally.high, each.tally.low)
+        for block, each in _packed(*usable_pairs(peids, sub_ids), blocks)
+    ]
+    types = (pa.int32(), pa.binary(), pa.binary(), *(pa.int64() for _ in range(4)))
+    names = [field.split()[0] for field in PACKED_SCHEMA.split(", ")]
+    arrays = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(types)]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _unpacked(parts: list[PackedPairs]) -> tuple[Int64s, Int64s, Tally]:
+    peids = np.frombuffer(b"".join(part.peids for part in parts), np.int64)
+    sub_ids = np.frombuffer(b"".join(part.sub_ids for part in parts), np.int64)
+    return peids, sub_ids, sum((part.tally for part in parts), Tally())
+
+
+def _compare(told: Tally, written: Tally, peids: Int64s, sub_ids: Int64s) -> None:
+    """What came is what the readers sent. Where no pair came twice, that is what was written."""
+    came = written if written.pairs == len(peids) else tally_of(peids, sub_ids, 0)
+    if (told.pairs, told.checksum()) != (came.pairs, came.checksum()):
+        raise GenerationError(
+            f"a writer received {came.pairs:,} rows with checksum {came.checksum()} "
+            f"instead of {told.pairs:,} with {told.checksum()}"
+        )

@@ -9,43 +9,49 @@ Exit codes: 0 done, 2 something is wrong and the old generation serves on, 3 ano
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
+from py4j.protocol import Py4JJavaError
+from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.memberships_table import open_memberships
+from jobs.membership_parts import FilePart
+from jobs.memberships_table import OpenMemberships, open_memberships
 from jobs.push_tasks import (
     PACKED_SCHEMA,
-    RECEIVED_COLUMNS,
-    SHARD,
-    TALLY_COLUMNS,
-    Task,
-    pack_pairs,
+    Block,
+    PackedPairs,
+    file_task,
     reading_task,
+    row_task,
     writing_task,
 )
 from jobs.session import spark_session
+from jobs.spark_errors import raised_in_task, reason_of, spark_errors_as
 from jobs.stage_progress import stage_progress
 from redis_link.client import connect
 from redis_link.embedded import redis_or_embedded
 from redis_link.generation_push import GenerationPush, PushSource
 from redis_link.push_report import PushReport, StepClock, report_of
 from redis_link.sweep import DEFAULT_RETENTION, GRACE_SECONDS, Retention
-from redis_link.tally import HIGH_SHIFT, LOW_MASK, Tally
+from redis_link.tally import Tally
 from redis_link.url import masked
-from schemas.errors import GenerationError, PushBusyError, SpapsError
+from schemas.errors import GenerationError, PushBusyError, SourceError, SpapsError
 from schemas.generation import FROM_FILE, RegistryCoverage
-from schemas.membership import PEID, SUB_ID
 from schemas.redis_keys import SHARD_COUNT
 from schemas.settings import load_settings
 
-PAIRS_IN_TASK: Final = 1_000_000
+WritingTask: TypeAlias = Callable[[Iterable[Block]], Iterator[tuple[Tally, Tally]]]
+ReadingTask: TypeAlias = Callable[[Iterable[int]], Iterator[Tally]]
+
+# What a task holds at once, and what it sorts and packs at once.
+PAIRS_IN_TASK: Final = 2_000_000
+PAIRS_IN_BLOCK: Final = 250_000
 # Pairs are 16 bytes: Spark's default of 10,000 rows makes batches that cost more than they hold.
 BATCH_SETTING: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ROWS_IN_BATCH: Final = "100000"
@@ -54,6 +60,7 @@ EXIT_FAILED: Final = 2
 EXIT_BUSY: Final = 3
 
 
+@spark_errors_as(GenerationError, "the push failed")
 def push_generation(  # noqa: PLR0913  what a session does not say
     spark: SparkSession,
     memberships_path: str,
@@ -72,23 +79,23 @@ def push_generation(  # noqa: PLR0913  what a session does not say
     the replaced generation after the grace time: wait for it at the end of the job.
     """
     clock = StepClock()
-    pairs, chosen = open_memberships(spark, memberships_path, version)
+    opened = open_memberships(spark, memberships_path, version)
     client = connect(redis_url)
-    source = PushSource(chosen, f"push of {memberships_path}", coverage)
-    with GenerationPush(client, source) as push, _large_batches(spark), _errors_of_tasks():
+    source = PushSource(opened.version, f"push of {memberships_path}", coverage)
+    clock.lap("open")
+    with GenerationPush(client, source) as push:
         name = f"generation {push.ticket.generation}"
         if push.swept:
             left = ", ".join(map(str, push.swept))
             say(f"removed what killed pushes left of generation {left}")
-        delta = _delta_tally(pairs)
-        clock.lap("count")
-        say(f"{name}: {delta.pairs:,} rows of world version {chosen} to {masked(redis_url)}")
+        say(f"{name}: memberships of world version {opened.version} to {masked(redis_url)}")
         with stage_progress(spark, "writing", say):
-            written = _write(spark, pairs, delta, writing_task(redis_url, push.ticket))
+            written = _write(spark, opened, writing_task(redis_url, push.ticket), say)
         clock.lap("write")
         say(f"{name}: {written.pairs:,} pairs of {written.peids:,} entities written, reading back")
         with stage_progress(spark, "reading back", say):
-            found = _read_back(spark, reading_task(redis_url, push.ticket.generation))
+            task = reading_task(redis_url, push.ticket.generation)
+            found = _read_back(spark, written.pairs, task)
         clock.lap("verify")
         before_switch(push.ticket.generation)
         push.switch(written, found)
@@ -96,51 +103,71 @@ def push_generation(  # noqa: PLR0913  what a session does not say
     return report_of(client, push, clock.seconds, retention)
 
 
-def _delta_tally(pairs: DataFrame) -> Tally:
-    """Rows and checksum as Spark alone sees them; a row for each stage, so pairs may repeat."""
-    hashed = F.xxhash64(PEID, SUB_ID)
-    sums = {"high": F.shiftrightunsigned(hashed, HIGH_SHIFT), "low": hashed.bitwiseAND(LOW_MASK)}
-    usable = (F.col(PEID) >= 0) & (F.col(SUB_ID) >= 0)
-    [row] = pairs.agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(usable).alias("usable"),
-        *(F.coalesce(F.sum(part), F.lit(0)).alias(name) for name, part in sums.items()),
-    ).collect()
-    if row["usable"] != row["rows"]:
-        raise GenerationError(
-            f"{row['rows'] - row['usable']:,} rows of memberships lack a peid or a subId, "
-            "or have one below 0"
-        )
-    return Tally(row["rows"], 0, row["high"], row["low"])
-
-
-def _write(spark: SparkSession, pairs: DataFrame, delta: Tally, task: Task) -> Tally:
+def _write(
+    spark: SparkSession, opened: OpenMemberships, task: WritingTask, say: Callable[[str], None]
+) -> Tally:
     """Write all pairs; what the writers received must be what the Delta table has."""
-    tasks = max(spark.sparkContext.defaultParallelism, -(-delta.pairs // PAIRS_IN_TASK))
-    shards = pairs.select(PEID, SUB_ID).mapInArrow(pack_pairs, PACKED_SCHEMA)
-    written = shards.repartition(min(tasks, SHARD_COUNT), SHARD)
-    columns = (*RECEIVED_COLUMNS, *TALLY_COLUMNS)
-    *received, pairs_count, peids, high, low = _sums(written, task, columns)
-    if tuple(received) != (delta.pairs, delta.high, delta.low):
+    if opened.plain is not None:
+        try:
+            parts = opened.plain.parts(opened.version)
+            rows = sum(part.rows for part in parts)
+            return _exchange(spark, _read_files(spark, opened.plain.uri, parts), rows, task)
+        except (PySparkException, Py4JJavaError, SourceError) as error:
+            if not isinstance(error, SourceError) and not raised_in_task(error, SourceError):
+                raise
+            say(f"note: {reason_of(error)}; Spark reads the table")
+    pairs = opened.pairs(spark)
+    rows = pairs.count()
+    with _large_batches(spark):
+        return _exchange(spark, _read_rows(pairs, _layout(spark, rows)), rows, task)
+
+
+def _read_files(spark: SparkSession, uri: str, parts: list[FilePart]) -> RDD[Block]:
+    """The tasks read the files of the table's state themselves."""
+    layout = _layout(spark, sum(part.rows for part in parts))
+    by_size = sorted(parts, key=lambda part: -part.rows)
+    shares = [by_size[at :: layout.tasks] for at in range(min(layout.tasks, len(parts)))]
+    context = spark.sparkContext
+    spread = context.parallelize(shares, max(len(shares), 1)).flatMap(list)
+    return spread.mapPartitions(file_task(uri, layout.blocks))
+
+
+def _read_rows(pairs: DataFrame, layout: Layout) -> RDD[Block]:
+    """Spark reads the table and hands its rows to the tasks."""
+    packed = pairs.mapInArrow(row_task(layout.blocks), PACKED_SCHEMA)
+    return packed.rdd.map(lambda row: (row[0], PackedPairs.of_row(row[1:])))
+
+
+def _exchange(spark: SparkSession, parts: RDD[Block], rows: int, task: WritingTask) -> Tally:
+    """All parts of a block to one task, which writes it."""
+    tasks = _layout(spark, rows).tasks
+    done = parts.partitionBy(tasks, int).mapPartitions(task).collect()
+    received = sum((each.pairs for each, _ in done), 0)
+    if received != rows:
         raise GenerationError(
-            f"the writers received {received[0]:,} rows that are not the {delta.pairs:,} "
-            "of the Delta table"
+            f"the writers received {received:,} rows instead of the {rows:,} of the Delta table"
         )
-    return Tally(pairs_count, peids, high, low)
+    return sum((written for _, written in done), Tally())
 
 
-def _read_back(spark: SparkSession, task: Task) -> Tally:
-    parallelism = spark.sparkContext.defaultParallelism
-    shards = spark.range(0, SHARD_COUNT, 1, min(4 * parallelism, SHARD_COUNT))
-    return Tally(*_sums(shards, task, TALLY_COLUMNS))
+def _read_back(spark: SparkSession, pairs: int, task: ReadingTask) -> Tally:
+    shards = spark.sparkContext.parallelize(range(SHARD_COUNT), _layout(spark, pairs).tasks)
+    return sum(shards.mapPartitions(task).collect(), Tally())
 
 
-def _sums(frame: DataFrame, task: Task, columns: Sequence[str]) -> list[int]:
-    """Run a task on all partitions and add up what it gives."""
-    schema = ", ".join(f"{name} long" for name in columns)
-    given = frame.mapInArrow(task, schema)
-    [row] = given.agg(*(F.coalesce(F.sum(name), F.lit(0)) for name in columns)).collect()
-    return list(row)
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How many tasks share the work, and in how many blocks."""
+
+    tasks: int
+    blocks: int
+
+
+def _layout(spark: SparkSession, pairs: int) -> Layout:
+    """As many tasks as run at once, or several times as many: none shall be left over."""
+    at_once = spark.sparkContext.defaultParallelism
+    tasks = min(at_once * max(1, -(-pairs // (PAIRS_IN_TASK * at_once))), SHARD_COUNT)
+    return Layout(tasks, min(tasks * max(1, -(-pairs // (PAIRS_IN_BLOCK * tasks))), SHARD_COUNT))
 
 
 @contextmanager
@@ -151,18 +178,6 @@ def _large_batches(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         spark.conf.set(BATCH_SETTING, before or "10000")
-
-
-@contextmanager
-def _errors_of_tasks() -> Iterator[None]:
-    """An error of ours that an executor raised, as that error and not as a page of traces."""
-    try:
-        yield
-    except PySparkException as error:
-        found = re.findall(r"^schemas\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
-        if not found:
-            raise
-        raise GenerationError(f"a task failed: {found[-1]}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

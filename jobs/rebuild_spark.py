@@ -6,8 +6,7 @@ Only imported when Spark is the engine: a small world needs no Java.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
@@ -27,8 +25,8 @@ from jobs.registered_sets import RegisteredSets
 from jobs.resolved_sets import NO_ROWS, MemberRows, ResolvedSets
 from jobs.run_facts import RunFacts
 from jobs.session import spark_session
+from jobs.spark_errors import spark_errors_as
 from jobs.subscription_lines import REASON, WHERE, SubscriptionFrames
-from jobs.world_tables import first_line
 from redis_link.generation_push import PushSource
 from redis_link.push_report import PushReport
 from redis_link.sweep import Retention
@@ -103,7 +101,7 @@ class SparkRebuild:
     def _resolve_batch(
         self, version: int, numbers: Int64s, texts: pa.StringArray, out: str
     ) -> RunFacts:
-        with _readable_errors():
+        with spark_errors_as(WorldError, "Spark failed"):
             spark = self._session()
             frames = _frames(spark, numbers, texts)
             facts = resolve_batch(spark, self._world, version, frames, SOURCE, out, self._say)
@@ -119,7 +117,7 @@ class SparkRebuild:
         before_switch: Callable[[int], None],
     ) -> PushReport:
         """All memberships of the version into Redis, written by the executors."""
-        with _readable_errors():
+        with spark_errors_as(WorldError, "Spark failed"):
             return push_generation(
                 self._session(), memberships_path(self._out), source.version, redis_url,
                 coverage=source.coverage, retention=retention, say=self._say,
@@ -192,11 +190,3 @@ def _frames(spark: SparkSession, numbers: Int64s, texts: pa.StringArray) -> Subs
     good = spark.createDataFrame(pa.table({SUB_ID: numbers, DESCRIPTOR: texts}))
     bad = good.limit(0).select(F.lit("").alias(WHERE), SUB_ID, F.col(DESCRIPTOR).alias(REASON))
     return SubscriptionFrames(good, bad, bad_count=0)
-
-
-@contextmanager
-def _readable_errors() -> Iterator[None]:
-    try:
-        yield
-    except PySparkException as error:
-        raise WorldError(f"Spark failed: {first_line(error)}") from error

@@ -15,18 +15,17 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.bulk_run import resolve_batch
 from jobs.push_to_redis import push_generation
 from jobs.registered_subscriptions import open_registered
 from jobs.session import spark_session
+from jobs.spark_errors import spark_errors_as
 from jobs.subscription_lines import SubscriptionFrames, open_subscriptions
-from jobs.world_tables import first_line
+from redis_link.background_sweep import BackgroundSweep
 from redis_link.embedded import redis_or_embedded
-from schemas.errors import PushBusyError, SpapsError
+from schemas.errors import PushBusyError, SpapsError, WorldError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.settings import Settings, load_settings
@@ -44,15 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Resolve, write, push when asked; the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        _run(options, load_settings(options={"redis.url": options.redis or None}))
+        with spark_errors_as(WorldError, "Spark failed"):
+            _run(options, load_settings(options={"redis.url": options.redis or None}))
     except PushBusyError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BUSY
     except SpapsError as error:
         print(f"error: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except (PySparkException, Py4JJavaError) as error:
-        print(f"error: Spark failed: {first_line(error)}", file=sys.stderr)
         return EXIT_FAILED
     return 0
 
@@ -62,13 +59,24 @@ def _run(options: argparse.Namespace, settings: Settings) -> None:
     if options.world is None and not WorldStore(world).versions():
         _say(f"importing the sample world into {world}")
         import_world(list(settings.demo.sources), world)
-    with ExitStack() as open_things:
+    with ExitStack() as serving:
         url = None
         if options.redis is not None or options.subscriptions == REGISTERED:
             server = redis_or_embedded(settings.redis.url, settings.redis.data_dir)
-            url = open_things.enter_context(server)
+            url = serving.enter_context(server)
+        cleanup = _resolve_and_push(options, settings, world, url)
+        # Spark has ended by now: the grace time is no reason to hold a cluster.
+        if cleanup is not None:
+            cleanup.wait()
+
+
+def _resolve_and_push(
+    options: argparse.Namespace, settings: Settings, world: str, url: str | None
+) -> BackgroundSweep | None:
+    """The work of Spark; what still removes the replaced generation, if there was a push."""
+    with ExitStack() as ending:
         spark = spark_session("spaps-resolve-neighborhoods")
-        open_things.callback(spark.stop)
+        ending.callback(spark.stop)
         if options.checkpoint is not None:
             spark.sparkContext.setCheckpointDir(options.checkpoint)
         source = options.subscriptions or str(settings.demo.subscriptions)
@@ -78,14 +86,12 @@ def _run(options: argparse.Namespace, settings: Settings) -> None:
         )
         for line in facts.lines():
             print(line, flush=True)
-        if options.redis is not None and url is not None:
-            _push(
-                spark,
-                f"{options.out.rstrip('/')}/{MEMBERSHIPS_TABLE}",
-                facts.version,
-                url,
-                coverage,
-            )
+        if options.redis is None or url is None:
+            return None
+        table = f"{options.out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
+        report = push_generation(spark, table, facts.version, url, coverage=coverage, say=_say)
+        print(report.summary(), flush=True)
+        return report.cleanup
 
 
 def _subscriptions(
@@ -94,15 +100,6 @@ def _subscriptions(
     if source == REGISTERED and url is not None:
         return open_registered(spark, url)
     return open_subscriptions(spark, source), FROM_FILE
-
-
-def _push(
-    spark: SparkSession, table: str, version: int, url: str, coverage: RegistryCoverage
-) -> None:
-    report = push_generation(spark, table, version, url, coverage=coverage, say=_say)
-    print(report.summary(), flush=True)
-    if report.cleanup is not None:
-        report.cleanup.wait()
 
 
 def _say(line: str) -> None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 from pyspark.storagelevel import StorageLevel
 
 from jobs.delta_tables import is_table
-from jobs.world_tables import first_line
+from jobs.spark_errors import spark_errors_as
 from schemas.descriptor_json import descriptor_json
 from schemas.errors import SourceError, SpapsError
 from schemas.limits import MAX_DESCRIPTOR_BYTES
@@ -56,15 +55,13 @@ class SubscriptionFrames:
 
 def open_subscriptions(spark: SparkSession, path: str) -> SubscriptionFrames:
     """Subscriptions of JSON lines (a file or a folder of them) or of a Delta table."""
-    try:
+    with spark_errors_as(SourceError, f"no subscriptions at {path}"):
         if is_table(spark, path):
             read = _of_table(spark.read.format("delta").load(path), path)
             return _each_number_once(read, read.select(F.lit(path).alias(WHERE)).limit(0))
         lines = spark.read.option("lineSep", "\n").text(path)
         placed = lines.select(_LINE, _place().alias(PLACE))
         return _each_number_once(_of_lines(placed), placed)
-    except PySparkException as error:
-        raise SourceError(f"no subscriptions at {path}: {first_line(error)}") from error
 
 
 def _of_table(rows: DataFrame, path: str) -> DataFrame:

@@ -6,21 +6,19 @@ checksum, equal problems.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
 from pyproj import CRS
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark's own pages use
 from pyspark.storagelevel import StorageLevel
 
 from jobs import world_frames
+from jobs.spark_errors import spark_errors_as
 from jobs.world_checksum import count_and_checksum
 from schemas import entity
 from schemas.errors import SourceError
@@ -68,15 +66,14 @@ def import_geoparquet(
             for path in sources
         ]
         kept: list[DataFrame] = []
+        what = f"import into {world} failed in Spark"
+        names = [path.name for path in sources]
         try:
-            crs = _target_crs(spark, layouts, options.srid, progress)
-            progress("checking and projecting", 0, None)
-            draft = _draft(world_frames.checked_rows(spark, layouts, crs), layouts, crs, kept)
-            return draft.write(store, facts, options, strict=strict, progress=progress)
-        except (PySparkException, Py4JJavaError) as error:
-            raise SourceError(
-                f"import into {world} failed in Spark: {_reason(error, sources)}"
-            ) from error
+            with spark_errors_as(SourceError, what, about=names):
+                crs = _target_crs(spark, layouts, options.srid, progress)
+                progress("checking and projecting", 0, None)
+                draft = _draft(world_frames.checked_rows(spark, layouts, crs), layouts, crs, kept)
+                return draft.write(store, facts, options, strict=strict, progress=progress)
         finally:
             for frame in kept:
                 frame.unpersist()
@@ -141,14 +138,6 @@ def _draft(
     ranked = keep(world_frames.ranked_rows(rows))
     problems = keep(world_frames.problems_of(rows, ranked, [layout.source for layout in layouts]))
     return _Draft(world_frames.entities_of(ranked), problems, crs)
-
-
-def _reason(error: Exception, sources: Sequence[Path]) -> str:
-    """The one line that tells a person most, out of the hundred that Spark writes."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    about_a_source = (line for line in lines if any(path.name in line for path in sources))
-    causes = (line for line in lines if line.startswith("Caused by:"))
-    return next(itertools.chain(about_a_source, causes, lines))
 
 
 def _target_crs(

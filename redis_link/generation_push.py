@@ -8,23 +8,17 @@ generation in force.
 from __future__ import annotations
 
 import contextlib
-import time
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from redis_link.client import RedisClient
-from redis_link.failures import redis_errors_from
 from redis_link.generation_store import begin_generation, server_time, switch_generation
-from redis_link.push_lock import LOCK_SECONDS, PushLock, is_held, still_held
-from redis_link.set_writer import write_pairs
-from redis_link.shard_pipe import ShardPipe
+from redis_link.push_lock import LOCK_SECONDS, PushLock, is_held
 from redis_link.sweep import KEEP_ALL, remove_generation, sweep_generations
-from redis_link.tally import Int64s, Tally
+from redis_link.tally import Tally
 from schemas.errors import GenerationError, RedisFullError, SpapsError
 from schemas.generation import FROM_FILE, GenerationFacts, GenerationState, RegistryCoverage
-
-FENCE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,33 +131,6 @@ class GenerationPush:
         if self._facts is None:
             raise GenerationError("no generation is being built")
         return self._facts
-
-
-class FencedWriter:
-    """Writes pairs of a generation as long as its push holds the lock."""
-
-    def __init__(self, client: RedisClient, pipe: ShardPipe, ticket: PushTicket) -> None:
-        self._client = client
-        self._pipe = pipe
-        self._ticket = ticket
-        self._checked_at = float("-inf")
-
-    def write(self, peids: Int64s, sub_ids: Int64s) -> Tally:
-        """Give pairs to the pipe; all pairs of a peid in one call."""
-        self._check()
-        return write_pairs(self._pipe, self._ticket.generation, peids, sub_ids)
-
-    def _check(self) -> None:
-        """An executor can outlive its killed driver, and must not write for nobody."""
-        if time.monotonic() - self._checked_at < FENCE_SECONDS:
-            return
-        with redis_errors_from("(the push lock)"):
-            held = still_held(self._client, self._ticket.lock_value)
-        if not held:
-            raise GenerationError(
-                f"generation {self._ticket.generation} is given up: its push lost the lock"
-            )
-        self._checked_at = time.monotonic()
 
 
 def _difference(expected: Tally, found: Tally) -> str:

@@ -8,17 +8,17 @@ from typing import Final
 import numpy as np
 
 from redis_link.client import RedisClient
-from redis_link.generation_push import FencedWriter, GenerationPush, PushSource
-from redis_link.pair_arrays import by_shard
+from redis_link.fenced_writer import fenced_writer
+from redis_link.generation_push import GenerationPush, PushSource
+from redis_link.pair_arrays import by_block
 from redis_link.push_report import PushReport, StepClock, report_of
 from redis_link.set_reader import read_shards
-from redis_link.shard_pipe import ShardPipe
 from redis_link.sweep import DEFAULT_RETENTION, Retention
 from redis_link.tally import Int64s, Tally
 from schemas.errors import GenerationError
 from schemas.redis_keys import SHARD_COUNT
 
-PAIRS_IN_BLOCK: Final = 500_000
+PAIRS_IN_BLOCK: Final = 250_000
 
 
 def push_pairs(
@@ -39,8 +39,7 @@ def push_pairs(
         generation = push.ticket.generation
         say(f"generation {generation}: writing")
         expected = Tally()
-        with ShardPipe(client) as pipe:
-            writer = FencedWriter(client, pipe, push.ticket)
+        with fenced_writer(client, push.ticket) as writer:
             for peids, sub_ids in whole_peids(blocks):
                 expected += writer.write(peids, sub_ids)
         clock.lap("write")
@@ -63,17 +62,6 @@ def whole_peids(blocks: Iterable[tuple[Int64s, Int64s]]) -> Iterator[tuple[Int64
     sub_ids = np.concatenate([part for _, part in parts])
     if len(peids) and min(peids.min(), sub_ids.min()) < 0:
         raise GenerationError("peids and subIds are 0 or above")
-    held: list[tuple[Int64s, Int64s]] = []
-    size = 0
-    for _, shard_peids, shard_sub_ids in by_shard(peids, sub_ids):
-        held.append((shard_peids, shard_sub_ids))
-        size += len(shard_peids)
-        if size >= PAIRS_IN_BLOCK:
-            yield _joined(held)
-            held, size = [], 0
-    if held:
-        yield _joined(held)
-
-
-def _joined(parts: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
-    return np.concatenate([part for part, _ in parts]), np.concatenate([part for _, part in parts])
+    count = min(max(-(-len(peids) // PAIRS_IN_BLOCK), 1), SHARD_COUNT)
+    for _, block_peids, block_sub_ids in by_block(peids, sub_ids, count):
+        yield block_peids, block_sub_ids

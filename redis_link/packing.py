@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,9 @@ import pyarrow.compute as pc
 
 from redis_link.tally import Int64s
 from schemas.redis_keys import membership_prefix
+
+# Words of numbers are written in ranges of this length.
+_NUMBERS_KEPT: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,11 +54,14 @@ def packed_sadds(
     """
     sizes = _texts(np.diff(begins, append=len(members)) + 2)
     headers = _joined("*", sizes, f"\r\n{_word(command)}", _words(keys))
-    # Subscriptions are few beside pairs: each is written out once and then copied.
-    coded = pc.dictionary_encode(pa.array(members))
-    table = pa.concat_arrays([headers, _words(pc.cast(coded.dictionary, pa.string()))])
+    words, which = _words_of(members)
+    table = pa.concat_arrays([headers, words])
     places = np.arange(len(headers))
-    gathered = np.insert(coded.indices.to_numpy() + len(headers), begins, places)
+    gathered = np.empty(len(members) + len(headers), np.int64)
+    gathered[begins + places] = places
+    of_member = np.ones(len(gathered), np.bool_)
+    of_member[begins + places] = False
+    gathered[of_member] = which + len(headers)
     stream = pc.take(table, pa.array(gathered))
     return _commands(stream, np.append(begins + places, len(gathered)))
 
@@ -91,6 +99,25 @@ def membership_keys(generation: int, shards: Int64s, peids: Int64s) -> pa.String
         [membership_prefix(generation, shard) for shard in distinct.tolist()], pa.string()
     )
     return _joined(pc.take(prefixes, pa.array(codes)), _texts(peids))
+
+
+def _words_of(members: Int64s) -> tuple[pa.StringArray, Int64s]:
+    """Written words among which all members are, and the place of each member there.
+
+    Subscriptions are few beside pairs: each is written out once and then copied.
+    """
+    lowest = int(members.min(initial=0)) // _NUMBERS_KEPT
+    highest = int(members.max(initial=0)) // _NUMBERS_KEPT
+    if (highest - lowest) * _NUMBERS_KEPT < len(members):
+        return _words_between(lowest, highest), members - lowest * _NUMBERS_KEPT
+    coded = pc.dictionary_encode(pa.array(members))
+    return _words(pc.cast(coded.dictionary, pa.string())), coded.indices.to_numpy()
+
+
+@lru_cache(maxsize=1)
+def _words_between(lowest: int, highest: int) -> pa.StringArray:
+    """The words of whole ranges of numbers: one block of pairs after the other needs the same."""
+    return _words(_texts(np.arange(lowest * _NUMBERS_KEPT, (highest + 1) * _NUMBERS_KEPT)))
 
 
 def _word(text: str) -> str:

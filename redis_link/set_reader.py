@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from operator import setitem
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from redis_link.client import RedisClient
+from redis_link.member_sets import Members
 from redis_link.packing import (
     membership_keys,
     packed,
@@ -22,8 +20,7 @@ from redis_link.packing import (
     packed_words,
 )
 from redis_link.shard_pipe import ShardPipe
-from redis_link.tally import Int64s, Tally, tally_of
-from schemas.errors import GenerationError
+from redis_link.tally import Int64s
 from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
 # Shards that are held at once, and sets that are asked for in one part.
@@ -36,23 +33,8 @@ for place, key in ipairs(KEYS) do sizes[place] = redis.call('SCARD', key) end
 return sizes
 """
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Members:
-    """``sub_ids[offsets[i]:offsets[i + 1]]`` are those of ``peids[i]``, in no order.
-
-    A peid whose subIds were all removed since may be there with none.
-    """
-
-    peids: Int64s
-    offsets: Int64s
-    sub_ids: Int64s
-
-    def tally(self) -> Tally:
-        """Counts and checksum; peids without subIds do not count."""
-        sizes = np.diff(self.offsets)
-        repeated = np.repeat(self.peids, sizes)
-        return tally_of(repeated, self.sub_ids, int(np.count_nonzero(sizes)))
+# Sizes of sets, and their members.
+Numbers: TypeAlias = tuple[Int64s, Int64s]
 
 
 def read_generation(client: RedisClient, generation: int) -> Iterator[tuple[int, Int64s]]:
@@ -79,12 +61,12 @@ def read_sets(client: RedisClient, generation: int, of_shard: Int64s, peids: Int
     """The sets of the given peids, which stand shard by shard; absent ones are empty."""
     commands = packed_reads(["SMEMBERS"], membership_keys(generation, of_shard, peids))
     # Each part has its place: after a failure parts may be answered in another order.
-    parts: dict[int, tuple[Int64s, Int64s]] = {}
-    with ShardPipe(client) as pipe:
+    parts: dict[int, Numbers] = {}
+    with ShardPipe(client, numbers=True) as pipe:
         for shard, first, last in shard_runs(of_shard):
             for at in range(first, last, SETS_IN_PART):
                 after = min(at + SETS_IN_PART, last)
-                keep = partial(_keep_numbers, parts, at)
+                keep = partial(setitem, parts, at)
                 pipe.submit(shard, commands.part(at, after), after - at, keep)
     sizes = _concatenated(parts[at][0] for at in sorted(parts))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
@@ -113,12 +95,13 @@ def read_index(
     client: RedisClient, generation: int, shards: Iterable[int]
 ) -> tuple[Int64s, Int64s]:
     """The peids of the shards, shard by shard and ascending in each, with the shard of each."""
-    answers: dict[int, list[list[bytes]]] = {}
-    with ShardPipe(client) as pipe:
+    answers: dict[int, Numbers] = {}
+    with ShardPipe(client, numbers=True) as pipe:
         for shard in shards:
             payload = packed("SMEMBERS", shard_index_key(generation, shard))
             pipe.submit(shard, payload, 1, partial(setitem, answers, shard))
-    sizes, peids = _numbers([replies[0] for replies in answers.values()])
+    sizes = _concatenated(sizes for sizes, _ in answers.values())
+    peids = _concatenated(peids for _, peids in answers.values())
     of_shard = np.repeat(np.array(list(answers), np.int64), sizes)
     order = np.lexsort((peids, of_shard))
     return of_shard[order], peids[order]
@@ -130,23 +113,6 @@ def shard_runs(shards: Int64s) -> Iterator[tuple[int, int, int]]:
     for first, last in pairwise(bounds):
         if first < last:
             yield int(shards[first]), first, last
-
-
-def _keep_numbers(
-    parts: dict[int, tuple[Int64s, Int64s]], place: int, replies: list[list[bytes]]
-) -> None:
-    parts[place] = _numbers(replies)
-
-
-def _numbers(sets: list[list[bytes]]) -> tuple[Int64s, Int64s]:
-    """The sizes of some sets, and all their members as numbers."""
-    sizes = np.fromiter(map(len, sets), np.int64, len(sets))
-    try:
-        texts = pa.array(list(chain.from_iterable(sets)), pa.binary()).cast(pa.string())
-        members: Int64s = pc.cast(texts, pa.int64()).to_numpy()
-    except pa.ArrowInvalid as error:
-        raise GenerationError("a membership set holds something that is no number") from error
-    return sizes, members
 
 
 def _concatenated(arrays: Iterable[Int64s]) -> Int64s:

@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from redis_link.member_sets import Members, members_of
 from redis_link.packing import PackedCommands, membership_keys, packed_sadds
-from redis_link.pair_arrays import group_starts, sorted_distinct
+from redis_link.pair_arrays import group_starts
 from redis_link.shard_pipe import BATCH_BYTES, ShardPipe
-from redis_link.tally import Int64s, Tally, tally_of
+from redis_link.tally import Int64s, Tally
 from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
 # Redis answers nobody else while it runs one command: a popular entity gets several.
 MEMBERS_IN_COMMAND: Final = 4_096
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedSets:
+    """Commands that write some sets and the indexes that name them, with the shard of each."""
+
+    tally: Tally
+    indexes: PackedCommands
+    of_index: Int64s
+    sets: PackedCommands
+    of_set: Int64s
+
+
 def write_pairs(pipe: ShardPipe, generation: int, peids: Int64s, sub_ids: Int64s) -> Tally:
     """Give pairs to the pipe, in any order, repeated or not; the tally counts each once.
 
-    All pairs of a peid must come in one call, for the tally's sake. The index is written and
-    acknowledged first: sets that it does not name could never be found again.
+    All pairs of a peid must come in one call, for the tally's sake.
     """
-    peids, sub_ids = sorted_distinct(peids, sub_ids)
-    starts = group_starts(peids)
-    entities = peids[starts]
+    packed = packed_sets(generation, members_of(peids, sub_ids))
+    submit_sets(pipe, packed)
+    return packed.tally
+
+
+def packed_sets(generation: int, members: Members) -> PackedSets:
+    """The commands for sets that stand in the order of ``members_of``."""
+    entities, starts = members.peids, members.offsets[:-1]
     shards = entities % SHARD_COUNT
     indexes, of_index = _packed_indexes(generation, entities, shards)
-    begins, groups = _split_long(starts, len(peids))
+    begins, groups = _split_long(starts, len(members.sub_ids))
     keys = membership_keys(generation, shards[groups], entities[groups])
-    sets, of_set = packed_sadds(keys, begins, sub_ids), shards[groups]
-    distinct_shards = np.unique(shards).tolist()
-    for shard in distinct_shards:
-        _submit(pipe, shard, indexes, of_index)
+    sets = packed_sadds(keys, begins, members.sub_ids)
+    return PackedSets(members.tally(), indexes, of_index, sets, shards[groups])
+
+
+def submit_sets(pipe: ShardPipe, packed: PackedSets) -> None:
+    """The index is written and acknowledged first: sets that none names are never found again."""
+    shards = np.unique(packed.of_index).tolist()
+    for shard in shards:
+        _submit(pipe, shard, packed.indexes, packed.of_index)
     pipe.flush()
-    for shard in distinct_shards:
-        _submit(pipe, shard, sets, of_set)
-    return tally_of(peids, sub_ids, len(entities))
+    for shard in shards:
+        _submit(pipe, shard, packed.sets, packed.of_set)
 
 
 def _packed_indexes(

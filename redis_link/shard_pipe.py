@@ -21,6 +21,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from redis_link.client import RedisClient
 from redis_link.failures import is_passing, link_error
+from redis_link.number_replies import NumberReplies
 from schemas.redis_keys import shard_index_key
 
 # Big enough to make the cost of a round trip vanish, small enough to keep a node answering
@@ -31,7 +32,8 @@ PATIENCE_SECONDS: Final = 20.0
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 
-OnReplies: TypeAlias = Callable[[list[Any]], None]
+# Gets the answers to a part: a list, or what NumberReplies makes of them.
+OnReplies: TypeAlias = Callable[[Any], None]
 
 
 @dataclass(slots=True)
@@ -51,6 +53,7 @@ class _Lane:
 
     pool: Any  # a ConnectionPool, also the one of Sentinel
     connection: Any
+    numbers: NumberReplies | None
     waiting: list[_Part] = field(default_factory=list)
     sent: list[_Part] = field(default_factory=list)
     waiting_bytes: int = 0
@@ -58,29 +61,41 @@ class _Lane:
     unread: int = 0
 
     def turn(self) -> None:
-        """Take the answers to what was sent, then send what waits."""
-        self.take_answers()
+        """Send what waits, then take the answers to what was sent before it.
+
+        So the node always has the next batch when it is through with one.
+        """
+        before = len(self.sent)
         payload = b"".join(part.payload for part in self.waiting)
-        self.sent, self.waiting = self.waiting, []
-        self.unread = self.waiting_replies
+        self.sent += self.waiting
+        self.waiting = []
+        self.unread += self.waiting_replies
         self.waiting_bytes = self.waiting_replies = 0
         self.connection.send_packed_command([payload], check_health=False)
+        self.take_answers(before)
 
-    def take_answers(self) -> None:
-        while self.sent:
+    def take_answers(self, count: int | None = None) -> None:
+        """Take the answers to the first ``count`` parts that were sent, or to all."""
+        for _ in range(len(self.sent) if count is None else count):
             part = self.sent[0]
-            replies: list[Any] = []
-            try:
-                # Lazily, so that what came before an error is counted.
-                replies.extend(self.connection.read_response() for _ in range(part.replies))
-            except ResponseError:
-                self.unread -= 1
-                raise
-            finally:
-                self.unread -= len(replies)
+            replies = self._replies(part.replies)
             if part.on_replies is not None:
                 part.on_replies(replies)
             self.sent.pop(0)
+
+    def _replies(self, count: int) -> Any:
+        if self.numbers is not None:
+            return self.numbers.read(count)
+        replies: list[Any] = []
+        try:
+            # Lazily, so that what came before an error is counted.
+            replies.extend(self.connection.read_response() for _ in range(count))
+        except ResponseError:
+            self.unread -= 1
+            raise
+        finally:
+            self.unread -= len(replies)
+        return replies
 
     def give_up(self) -> None:
         """Let go of the connection, when all that was sent has run or cannot be known to.
@@ -89,7 +104,8 @@ class _Lane:
         after an error must not be overtaken by that.
         """
         with contextlib.suppress(RedisError):
-            while self.unread and self.connection.is_connected:
+            # Those that only read do not change anything when they run late.
+            while self.numbers is None and self.unread and self.connection.is_connected:
                 self.unread -= 1
                 with contextlib.suppress(ResponseError):
                     self.connection.read_response()
@@ -100,9 +116,17 @@ class _Lane:
 class ShardPipe:
     """Sends parts to the nodes of their shards; leaving the block waits for all answers."""
 
-    def __init__(self, client: RedisClient, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        client: RedisClient,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+        numbers: bool = False,
+    ) -> None:
+        """``numbers``: everything that is sent is SMEMBERS, answered as by NumberReplies."""
         self._client = client
         self._patience = patience_seconds
+        self._numbers = numbers
         self._lanes: dict[str, _Lane] = {}
 
     def __enter__(self) -> Self:
@@ -116,12 +140,15 @@ class ShardPipe:
         trace: TracebackType | None,
     ) -> None:
         """Wait for all answers; after an error drop the connections with what is in them."""
+        failed = kind is not None
         try:
             if kind is None:
+                failed = True
                 self.flush()
+                failed = False
         finally:
             for lane in self._lanes.values():
-                if lane.sent or kind is not None:
+                if lane.sent or failed:
                     lane.give_up()
                 else:
                     lane.pool.release(lane.connection)
@@ -165,7 +192,9 @@ class ShardPipe:
             server, node = server.get_redis_connection(holder), str(holder.name)
         if node not in self._lanes:
             pool: Any = server.connection_pool
-            self._lanes[node] = _Lane(pool, pool.get_connection())
+            connection = pool.get_connection()
+            numbers = NumberReplies(connection) if self._numbers else None
+            self._lanes[node] = _Lane(pool, connection, numbers)
         return node, self._lanes[node]
 
     def _attempt(self, node: str, lane: _Lane, step: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ what the index of a shard names is found and removed by a later sweep.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -29,6 +30,7 @@ from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
 GRACE_SECONDS: Final = 30.0
 REMEMBER_SECONDS: Final = 600.0
+FREEING_SECONDS: Final = 5.0
 KEYS_IN_COMMAND: Final = 200
 SHARDS_AT_ONCE: Final = 64
 
@@ -100,7 +102,21 @@ def remove_generation(client: RedisClient, facts: GenerationFacts) -> bool:
         removing = facts
     _unlink(client, facts.generation)
     removed = replace(removing, state=GenerationState.REMOVED, retired_at=server_time(client))
-    return change_facts(client, removing, removed)
+    return _change_when_freed(client, removing, removed)
+
+
+def _change_when_freed(
+    client: RedisClient, facts: GenerationFacts, changed: GenerationFacts
+) -> bool:
+    """Redis gives memory back in a thread of its own: at its limit it may take a moment."""
+    deadline = time.monotonic() + FREEING_SECONDS
+    while True:
+        try:
+            return change_facts(client, facts, changed)
+        except RedisFullError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(FREEING_SECONDS / 100)
 
 
 def _in_state(

@@ -2,12 +2,13 @@
 
 The checksum does not depend on the order or on how pairs are split among tasks: each pair has
 a 64-bit hash, and its upper and its lower 28 bits are added up, in which 34 billion pairs fit
-into a signed sum. The hash is the ``xxhash64(peid, subId)`` of Spark SQL, so that Spark can
-compute the Delta side on its own, without any code of this package.
+into a signed sum. The hash is the ``xxhash64(peid, subId)`` of Spark SQL, so that anybody can
+check a generation against its Delta table without any code of this package.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -34,6 +35,7 @@ _PRIMES: Final = tuple(
 )
 _SEED: Final = np.uint64(42)
 _WORD_BYTES: Final = np.uint64(8)
+_HASHED_AT_ONCE: Final = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,21 @@ class Tally:
 
 def tally_of(peids: Int64s, sub_ids: Int64s, distinct_peids: int) -> Tally:
     """The tally of pairs given as two arrays of one length."""
-    hashes = pair_hashes(peids, sub_ids)
-    high = int((hashes >> np.uint64(HIGH_SHIFT)).sum(dtype=np.uint64))
-    low = int((hashes & np.uint64(LOW_MASK)).sum(dtype=np.uint64))
-    return Tally(len(peids), distinct_peids, high, low)
+    tally = Tally(0, distinct_peids)
+    for part in _parts(len(peids)):
+        tally += _sums(pair_hashes(peids[part], sub_ids[part]))
+    return tally
+
+
+def tally_of_sets(peids: Int64s, offsets: Int64s, sub_ids: Int64s) -> Tally:
+    """The tally of sets ``sub_ids[offsets[i]:offsets[i + 1]]``; empty ones do not count."""
+    sizes = np.diff(offsets)
+    # Each peid is hashed once, however many subIds it has.
+    seeds = np.repeat(_hash_words(peids, _SEED), sizes)
+    tally = Tally(0, int(np.count_nonzero(sizes)))
+    for part in _parts(len(sub_ids)):
+        tally += _sums(_hash_words(sub_ids[part], seeds[part]))
+    return tally
 
 
 def pair_hashes(peids: Int64s, sub_ids: Int64s) -> Hashes:
@@ -86,18 +99,40 @@ def pair_hashes(peids: Int64s, sub_ids: Int64s) -> Hashes:
     return _hash_words(sub_ids, _hash_words(peids, _SEED))
 
 
+def _parts(length: int) -> Iterator[slice]:
+    """Parts that stay in the cache of a core from one step of a hash to the next."""
+    return (slice(start, start + _HASHED_AT_ONCE) for start in range(0, length, _HASHED_AT_ONCE))
+
+
+def _sums(hashes: Hashes) -> Tally:
+    high = int((hashes >> np.uint64(HIGH_SHIFT)).sum(dtype=np.uint64))
+    low = int((hashes & np.uint64(LOW_MASK)).sum(dtype=np.uint64))
+    return Tally(len(hashes), 0, high, low)
+
+
 def _hash_words(values: Int64s, seed: Hashes | np.uint64) -> Hashes:
     """XXH64 of single 64-bit words; arithmetic wraps around by intent."""
     p1, p2, p3, p4, p5 = _PRIMES
     with np.errstate(over="ignore"):
-        mixed = _rotated(values.astype(np.uint64) * p2, 31) * p1
-        hashes: Hashes = mixed ^ (seed + p5 + _WORD_BYTES)
-        hashes = _rotated(hashes, 27) * p1 + p4
-        hashes = (hashes ^ (hashes >> np.uint64(33))) * p2
-        hashes = (hashes ^ (hashes >> np.uint64(29))) * p3
+        hashes: Hashes = values.astype(np.uint64)
+        hashes *= p2
+        hashes = _rotated(hashes, 31)
+        hashes *= p1
+        hashes ^= seed + (p5 + _WORD_BYTES)
+        hashes = _rotated(hashes, 27)
+        hashes *= p1
+        hashes += p4
+        hashes ^= hashes >> np.uint64(33)
+        hashes *= p2
+        hashes ^= hashes >> np.uint64(29)
+        hashes *= p3
         hashes ^= hashes >> np.uint64(32)
     return hashes
 
 
 def _rotated(words: Hashes, bits: int) -> Hashes:
-    return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
+    """The words turned to the left; ``words`` itself is used up."""
+    turned: Hashes = words >> np.uint64(64 - bits)
+    words <<= np.uint64(bits)
+    turned |= words
+    return turned

@@ -10,7 +10,8 @@ from redis import Redis
 
 from redis_link import generation_store
 from redis_link.client import RedisClient, connect
-from redis_link.generation_push import FencedWriter, GenerationPush
+from redis_link.fenced_writer import fenced_writer
+from redis_link.generation_push import GenerationPush
 from redis_link.set_writer import write_pairs
 from redis_link.shard_pipe import ShardPipe
 from schemas import redis_keys
@@ -40,8 +41,8 @@ def push_with_damage(client: RedisClient, damage: str) -> None:
     with GenerationPush(client, SOURCE) as building:
         generation = building.ticket.generation
         peids, sub_ids = random_pairs(10, 5_000)
-        with ShardPipe(client) as pipe:
-            expected = FencedWriter(client, pipe, building.ticket).write(peids, sub_ids)
+        with fenced_writer(client, building.ticket) as writer:
+            expected = writer.write(peids, sub_ids)
         key = redis_keys.membership_key(generation, int(peids[0]))
         damage_set(client, key, int(sub_ids[0]), damage)
         building.switch(expected, all_tallies(client, generation))
@@ -136,8 +137,8 @@ def test_connections_that_break_while_writing_are_made_anew(redis_server: RedisS
     cutter.start()
     try:
         with GenerationPush(client, SOURCE) as building:
-            with ShardPipe(client) as pipe:
-                expected = FencedWriter(client, pipe, building.ticket).write(*pairs)
+            with fenced_writer(client, building.ticket) as writer:
+                expected = writer.write(*pairs)
             found = all_tallies(client, building.ticket.generation)
             ending.set()
             cutter.join()

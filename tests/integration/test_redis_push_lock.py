@@ -8,9 +8,9 @@ import pytest
 
 from redis_link import generation_store, push_lock
 from redis_link.client import RedisClient, connect
-from redis_link.generation_push import FencedWriter, GenerationPush, PushSource
+from redis_link.fenced_writer import fenced_writer
+from redis_link.generation_push import GenerationPush, PushSource
 from redis_link.push_lock import PushLock
-from redis_link.shard_pipe import ShardPipe
 from schemas import redis_keys
 from schemas.errors import GenerationError, PushBusyError
 from tests.servers.redis_content import (
@@ -83,14 +83,15 @@ def test_lock_has_an_end_and_is_renewed_while_it_is_held(redis_client: RedisClie
 def test_a_push_that_lost_its_lock_cannot_switch_nor_write(redis_client: RedisClient) -> None:
     pairs = random_pairs(13, 2_000)
     with GenerationPush(redis_client, SOURCE) as sleeper:
-        with ShardPipe(redis_client) as pipe:
-            expected = FencedWriter(redis_client, pipe, sleeper.ticket).write(*pairs)
+        with fenced_writer(redis_client, sleeper.ticket) as writer:
+            expected = writer.write(*pairs)
         redis_client.delete(redis_keys.push_lock_key())
         faster = push(redis_client, random_pairs(14, 2_000))
-        with ShardPipe(redis_client) as pipe:
-            writer = FencedWriter(redis_client, pipe, sleeper.ticket)
-            with pytest.raises(GenerationError, match="lost the lock"):
-                writer.write(*pairs)
+        with (
+            pytest.raises(GenerationError, match="lost the lock"),
+            fenced_writer(redis_client, sleeper.ticket) as writer,
+        ):
+            writer.write(*pairs)
         with pytest.raises(GenerationError, match="the push lock was lost"):
             sleeper.switch(expected, expected)
     assert generation_store.current_number(redis_client) == faster

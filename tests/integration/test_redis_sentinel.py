@@ -9,8 +9,8 @@ import pytest
 from redis import Redis
 
 from redis_link.client import connect
-from redis_link.generation_push import FencedWriter, GenerationPush
-from redis_link.shard_pipe import ShardPipe
+from redis_link.fenced_writer import fenced_writer
+from redis_link.generation_push import GenerationPush
 from schemas.errors import RedisLinkError
 from tests.servers.redis_content import as_pairs, pairs_in_redis, random_pairs
 from tests.servers.redis_pushes import SOURCE, all_tallies, push
@@ -71,10 +71,9 @@ def test_a_failover_while_writing(watched: Watched) -> None:
     pairs = random_pairs(2, 50_000, peids=5_000)
     with GenerationPush(client, SOURCE, lock_seconds=300) as building:
         generation = building.ticket.generation
-        with ShardPipe(client, patience_seconds=120) as pipe:
-            writer = FencedWriter(client, pipe, building.ticket)
+        with fenced_writer(client, building.ticket, patience_seconds=120) as writer:
             expected = writer.write(*pairs)
-            pipe.flush()
+            writer.flush()
             with Redis(port=watched.master.port) as master:
                 assert master.wait(1, 5_000) == 1
             watched.master.kill()

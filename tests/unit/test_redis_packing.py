@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as drawn
 
 from redis_link import set_writer
+from redis_link.member_sets import members_of
 from redis_link.packing import membership_keys, packed, packed_reads, packed_sadds
-from redis_link.pair_arrays import by_shard, group_starts, sorted_distinct
+from redis_link.pair_arrays import by_block, group_starts, sorted_distinct
 from redis_link.set_writer import write_pairs
-from redis_link.tally import Int64s, Tally, pair_hashes, tally_of
+from redis_link.tally import Int64s, Tally, pair_hashes, tally_of, tally_of_sets
 from schemas.redis_keys import SHARD_COUNT, membership_key, shard_index_key, shard_of
 
 LARGEST = 2**63 - 1
@@ -68,20 +69,24 @@ def test_sorted_distinct_is_what_python_sorts(given_pairs: tuple[Int64s, Int64s]
     assert list(zip(peids.tolist(), sub_ids.tolist(), strict=True)) == expected
 
 
-def test_sorting_more_peids_than_16_bits_can_count() -> None:
+@pytest.mark.parametrize("first_sub_id", [1, LARGEST - 70_000])
+def test_sorting_many_peids_with_small_and_with_large_sub_ids(first_sub_id: int) -> None:
+    """Large ones do not fit into one integer with the rank of a peid."""
     random = np.random.default_rng(5)
     peids = random.permutation(70_000).astype(np.int64)
-    sorted_peids, sub_ids = sorted_distinct(peids, peids + 1)
+    sorted_peids, sub_ids = sorted_distinct(peids, peids + first_sub_id)
     order = np.lexsort((peids, peids % SHARD_COUNT))
     assert np.array_equal(sorted_peids, peids[order])
-    assert np.array_equal(sub_ids, sorted_peids + 1)
+    assert np.array_equal(sub_ids, sorted_peids + first_sub_id)
 
 
-@given(pairs())
-def test_by_shard_loses_and_repeats_nothing(given_pairs: tuple[Int64s, Int64s]) -> None:
+@given(pairs(), st.integers(1, SHARD_COUNT))
+def test_by_block_loses_and_repeats_nothing(
+    given_pairs: tuple[Int64s, Int64s], blocks: int
+) -> None:
     found = []
-    for shard, peids, sub_ids in by_shard(*given_pairs):
-        assert set((peids % SHARD_COUNT).tolist()) == {shard}
+    for block, peids, sub_ids in by_block(*given_pairs, blocks):
+        assert {shard_of(peid) * blocks // SHARD_COUNT for peid in peids.tolist()} == {block}
         found += list(zip(peids.tolist(), sub_ids.tolist(), strict=True))
     given_peids, given_sub_ids = given_pairs
     assert sorted(found) == sorted(zip(given_peids.tolist(), given_sub_ids.tolist(), strict=True))
@@ -163,6 +168,16 @@ def test_tallies_add_up_and_do_not_depend_on_order(
     both = [np.concatenate(arrays)[::-1] for arrays in zip(first, second, strict=True)]
     together = tally_of(*first, 1) + tally_of(*second, 2)
     assert together == tally_of(both[0], both[1], 3)
+
+
+@given(pairs())
+def test_sets_have_the_tally_of_their_pairs(given_pairs: tuple[Int64s, Int64s]) -> None:
+    members = members_of(*given_pairs)
+    peids, sub_ids = sorted_distinct(*given_pairs)
+    assert members.tally() == tally_of(peids, sub_ids, len(set(peids.tolist())))
+    with_an_empty_one = np.append(members.offsets, members.offsets[-1:])
+    more = tally_of_sets(np.append(members.peids, 5), with_an_empty_one, members.sub_ids)
+    assert more == members.tally()
 
 
 @given(pairs(), st.data())
