@@ -192,7 +192,8 @@ class ChangingRows:
 
     def _members_of(self, kind: StageKind) -> Int64s:
         """The entities that were members of the stage in any of the sets."""
-        return self._entities[(self._stages == kind.number) & kind.owners[self._sets]]
+        members: Int64s = self._entities[(self._stages == kind.number) & kind.owners[self._sets]]
+        return members
 
     def _members_among(self, pairs: Int64s, kind: StageKind) -> Int64s:
         return pairs[self._was_member(pairs, kind)]

@@ -86,7 +86,7 @@ class _TilePairs:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows of DIRECTED_PAIR_TYPES."""
-        asked = np.flatnonzero(self._changed)
+        asked = np.flatnonzero(self._changed).astype(np.int32)
         for start in range(0, len(asked), REFERENCES_PER_STEP):
             first, second = self._boxes_meet(asked[start : start + REFERENCES_PER_STEP])
             kinds = self._matrices.kinds(first, second, UNLIMITED)

@@ -86,4 +86,5 @@ def _categories(column: pa.Array) -> NDArray[Any] | None:
     read = [read_categories(text.split(_BETWEEN)) for text in coded.dictionary.to_pylist() if text]
     if len(read) < len(coded.dictionary) or any(faults for _, faults in read):
         return None
-    return objects([usable for usable, _ in read])[coded.indices.to_numpy()]
+    every: NDArray[Any] = objects([usable for usable, _ in read])[coded.indices.to_numpy()]
+    return every
