@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
@@ -24,12 +23,12 @@ from broker.fast_fan_out import FanOut
 from broker.fast_publish import FastPublisher, Read
 from broker.gateway import GatewayRules
 from broker.intake import Intake
-from broker.journal import Record, SubscriptionSaved
+from broker.journal import Record
 from broker.limits import BrokerLimits
 from broker.memberships import Memberships, NoMemberships, Slots
 from broker.message import Message
 from broker.publishing import Publishing
-from broker.restoring import Restoring, durable_parts
+from broker.restoring import Restoring, durable_parts, renumber
 from broker.retaining import Retaining
 from broker.router import Router
 from broker.session_life import SessionLife
@@ -227,10 +226,7 @@ class Core:
 
     def renumber(self, subscription: Subscription, sub_id: int) -> None:
         """The registry has given a subscription in force another subId."""
-        session = subscription.session
-        self._state.slots.renumber(subscription, replace(subscription.terms, sub_id=sub_id))
-        if session.is_recorded:
-            self.journal.write(SubscriptionSaved(session.client_id, subscription.terms))
+        renumber(self._state, subscription, sub_id)
 
     # --- the rest
 

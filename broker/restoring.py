@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from broker import journal
@@ -134,6 +135,14 @@ class Restoring:
         delivery = Delivery(record.message, record.qos, tuple(held), retain=record.retain)
         delivery.position = record.position
         self._deliveries[record.client_id, record.position] = delivery
+
+
+def renumber(state: CoreState, subscription: Subscription, sub_id: int) -> None:
+    """Give a subscription that came back another subId, and record it."""
+    state.slots.renumber(subscription, replace(subscription.terms, sub_id=sub_id))
+    session = subscription.session
+    if session.is_recorded:
+        state.journal.write(journal.SubscriptionSaved(session.client_id, subscription.terms))
 
 
 def durable_parts(state: CoreState) -> Iterator[list[journal.Record]]:
