@@ -19,6 +19,7 @@ from redis_link.client import RedisClient, connect
 from redis_link.registry import registered_subscriptions
 from redis_link.wires import Wires
 from schemas.errors import RedisLinkError
+from schemas.redis_keys import registry_id_key
 from schemas.registration import Registration
 from tests.integration.broker.membership_scene import Subscriptions
 from tests.servers.redis_server import RedisServer, running_redis
@@ -115,6 +116,35 @@ def test_an_emptied_registry_gets_its_subscriptions_back_under_their_numbers(
         assert await registry.register(request("new", 1), resolution()) == (41,)
 
     on_registry(redis_server.url, work)
+
+
+def test_a_registry_has_another_name_whenever_something_was_put_back(
+    redis_server: RedisServer, redis_client: RedisClient
+) -> None:
+    """So a generation that was begun in between is not taken for one that holds everything."""
+
+    async def run() -> None:
+        wires = Wires(redis_server.url, answer_seconds=2.0)
+        held = [Subscriptions(), Subscriptions()]
+        brokers = [
+            RedisRegistry(wires, name, one.slots_by_sub_id)
+            for name, one in zip("ab", held, strict=True)
+        ]
+        for number, (registry, one) in enumerate(zip(brokers, held, strict=True)):
+            await registry.begin(one.in_force(), lambda *_: None)
+            one.add(number, 10 + number)
+        redis_client.flushall()
+        names = []
+        for turn in (0, 1, 0, 1):
+            await brokers[turn].keep_in_step(held[turn].in_force)
+            names.append(redis_client.get(registry_id_key()))
+        assert names[0] != names[1]
+        assert names[1] == names[2] == names[3], "then all is there"
+        assert set(registered(redis_client)) == {10, 11}
+        assert await brokers[0].register(request("new", 1), resolution()) == (12,)
+        wires.close()
+
+    asyncio.run(run())
 
 
 async def keep_in_step_soon(registry: RedisRegistry, subscriptions: Subscriptions) -> None:
