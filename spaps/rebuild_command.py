@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,6 +119,8 @@ def _one(
         if dry_run:
             _print_preview(shown)
             return 0
+    # All that it made ends with the process: nobody need look through it for garbage.
+    gc.freeze()
     return _print_report(report)
 
 
