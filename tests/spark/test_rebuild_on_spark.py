@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import shapely
+from pyspark.sql import SparkSession
 
 from jobs.rebuild_request import Engine
 from jobs.rebuild_spark import PART_FOLDER
 from redis_link.client import connect
 from redis_link.generation_changes import read_changes
+from schemas.membership import MEMBERSHIPS_TABLE
 from tests.servers.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_server import running_redis
 
@@ -47,14 +49,17 @@ def test_spark_resolves_and_the_exact_resolver_goes_on(scene: RebuildScene) -> N
     assert steps["push"]["how"] == "changes"
 
 
-@pytest.mark.usefixtures("spark")
 def test_spark_resolves_what_a_change_can_affect_and_tells_what_a_full_push_changed(
-    scene: RebuildScene,
+    scene: RebuildScene, spark: SparkSession
 ) -> None:
     town: dict[int, tuple[list[str], Any]] = grid_town(5)
     scene.write_source(town)
     scene.subscribe(NEIGHBORHOODS)
     scene.rebuild()
+    # Spark reads what was written without it.
+    table = spark.read.format("delta").load(f"{scene.places.out}/{MEMBERSHIPS_TABLE}")
+    rows = table.where("version = 1").select("subId", "peid", "stageNo").collect()
+    assert sorted(map(tuple, rows)) == sorted(scene.expected_rows(1))
     town[300] = (["shop"], shapely.Point(3.5, 1.5))
     scene.write_source(town)
     scene.rebuild(engine=Engine.SPARK)
