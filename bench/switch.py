@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import select
+import sys
 import tempfile
 import threading
 import time
@@ -192,6 +193,7 @@ def _measured(
     for began, _, ended in switches:
         during |= (due >= began) & (due < ended)
     return SwitchReport(
+        command=_command(),
         subscriptions=options.subscriptions, pairs=options.subscriptions * options.members,
         entities=options.entities, rate=options.rate, load_average=load,
         quiet=Timed.of(took[~during]), switching=Timed.of(took[during]),
@@ -200,6 +202,12 @@ def _measured(
         after_megabytes=after, tree_before_megabytes=memory.tree_before,
         tree_peak_megabytes=tree_peak,
     )  # fmt: skip
+
+
+def _command() -> str:
+    """What was run, for the report."""
+    given = " ".join(sys.argv[1:])
+    return f"python -m bench.switch {given}" if given else "make bench-switch"
 
 
 def _members_in_both(world: str, descriptor: str) -> list[int]:

@@ -33,6 +33,7 @@ class Timed:
 class SwitchReport:
     """All figures of one run; memory is resident, of the broker process unless said otherwise."""
 
+    command: str
     subscriptions: int
     pairs: int
     entities: int
@@ -76,7 +77,7 @@ class SwitchReport:
         lines = [
             "# A broker changes over to another generation",
             "",
-            "Made by `make bench-switch`. A broker holds",
+            f"Made by `{self.command}`. A broker holds",
             f"{self.subscriptions:,} restored subscriptions with {self.pairs:,} pairs on a city of",
             f"{self.entities:,} entities. A client publishes to itself, {self.rate:,.0f} messages",
             "a second, about entities of its neighborhood. Meanwhile another generation comes into",
