@@ -22,7 +22,8 @@ from bench.soak_report import SoakReport
 from tests.servers.redis_server import running_redis
 from tests.soak.ground import Ground, make_ground
 from tests.soak.judging import Checker
-from tests.soak.scenario import Plan, Soak
+from tests.soak.plan import Plan
+from tests.soak.scenario import Soak
 
 OUT: Final = Path("out")
 PAGE: Final = Path("docs/figures/soak.md")
@@ -37,7 +38,7 @@ def main() -> int:
         publishers=4, rate=options.rate, subscribers=20, nsids=6, changes_a_second=5.0,
         cuts_a_minute=12.0, redis_restart_at=options.rebuilds // 3 + 2,
         broker_kill_at=options.rebuilds // 2 + 2, rollback_at=options.rebuilds - 2,
-        rebuild_kills=0.5, grace_seconds=20.0, pause_seconds=2.0, seed=options.seed,
+        rebuild_kills=0.5, sure_kill_at=2, grace_seconds=20.0, pause_seconds=2.0, seed=options.seed,
     )  # fmt: skip
     started = time.monotonic()
 

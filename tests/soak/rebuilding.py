@@ -32,7 +32,7 @@ class Rebuilder:
         self._say = say
         self.kills = 0
 
-    async def rebuild(self, edition: int, kills: float) -> None:
+    async def rebuild(self, edition: int, kills: float, *, is_killed_first: bool = False) -> None:
         """Rebuild from the source; each attempt is killed with this probability, twice at most."""
         begun = time.monotonic()
         arguments = (
@@ -46,7 +46,8 @@ class Rebuilder:
         killed = 0
         for _ in range(MOST_ATTEMPTS):
             process = await start_command(self._places, arguments)
-            if killed < 2 and self._dice.random() < kills:
+            is_sure = is_killed_first and killed == 0
+            if is_sure or (killed < 2 and self._dice.random() < kills):
                 await process.wait_for_lines(self._dice.randint(0, LINES))
                 await asyncio.sleep(self._dice.uniform(0, 0.3))
                 if process.kill():

@@ -7,11 +7,11 @@ import contextlib
 import random
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers.redis_server import RedisServer
 from tests.soak.ground import Ground
+from tests.soak.plan import Plan
 from tests.soak.publisher import Publisher
 from tests.soak.rebuilding import Rebuilder
 from tests.soak.records import PLAIN, PLAIN_NSID, Event, Records
@@ -21,30 +21,6 @@ from tests.soak.watching import watch_broker, watch_redis
 
 QUIET_SECONDS = 3.0
 PATIENCE_SECONDS = 120.0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How much of everything."""
-
-    publishers: int
-    # Messages a second of all publishers.
-    rate: float
-    subscribers: int
-    # Neighborhoods of one subscriber at most.
-    nsids: int
-    changes_a_second: float
-    cuts_a_minute: float
-    # Editions, each after the first one rebuild, beside which something more happens.
-    redis_restart_at: int
-    broker_kill_at: int
-    rollback_at: int | None
-    rebuild_kills: float
-    grace_seconds: float
-    pause_seconds: float
-    # How the broker filters before and after it is killed.
-    memberships: tuple[str, str] = ("memory", "redis")
-    seed: int = 1
 
 
 class Soak:
@@ -194,15 +170,30 @@ class Soak:
             beside.append(asyncio.create_task(self._restart_redis()))
         if edition == plan.broker_kill_at:
             beside.append(asyncio.create_task(self._kill_broker()))
-        await self._rebuild(edition, plan.rebuild_kills)
+        sure = edition == plan.sure_kill_at
+        await self._rebuild(edition, plan.rebuild_kills, sure=sure)
         await asyncio.gather(*beside)
+        await self._followed(edition)
         if edition == plan.rollback_at:
             await self.rebuilder.rollback()
+            await self._followed(edition - 1)
         await asyncio.sleep(self._dice.uniform(0.5, 1.0) * plan.pause_seconds)
 
-    async def _rebuild(self, edition: int, kills: float) -> None:
+    async def _rebuild(self, edition: int, kills: float, *, sure: bool = False) -> None:
         self._sources[edition - 1].replace(self.places.source)
-        await self.rebuilder.rebuild(edition, kills)
+        await self.rebuilder.rebuild(edition, kills, is_killed_first=sure)
+
+    async def _followed(self, version: int) -> None:
+        """Wait for the broker; one that stays behind is a finding, and the play goes on."""
+        begun, records = time.monotonic(), self.records
+        try:
+            await self._until(
+                lambda: records.versions.get(records.in_broker[-1].generation) == version,
+                f"the broker to follow to version {version}",
+            )
+        except TimeoutError as error:
+            failed = Event("rebuild failed", begun, time.monotonic(), str(error))
+            records.events.append(failed)
 
     async def _restart_redis(self) -> None:
         await asyncio.sleep(self._dice.uniform(0.5, 3.0))
