@@ -14,6 +14,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -63,15 +64,15 @@ def main() -> int:
     return 0 if report.is_right else 1
 
 
-def _run(ground: Ground, plan: Plan, say: object) -> SoakFigures:
+def _run(ground: Ground, plan: Plan, say: Callable[[str], None]) -> SoakFigures:
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="spaps-soak-") as name:
         folder = Path(name)
         with running_redis(folder / "redis", *REDIS_OPTIONS) as server:
-            soak = Soak(folder, ground, plan, server, say)  # type: ignore[arg-type]
+            soak = Soak(folder, ground, plan, server, say)
             records = asyncio.run(soak.run())
         trouble = [line for line in soak.broker.log().splitlines() if "Traceback" in line]
-    say("judging")  # type: ignore[operator]
+    say("judging")
     verdict = Checker(ground, records).judge()
     loads = (load, os.getloadavg()[0])
     return figures_of(records, verdict, soak, loads, len(trouble))
