@@ -24,6 +24,11 @@ from redis_link.sweep import Retention
 READY: Final = "ready"
 # World version and subscriptions of each run, over and over.
 RUNS: Final = ((1, "a"), (1, "b"), (2, "a"), (2, "b"))
+# With a handful of rows, generating code for each plan is most of the work.
+INTERPRETED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 quick_push: Final = partial(push_generation, retention=Retention(grace_seconds=0.2))
 
 
@@ -49,7 +54,7 @@ def run_once(folder: Path, redis_url: str, lane: int, version: int, batch: str) 
 
 def share_session() -> Any:
     """The session that all runs of this process use; none of them stops it."""
-    spark = spark_session("spaps-killed-resolve", shuffle_partitions=2)
+    spark = spark_session("spaps-killed-resolve", shuffle_partitions=2, extra=INTERPRETED)
     SparkSession.stop = lambda _: None  # type: ignore[method-assign]
     resolve_neighborhoods.push_generation = quick_push  # type: ignore[attr-defined]
     return spark
