@@ -74,9 +74,14 @@ def main() -> None:
     folder, redis_url, lanes, turn = Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:5])
     share_session()
     sys.stderr.write(f"{READY}\n")
-    for lane in range(lanes):
-        arguments = (folder, redis_url, lane, turn + lane)
-        threading.Thread(target=_run_lane, args=arguments, name=f"lane {lane}").start()
+    threads = [
+        threading.Thread(target=_run_lane, args=(folder, redis_url, lane, turn + lane))
+        for lane in range(lanes)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:  # when the main thread ends, Python lets nobody start another
+        thread.join()
 
 
 if __name__ == "__main__":
