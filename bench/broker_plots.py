@@ -49,7 +49,7 @@ def plot_rates(rates: dict[str, dict[str, list[Rate]]], path: Path) -> None:
 def plot_filter(figures: dict[str, list[dict[str, Any]]], path: Path) -> None:
     """The filter's time and that of adding a subscription, along both axes."""
     figure = plt.figure(figsize=(10, 7.5), layout="constrained")
-    rows = figure.subfigures(2, 1)
+    rows = figure.subfigures(2, 1, squeeze=False)[:, 0]
     plots = [row.subplots(1, 2) for row in rows]
     for column, axis in enumerate(("subscriptions", "members")):
         points = figures[axis]
