@@ -74,6 +74,8 @@ def _settings_for(master: str) -> dict[str, str]:
     """Settings that depend on where the job runs, and so cannot stand in a file."""
     settings = {
         **PLAIN_COMMITS,
+        # What is kept is read again within seconds: packing it costs more than it saves.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.ui.showConsoleProgress": "false",
         # Python computes matrices for a batch at once: a geometry is read once for all its pairs.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
