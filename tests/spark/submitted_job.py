@@ -16,7 +16,7 @@ from tests.conftest import REPOSITORY
 WAIT_SECONDS = 800
 # A JVM that runs one small job spends more on compiling well than it wins back.
 # With one compiler alone the JVM keeps room for a fifth of the code that Spark generates.
-SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobs import rebuild_steps
+from jobs import rebuild_members
 from schemas.errors import NoReferenceError
 from schemas.reading import read_neighborhood
 from schemas.world_notices import NeighborhoodChange
@@ -124,12 +124,12 @@ def expected(
 @contextmanager
 def between_reading_and_switch(action: Callable[[], None]) -> Iterator[None]:
     """Have something happen after a rebuild has read the registry, and before it switches."""
-    write = rebuild_steps.write_memberships  # type: ignore[attr-defined]  # imported there
+    write = rebuild_members.write_memberships  # type: ignore[attr-defined]  # imported there
 
     def write_and_act(*arguments: Any, **options: Any) -> Any:
         action()
         return write(*arguments, **options)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("jobs.rebuild_steps.write_memberships", write_and_act)
+        patched.setattr("jobs.rebuild_members.write_memberships", write_and_act)
         yield
