@@ -22,7 +22,7 @@ from typing import Final
 from deltalake import DeltaTable
 
 from bench.bulk_report import BulkReport, JobRun, PeerSample, PushFigures
-from bench.bulk_session import forget_related
+from bench.bulk_session import WARM_UPS, forget_related
 from bench.bulk_subscriptions import mixed_descriptors, write_subscriptions
 from bench.postgis_peer import postgis_peer
 from bench.postgis_server import PostgisMissingError
@@ -138,7 +138,7 @@ class _Bench:
         ]  # fmt: skip
         finished = run_watched(command, OUT / "bulk-session.log")
         lines = [line for line in finished.output.splitlines() if line.startswith("{")]
-        runs = [json.loads(line) for line in lines[1:]]
+        runs = [json.loads(line) for line in lines[WARM_UPS:]]
         counts = (few, few, many)
         return tuple(
             JobRun(run["title"], count, run["seconds"], run["rows"], finished.peak_megabytes)
