@@ -75,8 +75,8 @@ class FanOut:
 
     def _hits(self, route: Route, slots: Slots) -> list[Subscription] | None:
         """The subscriptions that match, each of another session; None: some share a session."""
-        occupants, homes = self._state.slots.occupants, route.spatial
-        hits = [hit for slot in slots if (hit := occupants[slot]).home in homes]
+        seats, homes = self._state.slots.seats, route.spatial
+        hits = [seat.subscription for slot in slots if (seat := seats[slot]).home in homes]
         matches = len(hits)
         for node in route.plain:
             hits += node.plain.values()

@@ -16,6 +16,7 @@ from broker.connection import Connection, State
 from broker.core_state import CoreState
 from broker.fast_fan_out import HEADERS, LENGTHS, QOS_0, VALUE_AT, FanOut
 from broker.memberships import Slots
+from broker.seats import Seat
 
 # Bytes of a connection, and a place in them.
 Read: TypeAlias = tuple[Connection, bytes]
@@ -34,14 +35,13 @@ _CONNECTED: Final = State.CONNECTED
 class FastPublisher:
     """Works off runs of plain QoS 0 PUBLISH packets."""
 
-    __slots__ = ("_fan_out", "_is_restricted", "_occupants", "_routes", "_runs", "_state")
+    __slots__ = ("_fan_out", "_is_restricted", "_routes", "_runs", "_state")
 
     def __init__(self, state: CoreState, fan_out: FanOut) -> None:
         self._state = state
         self._fan_out = fan_out
-        # The same objects as long as the broker lives.
+        # The same object as long as the broker lives.
         self._routes = state.routes.by_topic
-        self._occupants = state.slots.occupants
         self._is_restricted = state.access.is_restricted
         self._runs = 0
 
@@ -55,7 +55,7 @@ class FastPublisher:
         memberships that its connection has waited for.
         """
         state = self._state
-        routes, occupants, is_restricted = self._routes, self._occupants, self._is_restricted
+        routes, is_restricted = self._routes, self._is_restricted
         look_up: Callable[[int], Slots | None] = state.memberships.look_up
         if found:
             look_up = _look_up_in_both(found, look_up)
@@ -122,15 +122,16 @@ class FastPublisher:
                     peid = -1
                 slots: Slots | None = look_up(peid) if peid >= 0 and route.spatial else ()
                 # The copies: nearly always none or one.
-                if route.plain or slots is None or len(slots) > 1:
-                    copies = self._fan_out.bring(
-                        session, route, slots, data[position:end], at - position
-                    )
-                    if copies < 0:
-                        break
-                    sent += copies
-                elif slots and (hit := occupants[slots[0]]).home in route.spatial:
-                    receiver = hit.session
+                if type(slots) is not Seat or route.plain:
+                    if slots is None or slots or route.plain:
+                        copies = self._fan_out.bring(
+                            session, route, slots, data[position:end], at - position
+                        )
+                        if copies < 0:
+                            break
+                        sent += copies
+                elif slots.home in route.spatial:
+                    receiver, hit = slots.session, slots.subscription
                     link = receiver.direct
                     if (
                         link is None
@@ -185,9 +186,10 @@ class FastPublisher:
         route = state.routes.by_topic.get(topic)
         slots = state.memberships.look_up(peid)
         if route is not None and slots:
-            _ = [
-                hit for slot in slots if (hit := state.slots.occupants[slot]).home in route.spatial
-            ]
+            if type(slots) is Seat:
+                _ = slots.home in route.spatial
+            else:
+                _ = [slot for slot in slots if state.slots.seats[slot].home in route.spatial]
         state.counters.filter_times.append(perf_counter() - began)
 
 

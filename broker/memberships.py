@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
+from broker.seats import Seat
 from spatial_udfs.entity_table import Int64s
 
 # Ascending, without repetition.
@@ -20,6 +21,8 @@ class Memberships(Protocol):
 
     # Whether SUBSCRIBE with a neighborhood is served at all.
     serves_neighborhoods: bool
+    # By slot, filled by the core; an answer of one slot is its seat.
+    seats: list[Seat]
     # Slots that nothing refers to any more and that the core may give out again.
     reusable: list[int]
 
@@ -62,6 +65,7 @@ class NoMemberships:
     serves_neighborhoods = False
 
     def __init__(self) -> None:
+        self.seats: list[Seat] = []
         self.reusable: list[int] = []
 
     def look_up(self, peid: int) -> Slots:  # noqa: ARG002 - the protocol's shape

@@ -9,6 +9,7 @@ from typing import Final
 from broker.generation_builder import GenerationBuilder
 from broker.memberships import Slots
 from broker.peid_table import PeidTable
+from broker.seats import Seat
 from spatial_udfs.entity_table import Int64s
 
 # Members of late arrivals that are entered at once when there is nobody to wait for.
@@ -28,13 +29,14 @@ class _Entering:
 
 
 class MemoryMemberships:
-    """``look_up`` is the present table's own method, so that a look-up is one call."""
+    """``look_up`` is the present table's own closure, so that a look-up is one call."""
 
     serves_neighborhoods = True
 
-    def __init__(self) -> None:
+    def __init__(self, seats: list[Seat] | None = None) -> None:
+        self.seats: list[Seat] = [] if seats is None else seats
         self._table = PeidTable()
-        self.look_up: Callable[[int], Slots] = self._table.look_up
+        self.look_up: Callable[[int], Slots] = self._table.look_up_by(self.seats)
         self.reusable: list[int] = []
         self._building: GenerationBuilder | None = None
         # Free slots that the generation under construction may name.
@@ -125,7 +127,7 @@ class MemoryMemberships:
             entering.done = 0
             entering.is_outdated |= builder.is_other_world
         self._replaced.append(self._table)
-        self._table, self.look_up = table, table.look_up
+        self._table, self.look_up = table, table.look_up_by(self.seats)
         self._building = None
         self._withheld.clear()
 

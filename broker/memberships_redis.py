@@ -15,6 +15,7 @@ from typing import Final
 from broker.generation_builder import GenerationBuilder
 from broker.memberships import Slots
 from broker.memberships_memory import MemoryMemberships
+from broker.seats import Seat
 from spatial_udfs.entity_table import Int64s
 
 MOST_ENTITIES: Final = 200_000
@@ -36,7 +37,8 @@ class RedisMemberships:
         # When it was last seen to be in force, by the monotonic clock.
         self.confirmed_at = float("-inf")
         self.reusable: list[int] = []
-        self._late = MemoryMemberships()
+        self.seats: list[Seat] = []
+        self._late = MemoryMemberships(self.seats)
         self._has_late = False
         self._remembered: dict[int, Slots] = {}
         self._remembered_slots = 0
@@ -92,6 +94,7 @@ class RedisMemberships:
 
     def keep(self, generation: int, found: Mapping[int, Slots]) -> dict[int, Slots]:
         """Remember what was read of a generation's sets; the complete answers for these."""
+        found = {peid: self._seated(slots) for peid, slots in found.items()}
         if generation == self.generation:
             self._make_room(len(found), sum(map(len, found.values())))
             for peid, slots in found.items():
@@ -100,6 +103,12 @@ class RedisMemberships:
                 self._remembered_slots += len(slots)
         late = self._late.look_up
         return {peid: _merged(slots, late(peid)) for peid, slots in found.items()}
+
+    def _seated(self, slots: Slots) -> Slots:
+        """One slot is answered by its seat."""
+        if len(slots) == 1 and slots[0] < len(self.seats):
+            return self.seats[slots[0]]
+        return slots
 
     # --- another generation
 

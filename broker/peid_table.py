@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broker.memberships import Slots
+from broker.seats import Seat
 from spatial_udfs.entity_table import Int64s
 
 SlotArray: TypeAlias = NDArray[np.uint32]
@@ -31,7 +32,7 @@ RESIDUES: Final = 131_071
 MOST_PAIRS: Final = 448
 AIMED_PAIRS: Final = 320
 # Answers that are remembered: entities that are published about now, whatever the table holds.
-# 15 MB when each lies in one neighborhood, 30 MB at most (docs/decisions/0065-recent-look-ups.md).
+# 10 MB when each lies in one neighborhood, 30 MB at most (docs/decisions/0065-recent-look-ups.md).
 MOST_RECENT: Final = 131_072
 # An entity that lies in very many neighborhoods is looked up each time: its answer is large.
 MOST_SLOTS_REMEMBERED: Final = 8
@@ -45,7 +46,7 @@ class PeidTable:
 
     __slots__ = (
         "_alive", "_cleaned", "_directory", "_dying", "_ends", "_highest", "_peids", "_recent",
-        "_sizes", "_slots", "_starts", "dead", "dead_pairs", "look_up", "pairs",
+        "_sizes", "_slots", "_starts", "dead", "dead_pairs", "pairs",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -66,7 +67,6 @@ class PeidTable:
         self._dying: frozenset[int] = frozenset()
         self._alive: NDArray[np.bool_] = np.empty(0, np.bool_)
         self._recent: dict[int, Slots] = {}
-        self.look_up = _look_up_in(self._directory, self._peids, self._slots, self._recent)
 
     @classmethod
     def of_regions(
@@ -86,9 +86,7 @@ class PeidTable:
         regions = np.repeat(np.arange(len(starts), dtype=np.uint32), widths)
         table._directory[:] = array("I", regions.tobytes())
         table._starts, table._ends = array("I", starts), array("I", ends)
-        # In place: the look-up knows these very lists.
-        table._peids[:] = peids
-        table._slots[:] = slots
+        table._peids, table._slots = peids, slots
         return table
 
     def add(self, slot: int, peids: Int64s) -> None:
@@ -116,6 +114,35 @@ class PeidTable:
                 del recent[peid]
         self._sizes[slot] = self._sizes.get(slot, 0) + len(peids)
         self.pairs += len(peids)
+
+    def look_up_by(self, seats: Sequence[Seat]) -> Callable[[int], Slots]:
+        """The look-up as a closure: it runs for every PUBLISH, and attributes cost time."""
+        directory, all_peids, all_slots = self._directory, self._peids, self._slots
+        recent = self._recent
+
+        def look_up(peid: int) -> Slots:
+            """The slots of an entity, ascending; a seat, when it is one slot that has a seat."""
+            known = recent.get(peid)
+            if known is not None:
+                return known
+            if len(recent) >= MOST_RECENT:
+                recent.clear()
+            region = directory[peid % RESIDUES]
+            peids = all_peids[region]
+            at = bisect_left(peids, peid)
+            found: Slots = ()
+            if at < len(peids) and peids[at] == peid:
+                after = at + 1
+                if after == len(peids) or peids[after] != peid:
+                    slot = all_slots[region][at]
+                    found = seats[slot] if slot < len(seats) else (slot,)
+                else:
+                    found = tuple(all_slots[region][at : bisect_right(peids, peid, after)])
+            if len(found) <= MOST_SLOTS_REMEMBERED:
+                recent[peid] = found
+            return found
+
+        return look_up
 
     def _regions_of(self, residues: Int64s) -> list[int]:
         return cast("list[int]", np.frombuffer(self._directory, np.uint32)[residues].tolist())
@@ -189,39 +216,3 @@ class PeidTable:
             self._slots[region] = array("I", slots[alive].tobytes())
             self.pairs -= gone
             self.dead_pairs -= gone
-
-
-def _look_up_in(
-    directory: array[int],
-    all_peids: list[array[int]],
-    all_slots: list[array[int]],
-    recent: dict[int, Slots],
-) -> Callable[[int], Slots]:
-    """The look-up as a closure: it runs for every PUBLISH, and attributes cost time."""
-    # Most entities lie in one neighborhood, and many in the same: one tuple serves them all.
-    alone: dict[int, Slots] = {}
-
-    def look_up(peid: int) -> Slots:
-        """The slots of an entity, ascending."""
-        known = recent.get(peid)
-        if known is not None:
-            return known
-        if len(recent) >= MOST_RECENT:
-            recent.clear()
-            alone.clear()
-        region = directory[peid % RESIDUES]
-        peids = all_peids[region]
-        at = bisect_left(peids, peid)
-        found: Slots = ()
-        if at < len(peids) and peids[at] == peid:
-            after = at + 1
-            if after == len(peids) or peids[after] != peid:
-                slot = all_slots[region][at]
-                found = alone.setdefault(slot, (slot,))
-            else:
-                found = tuple(all_slots[region][at : bisect_right(peids, peid, after)])
-        if len(found) <= MOST_SLOTS_REMEMBERED:
-            recent[peid] = found
-        return found
-
-    return look_up

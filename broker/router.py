@@ -73,12 +73,8 @@ class Router:
                 found = list(_bisect_each(route.spatial, slots))
                 self._state.counters.matches += len(found)
                 return found
-        occupants = self._state.slots.occupants
-        found = []
-        for slot in slots:
-            subscription = occupants[slot]
-            if subscription.home in route.spatial:
-                found.append(subscription)
+        seats, homes = self._state.slots.seats, route.spatial
+        found = [seat.subscription for slot in slots if (seat := seats[slot]).home in homes]
         self._state.counters.matches += len(found)
         return found
 

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
-
 from broker.memberships import Memberships
+from broker.seats import VACANT, Seat
 from broker.subscription import NO_SLOT, Subscription, SubscriptionTerms
 from spatial_udfs.entity_table import Int64s
-
-
-class _Vacant:
-    """Stands where a subscription was: at home nowhere, so no route ever finds it."""
-
-    __slots__ = ()
-    home: Final = None
-
-
-# Only ``home`` is ever asked of it before it is known to be none.
-VACANT: Final = cast("Subscription", _Vacant())
 
 
 class SlotTable:
     """Subscriptions by slot, in step with the memberships.
 
-    ``occupants`` is read on every PUBLISH with a peid; only its ``home`` tells a living
-    subscription from a vacant slot.
+    ``seats`` are read on every PUBLISH with a peid; only their ``home`` tells a subscription
+    in force from a vacant slot. They are the memberships' own, whose answers lead to them.
     """
 
-    __slots__ = ("_memberships", "_used", "by_sub_id", "occupants")
+    __slots__ = ("_memberships", "_used", "by_sub_id", "seats")
 
     def __init__(self, memberships: Memberships) -> None:
         self._memberships = memberships
         self._used = 0
-        self.occupants: list[Subscription] = []
+        self.seats = memberships.seats
         self.by_sub_id: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -41,15 +29,16 @@ class SlotTable:
 
     def living(self) -> list[Subscription]:
         """The subscriptions in force, by slot."""
-        return [one for one in self.occupants if isinstance(one, Subscription)]
+        return [one.subscription for one in self.seats if one.subscription is not VACANT]
 
     def reserve(self) -> int:
         """A slot that nobody has yet: nothing that is entered under it is delivered."""
         reusable = self._memberships.reusable
         if reusable:
             return reusable.pop()
-        self.occupants.append(VACANT)
-        return len(self.occupants) - 1
+        slot = len(self.seats)
+        self.seats.append(Seat(slot))
+        return slot
 
     def give_up(self, slot: int) -> None:
         """A reserved slot is not needed after all, whatever was entered under it."""
@@ -64,10 +53,10 @@ class SlotTable:
     ) -> None:
         """Give a subscription its slot and its members; None: they are loaded later.
 
-        All of them are there already under a slot that was reserved.
+        It knows its home by now. All of them are there already under a slot that was reserved.
         """
         slot = self.reserve() if reserved is None else reserved
-        self.occupants[slot] = subscription
+        self.seats[slot].take(subscription)
         subscription.slot = slot
         self._used += 1
         if subscription.terms.sub_id is not None:
@@ -78,7 +67,7 @@ class SlotTable:
     def leave(self, subscription: Subscription) -> None:
         """Vacate the slot; it is given again when the memberships say so."""
         slot = subscription.slot
-        self.occupants[slot] = VACANT
+        self.seats[slot].vacate()
         subscription.slot = NO_SLOT
         self._used -= 1
         sub_id = subscription.terms.sub_id

@@ -42,6 +42,7 @@ class SubscriptionIndex:
             home = node.groups.get(parsed.share_name) or ShareGroup(parsed.share_name, node)
             node.groups[parsed.share_name] = home
             self.shared_count += 1
+        subscription.home = home
         if subscription.terms.nsid is None:
             is_first = not home.plain
             home.plain[subscription.session] = subscription
@@ -49,7 +50,6 @@ class SubscriptionIndex:
             is_first = not home.spatial
             self._slots.enter(subscription, peids, slot, coming)
             home.spatial[subscription.slot] = subscription
-        subscription.home = home
         subscription.active = True
         self.count += 1
         if is_first:

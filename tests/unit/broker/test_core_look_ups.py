@@ -9,6 +9,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.counters import Drop
 from broker.effects import Judge, LookUp
 from broker.memberships import Slots
+from broker.seats import Seat
 from spatial_udfs.entity_table import Int64s
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
@@ -20,6 +21,7 @@ class AskedMemberships:
     serves_neighborhoods = True
 
     def __init__(self) -> None:
+        self.seats: list[Seat] = []
         self.reusable: list[int] = []
         self.cache: dict[int, tuple[int, ...]] = {}
         self.stored: dict[int, set[int]] = {}
