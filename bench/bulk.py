@@ -22,7 +22,7 @@ from typing import Final
 from deltalake import DeltaTable
 
 from bench.bulk_report import BulkReport, JobRun, PeerSample, PushFigures
-from bench.bulk_session import WARM_UPS, forget_related
+from bench.bulk_session import forget_related
 from bench.bulk_subscriptions import mixed_descriptors, write_subscriptions
 from bench.postgis_peer import postgis_peer
 from bench.postgis_server import PostgisMissingError
@@ -39,9 +39,7 @@ SEED: Final = 7
 MOST_PUSHED: Final = 5_000_000
 PUSHED_ENTITIES: Final = 100_000
 PUSH_ROUNDS: Final = 3
-# What a session is warmed up with.
-SMALL_CITY: Final = 20_000
-SMALL_BATCH: Final = 2_000
+OTHER_SEED: Final = 8
 
 
 def main() -> int:
@@ -79,7 +77,7 @@ def run(entities: int, few: int, many: int, sample: int) -> BulkReport:
         again = bench.resolve("again", few)
         forget_related(bench.world)
         large = bench.resolve("large", many)
-        warm = bench.resolve_in_session(few, many)
+        warm = bench.resolve_in_session(table, few, many)
         push = _push_figures(large.rows)
     return BulkReport(
         command=f"python -m bench.bulk --entities {entities} --few {few} --many {many} "
@@ -119,31 +117,31 @@ class _Bench:
         OUT.mkdir(exist_ok=True)
         finished = run_watched(command, OUT / f"bulk-{title}.log")
         rows = DeltaTable(str(self.out / MEMBERSHIPS_TABLE)).to_pyarrow_dataset().count_rows()
-        run = JobRun(title, count, finished.seconds, rows, finished.peak_megabytes)
+        run = JobRun(title, count, (finished.seconds,), rows, finished.peak_megabytes)
         print(f"  {run.seconds:.1f} s, {rows:,} rows", flush=True)
         return run
 
-    def resolve_in_session(self, few: int, many: int) -> tuple[JobRun, ...]:
-        """The same three runs in one session that has been warmed up."""
-        print("the same in a session that is up", flush=True)
-        small_world = self.folder / "small-world"
-        drawing = [sys.executable, "-m", "bench.live_world", str(small_world), str(SMALL_CITY)]
-        subprocess.run(drawing, check=True)
-        write_subscriptions(self.file_of(0), load_snapshot(str(small_world)), SMALL_BATCH, SEED)
+    def resolve_in_session(self, table: EntityTable, few: int, many: int) -> dict[str, JobRun]:
+        """The same runs in one session that has been warmed up: medians of some rounds."""
+        print("the same in a session that is up: some minutes", flush=True)
+        other = self.folder / "subscriptions-other.jsonl"
+        write_subscriptions(other, table, few, OTHER_SEED)
         command = [
             _spark_submit(), "bench/bulk_session.py", "--world", str(self.world),
-            "--small-world", str(small_world), "--small", str(self.file_of(0)),
-            "--few", str(self.file_of(few)), "--many", str(self.file_of(many)),
-            "--out", str(self.out),
+            "--few", str(self.file_of(few)), "--other", str(other),
+            "--many", str(self.file_of(many)), "--out", str(self.out),
         ]  # fmt: skip
         finished = run_watched(command, OUT / "bulk-session.log")
         lines = [line for line in finished.output.splitlines() if line.startswith("{")]
-        runs = [json.loads(line) for line in lines[WARM_UPS:]]
-        counts = (few, few, many)
-        return tuple(
-            JobRun(run["title"], count, run["seconds"], run["rows"], finished.peak_megabytes)
-            for run, count in zip(runs, counts, strict=True)
-        )
+        by_title: dict[str, list[dict[str, float]]] = {}
+        for run in map(json.loads, lines):
+            by_title.setdefault(run["title"], []).append(run)
+        del by_title["warming up"]
+        peak = finished.peak_megabytes
+        return {
+            title: JobRun.of_rounds(title, many if title == "large" else few, runs, peak)
+            for title, runs in by_title.items()
+        }
 
 
 def _push_figures(rows: int) -> PushFigures:

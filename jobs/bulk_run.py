@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from jobs.compiled_batch import compile_batch, read_batch
+from jobs.known_sets import KeepingSets, open_known_sets
 from jobs.level_loop import LevelLoop
 from jobs.membership_rows import write_memberships
 from jobs.problem_rows import problem_rows
@@ -46,16 +47,20 @@ def resolve_batch(
         clock.lap("related")
         read = reading.result()
         cleaning.callback(read.descriptors.unpersist)
-        batch = compile_batch(read, related)
+        known = open_known_sets(spark, world, read.graph.nodes)
+        batch = compile_batch(read, related, known.nodes)
+        reused = f", {len(known.nodes):,} known from earlier runs" if len(known.nodes) else ""
         say(
             f"subscriptions: {batch.facts.subscriptions:,} read, "
             f"{batch.facts.descriptors:,} different descriptors, "
-            f"{sum(level.nodes for level in batch.levels):,} different sets to resolve"
+            f"{len(batch.unknown):,} different sets to resolve{reused}"
         )
         clock.lap("read")
-        loop = LevelLoop(spark, world, related, batch)
+        loop = LevelLoop(spark, world, related, batch, known)
         cleaning.callback(loop.release)
         loop.run(say)
+        keeping = KeepingSets(spark, world, batch.unknown, loop.resolved())
+        cleaning.callback(keeping.release)
         clock.lap("resolve")
         folder = out.rstrip("/")
         table = f"{folder}/{MEMBERSHIPS_TABLE}"
@@ -68,6 +73,7 @@ def resolve_batch(
         else:
             problems = no_problems(spark, folder, world.version)
         related.finish()
+        keeping.finish(say)
         clock.lap("report")
     facts = RunFacts(
         version=world.version,

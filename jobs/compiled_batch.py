@@ -13,17 +13,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 from pyspark.storagelevel import StorageLevel
 
-from jobs.graph_tables import BASE, NODES, REFS, GraphTables, exploded_lists, graph_tables
+from jobs.graph_tables import (
+    BASE,
+    NODES,
+    REFS,
+    GraphTables,
+    Int64s,
+    exploded_lists,
+    graph_tables,
+)
 from jobs.related_tables import RelatedWorld
 from schemas.errors import SpapsError
 from schemas.membership import DESCRIPTOR, STAGE_NO, SUB_ID
-from schemas.related import CATEGORY_SET, PAIR_KIND, REFERENCE
+from schemas.related import CATEGORY_SET, NODE, PAIR_KIND, REFERENCE
 from spatial_udfs.sedona_categories import CATS, numbered_patterns
 from spatial_udfs.sedona_conditions import COND, CONDITION, FAR, REACH, numbered_conditions
 from spatial_udfs.sedona_stage_graph import (
     JOINED,
     LEVEL,
-    NODE,
     PATTERNS,
     REFERRED,
     REFERRED_FROM,
@@ -84,6 +91,7 @@ class CompiledBatch:
     spans: pa.Table  # cond, above, upTo, holds
     sets: pa.Table  # cats, categorySet
     facts: BatchFacts
+    unknown: pa.Table  # the nodes of the graph that are to be resolved
     levels: tuple[LevelFacts, ...]
 
     def references(self) -> DataFrame:
@@ -145,15 +153,19 @@ def _read(descriptors: DataFrame) -> ReadBatch:
     return ReadBatch(descriptors, graph_tables(good), facts)
 
 
-def compile_batch(read: ReadBatch, related: RelatedWorld) -> CompiledBatch:
-    """Give conditions and patterns the meaning that they have in this world."""
+def compile_batch(read: ReadBatch, related: RelatedWorld, known: Int64s) -> CompiledBatch:
+    """Give conditions and patterns the meaning that they have in this world.
+
+    ``known`` are nodes that need not be resolved.
+    """
     bare = read.graph.nodes
+    bare = bare.filter(pa.array(~np.isin(bare.column(NODE).to_numpy(), known)))
     conditions = numbered_conditions(
         pc.unique(bare.column(CONDITION)).to_pylist(), related.pair_kinds, related.diameter
     )
     texts = sorted(pc.unique(bare.column(PATTERNS)).to_pylist())
     patterns = numbered_patterns(
-        [tuple(json.loads(text)) for text in texts], related.names_of_category_sets()
+        [tuple(json.loads(text)) for text in texts], dict(enumerate(related.vocabulary))
     )
     nodes = _looked_up(bare, CONDITION, conditions.numbers, (COND, REACH, FAR))
     nodes = _looked_up(nodes, PATTERNS, patterns.numbers, (CATS,))
@@ -164,6 +176,7 @@ def compile_batch(read: ReadBatch, related: RelatedWorld) -> CompiledBatch:
         spans=conditions.spans,
         sets=patterns.sets,
         facts=read.facts,
+        unknown=bare,
         levels=_levels(nodes, patterns.sets),
     )
 

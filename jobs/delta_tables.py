@@ -29,6 +29,18 @@ def replace_version(rows: DataFrame, path: str, version: int) -> None:
     )
 
 
+def append_to_version(rows: DataFrame, path: str) -> None:
+    """Add rows to a table that is partitioned by version; one that is not there is made."""
+    (
+        rows.write.format("delta")
+        .mode("append")
+        .partitionBy(VERSION)
+        .option("compression", "zstd")
+        .option("maxRecordsPerFile", ROWS_PER_FILE)
+        .save(path)
+    )
+
+
 def append_row(row: DataFrame, path: str) -> None:
     """Add one row to a table of facts."""
     row.coalesce(1).write.format("delta").mode("append").save(path)

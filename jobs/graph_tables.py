@@ -15,17 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from schemas.related import REFERENCE
+from schemas.related import NODE, PROOF, REFERENCE
 from spatial_udfs.sedona_conditions import CONDITION
-from spatial_udfs.sedona_stage_graph import (
-    JOINED,
-    LEVEL,
-    NODE,
-    PATTERNS,
-    PROOF,
-    REFERRED,
-    REFERRED_FROM,
-)
+from spatial_udfs.sedona_stage_graph import JOINED, LEVEL, PATTERNS, REFERRED, REFERRED_FROM
 
 BASE: Final = "base"
 REFS: Final = "refs"
@@ -38,7 +30,7 @@ Int64s = NDArray[np.int64]
 class GraphTables:
     """Each node once; ``clash`` tells that two different ones have the same number."""
 
-    nodes: pa.Table  # node, level, referredFrom, referred, joined, patterns, condition
+    nodes: pa.Table  # node, proof, level, referredFrom, referred, joined, patterns, condition
     references: pa.Table  # node of level 0, reference
     clash: bool
 
@@ -46,7 +38,7 @@ class GraphTables:
 def graph_tables(graphs: pa.Table) -> GraphTables:
     """From the graphs of descriptors (columns BASE, REFS, NODES) to the nodes of all."""
     every = _one_array(graphs, NODES).flatten()
-    names = (LEVEL, REFERRED_FROM, REFERRED, JOINED, PATTERNS, CONDITION)
+    names = (PROOF, LEVEL, REFERRED_FROM, REFERRED, JOINED, PATTERNS, CONDITION)
     first, clash = _each_once(every)
     nodes = pa.table({name: every.field(name).take(first) for name in (NODE, *names)})
     bases = _one_array(graphs, BASE)

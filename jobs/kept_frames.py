@@ -6,9 +6,17 @@ soon cost more than the work.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 from pyspark.storagelevel import StorageLevel
+
+
+def work_behind(spark: SparkSession) -> None:
+    """Let what this thread asks Spark for share the cores with the run, not go before it.
+
+    It takes the cores while the run plans, instead of making each of its small steps wait.
+    """
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", "behind")
 
 
 def kept(frame: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Final
 
 import pyarrow as pa
@@ -15,18 +15,19 @@ from pyspark.storagelevel import StorageLevel
 
 from jobs.compiled_batch import CompiledBatch, LevelFacts
 from jobs.kept_frames import kept, kept_and_counted
+from jobs.known_sets import KnownSets
 from jobs.related_tables import RelatedWorld
 from jobs.stage_progress import stage_progress
 from jobs.world_tables import WorldVersion
 from schemas.entity import PEID
-from schemas.related import CATEGORY_SET, ENTITY, PAIR_KIND, REFERENCE, SALT
+from schemas.related import CATEGORY_SET, ENTITY, NODE, PAIR_KIND, REFERENCE, SALT
 from spatial_udfs.sedona_distances import near_pairs, origins
 from spatial_udfs.sedona_far_nodes import far_nodes, selected_with_far
 from spatial_udfs.sedona_places import EntityPlaces
-from spatial_udfs.sedona_stage_graph import NODE
 from spatial_udfs.sedona_stages import (
     IS_JOINED,
     NODE_COLUMNS,
+    SOURCE,
     Lookups,
     references_of,
     related_pairs,
@@ -49,28 +50,37 @@ class LevelReport:
 
 
 class LevelLoop:
-    """Resolves a batch; afterwards ``members`` has rows (node, entity) for each level."""
+    """Resolves a batch; afterwards ``members`` has rows (node, entity) for each level.
+
+    Level 0 are the references as written, as far as they exist. Nodes that were known before
+    are in none of the levels.
+    """
 
     def __init__(
-        self, spark: SparkSession, world: WorldVersion, related: RelatedWorld, batch: CompiledBatch
+        self,
+        spark: SparkSession,
+        world: WorldVersion,
+        related: RelatedWorld,
+        batch: CompiledBatch,
+        known: KnownSets,
     ) -> None:
-        """Prepare what every level looks up."""
         self._spark = spark
         self._world = world
+        self._related = related
         self._batch = batch
-        self._lookups = self._prepared_lookups(related)
-        self.members: list[DataFrame] = []
-        self.counts: list[int] = []
+        self._known = known
+        self.members: dict[int, DataFrame] = {}
+        self.counts: dict[int, int] = {}
         self.reports: list[LevelReport] = []
 
     def run(self, say: Callable[[str], None]) -> None:
         """All levels, each with a line that says what came out."""
-        self._keep(self._existing_references())
-        last = len(self._batch.levels)
+        self._keep(0, self._existing_references())
+        last = max((facts.level for facts in self._batch.levels), default=0)
         for facts in self._batch.levels:
             started = time.monotonic()
             with stage_progress(self._spark, f"level {facts.level}", say):
-                count = self._keep(self._members_of(facts))
+                count = self._keep(facts.level, self._members_of(facts))
             seconds = time.monotonic() - started
             self.reports.append(LevelReport(facts.level, facts.nodes, count, seconds))
             say(
@@ -82,14 +92,30 @@ class LevelLoop:
         """How many of the references as written the world does not have."""
         return len(self._batch.graph.references) - self.counts[0]
 
+    def resolved(self) -> list[DataFrame]:
+        """The members of the nodes that were resolved here, without the references as written."""
+        return [frame for level, frame in self.members.items() if level]
+
+    def everything(self) -> list[DataFrame]:
+        """All members that are known now."""
+        known = [] if self._known.members is None else [self._known.members]
+        return [*self.members.values(), *known]
+
+    def count(self) -> int:
+        """How many these are."""
+        return sum(self.counts.values()) + self._known.count
+
     def release(self) -> None:
         """Let Spark forget what the levels looked up."""
-        self._lookups.pairs.unpersist()
-        self._lookups.laid_out_pairs.unpersist()
-        self._lookups.places.release()
+        if "_lookups" in vars(self):
+            self._lookups.pairs.unpersist()
+            self._lookups.laid_out_pairs.unpersist()
+            self._lookups.places.release()
 
-    def _prepared_lookups(self, related: RelatedWorld) -> Lookups:
-        batch = self._batch
+    @cached_property
+    def _lookups(self) -> Lookups:
+        """What every level looks up; prepared for the first one, if there is one."""
+        batch, related = self._batch, self._related
         with_far = any(facts.far_nodes for facts in batch.levels)
         used = F.col(CATEGORY_SET).isin(batch.used_sets())
         if not with_far:
@@ -154,9 +180,15 @@ class LevelLoop:
         That there are few can mostly be told without computing them; then they are part of the
         plan that uses them.
         """
-        members = reduce(DataFrame.unionAll, self.members[facts.referred_from : facts.level])
-        references = references_of(self._sent(facts.edges), members)
-        most = sum(self.counts[facts.referred_from : facts.level]) * facts.most_edges
+        levels = [at for at in self.members if facts.referred_from <= at < facts.level]
+        members = [self.members[at] for at in levels]
+        count = sum(self.counts[at] for at in levels)
+        known = self._known
+        if known.members is not None and known.among(facts.edges.column(SOURCE).to_numpy()):
+            members.append(known.members)
+            count += known.count
+        references = references_of(self._sent(facts.edges), reduce(DataFrame.unionAll, members))
+        most = count * facts.most_edges
         if facts.far_nodes:
             # Counting needs each reference once.
             references = references.groupBy(*NODE_COLUMNS, REFERENCE).agg(
@@ -171,9 +203,7 @@ class LevelLoop:
         frame = self._small(table)
         return F.broadcast(frame) if len(table) <= BROADCAST_REFERENCES else frame
 
-    def _keep(self, members: DataFrame) -> int:
+    def _keep(self, level: int, members: DataFrame) -> int:
         """Compute the members of a level and count them."""
-        frame, count = kept_and_counted(members)
-        self.members.append(frame)
-        self.counts.append(count)
-        return count
+        self.members[level], self.counts[level] = kept_and_counted(members)
+        return self.counts[level]

@@ -13,9 +13,8 @@ from jobs.compiled_batch import SUB_IDS, BatchFacts, CompiledBatch
 from jobs.delta_tables import replace_version
 from jobs.level_loop import LevelLoop
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
-from schemas.related import ENTITY
+from schemas.related import ENTITY, NODE
 from spatial_udfs.sedona_salting import spread
-from spatial_udfs.sedona_stage_graph import NODE
 
 # The longest array that a row of the join carries.
 CHUNK: Final = 1_000
@@ -35,8 +34,8 @@ def write_memberships(
 ) -> int:
     """Replace the memberships of the version in one commit; how many rows it has."""
     # The levels left partitions of very different sizes.
-    everything = reduce(DataFrame.unionAll, loop.members).repartition(
-        _tasks(batch.facts, sum(loop.counts), spark.sparkContext.defaultParallelism)
+    everything = reduce(DataFrame.unionAll, loop.everything()).repartition(
+        _tasks(batch.facts, loop.count(), spark.sparkContext.defaultParallelism)
     )
     rows = _rows(everything, batch)
     counted = Observation()

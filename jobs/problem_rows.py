@@ -12,8 +12,7 @@ from jobs.compiled_batch import SUB_IDS, CompiledBatch
 from jobs.subscription_lines import REASON, WHERE
 from schemas.errors import NoReferenceError
 from schemas.membership import SUB_ID
-from schemas.related import ENTITY, REFERENCE
-from spatial_udfs.sedona_stage_graph import NODE
+from schemas.related import ENTITY, NODE, REFERENCE
 
 KIND: Final = "kind"
 # Kinds of problems; the first three leave a subscription without result.

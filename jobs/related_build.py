@@ -13,7 +13,7 @@ from pyspark.storagelevel import StorageLevel
 from jobs.world_tables import WorldVersion
 from schemas.entity import ENTITIES_TABLE, GEOMETRY, PEID, RELATED_TABLE, VERSION
 from schemas.related import CATEGORY_SET, ENTITY, PAIR_KIND, REFERENCE
-from spatial_udfs.sedona_entities import category_sets, placed_entities
+from spatial_udfs.sedona_entities import category_sets, placed_entities, vocabulary_of
 from spatial_udfs.sedona_pair_matrices import CHANGED, WKB
 from spatial_udfs.sedona_related import related_rows
 from spatial_udfs.sedona_salting import CROWDED, heavy_references, salted_pairs, spread
@@ -52,7 +52,8 @@ class RelatedBuild:
         self._spark = spark
         self._world = world
         self._kept: list[DataFrame] = []
-        self.category_sets = category_sets(world.entities)
+        self.vocabulary = vocabulary_of(world.entities)
+        self.category_sets = category_sets(spark, self.vocabulary)
         self._base = base
         self.entities = self._place(base)
         extent = self._measure()

@@ -17,17 +17,17 @@ from jobs.delta_tables import is_table
 from jobs.related_build import RelatedBuild
 from jobs.related_writing import CURRENT_METHOD, RelatedWriting
 from jobs.world_tables import WorldVersion
-from schemas.entity import CATEGORIES, CHECKSUM, CREATED_AT, RELATED_TABLE, VERSION
+from schemas.entity import CHECKSUM, CREATED_AT, RELATED_TABLE, VERSION
 from schemas.related import (
-    CATEGORY_SET,
-    CATEGORY_SETS_TABLE,
     DIAMETER,
     HEAVY,
     METHOD,
     PAIR_COUNT,
     PAIR_KINDS,
     RELATED_VERSIONS_TABLE,
+    VOCABULARY,
 )
+from spatial_udfs.sedona_entities import category_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class RelatedWorld:
     """
 
     pairs: DataFrame
+    # The categories of each set, by its number.
+    vocabulary: list[list[str]]
     category_sets: DataFrame
     heavy: tuple[int, ...]
     pair_kinds: tuple[int, ...]
@@ -57,10 +59,6 @@ class RelatedWorld:
         """Let Spark forget what is in memory, when nobody writes it any more."""
         if self.writing is not None:
             self.writing.release()
-
-    def names_of_category_sets(self) -> dict[int, list[str]]:
-        """The categories of each set: the vocabulary of the world, small however large it is."""
-        return {row[CATEGORY_SET]: row[CATEGORIES] for row in self.category_sets.collect()}
 
 
 def ensure_related(
@@ -85,6 +83,7 @@ def ensure_related(
     facts = build.facts
     return RelatedWorld(
         pairs=build.pairs,
+        vocabulary=build.vocabulary,
         category_sets=build.category_sets,
         entities=build.entities,
         heavy=facts.heavy,
@@ -105,21 +104,15 @@ def _usable_markers(spark: SparkSession, path: str) -> dict[int, Row]:
 
 
 def _opened(spark: SparkSession, world: WorldVersion, marker: Row) -> RelatedWorld:
-    def of_version(table: str) -> DataFrame:
-        rows = spark.read.format("delta").load(world.table(table))
-        return rows.where(F.col(VERSION) == world.version)
-
+    rows = spark.read.format("delta").load(world.table(RELATED_TABLE))
+    vocabulary = [list(categories) for categories in marker[VOCABULARY]]
     return RelatedWorld(
-        pairs=of_version(RELATED_TABLE).drop(VERSION),
-        category_sets=_in_plans(of_version(CATEGORY_SETS_TABLE).select(CATEGORY_SET, CATEGORIES)),
+        pairs=rows.where(F.col(VERSION) == world.version).drop(VERSION),
+        vocabulary=vocabulary,
+        category_sets=category_sets(spark, vocabulary),
         heavy=tuple(marker[HEAVY]),
         pair_kinds=tuple(marker[PAIR_KINDS]),
         pair_count=marker[PAIR_COUNT],
         diameter=marker[DIAMETER],
         origin="reused",
     )
-
-
-def _in_plans(vocabulary: DataFrame) -> DataFrame:
-    """The same rows as part of every plan that uses them, instead of a table to be opened."""
-    return vocabulary.sparkSession.createDataFrame(vocabulary.toArrow())

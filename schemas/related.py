@@ -1,9 +1,10 @@
 """Tables beside a world that the bulk job keeps from one run to the next.
 
 ``related``: every ordered pair of entities that share a point, partitioned by version.
-``relatedCategorySets``: the distinct sets of categories of a version, numbered.
-``relatedVersions``: one row for each version whose rows in the two others are complete, written
-last: without it nobody looks at them.
+``relatedVersions``: one row for each version whose pairs are complete, written after them: without
+it nobody looks at them.
+``resolvedSets``: the members of sets that runs resolved on a version, and a row without a member
+for each set, which tells what it is the set of.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Final
 
 from schemas.entity import CHECKSUM, CREATED_AT, VERSION
 
-CATEGORY_SETS_TABLE: Final = "relatedCategorySets"
 RELATED_VERSIONS_TABLE: Final = "relatedVersions"
+RESOLVED_SETS_TABLE: Final = "resolvedSets"
 
 REFERENCE: Final = "reference"  # long, peid
 ENTITY: Final = "entity"  # long, peid
@@ -30,6 +31,16 @@ HEAVY: Final = "heavyReferences"  # list<long>: those that have salts
 DIAMETER: Final = "diameter"  # double: no two entities are further apart, in metres
 DERIVED_FROM: Final = "derivedFrom"  # long or null: the version whose pairs were taken over
 
+VOCABULARY: Final = "categorySets"  # list<list<string>>: the categories of each set, by its number
+
 RELATED_VERSION_COLUMNS: Final = (
-    VERSION, CHECKSUM, METHOD, PAIR_COUNT, PAIR_KINDS, HEAVY, DIAMETER, DERIVED_FROM, CREATED_AT,
+    VERSION, CHECKSUM, METHOD, PAIR_COUNT, PAIR_KINDS, HEAVY, DIAMETER, DERIVED_FROM, VOCABULARY,
+    CREATED_AT,
 )  # fmt: skip
+
+NODE: Final = "node"  # long: a set of entities, by a hash of what defines it
+PROOF: Final = "proof"  # long: a second, independent hash of the same
+RUN: Final = "run"  # long: tells the rows of one run from those of another
+
+# A row has either a member (ENTITY), or the three that vouch for the set.
+RESOLVED_SET_COLUMNS: Final = (VERSION, RUN, NODE, ENTITY, PROOF, CHECKSUM, METHOD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
@@ -18,16 +18,20 @@ SHAPE: Final = "shape"
 UNUSABLE_GEOMETRY: Final = " has no geometry that relations are defined for"
 
 
-def category_sets(entities: DataFrame) -> DataFrame:
-    """The distinct sets of categories, numbered in their own order: the same in every run.
+def vocabulary_of(entities: DataFrame) -> list[list[str]]:
+    """The distinct sets of categories in their own order: the same in every run.
 
-    They are the vocabulary of the world, small however large it is, so the driver holds them.
+    They are small however large the world is, so the driver holds them.
     """
     distinct = entities.select(_categories().alias(CATEGORIES)).distinct().collect()
-    known = sorted(row[CATEGORIES] for row in distinct if row[CATEGORIES] is not None)
-    numbers = pa.array(range(len(known)), pa.int32())
-    table = pa.table({CATEGORY_SET: numbers, CATEGORIES: pa.array(known, pa.list_(pa.string()))})
-    return entities.sparkSession.createDataFrame(table)
+    return sorted(row[CATEGORIES] for row in distinct if row[CATEGORIES] is not None)
+
+
+def category_sets(spark: SparkSession, vocabulary: list[list[str]]) -> DataFrame:
+    """The sets of categories with their numbers, which are their places."""
+    numbers = pa.array(range(len(vocabulary)), pa.int32())
+    names = pa.array(vocabulary, pa.list_(pa.string()))
+    return spark.createDataFrame(pa.table({CATEGORY_SET: numbers, CATEGORIES: names}))
 
 
 def placed_entities(entities: DataFrame, sets: DataFrame, *carried: str) -> DataFrame:

@@ -14,12 +14,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from schemas.entity import PEID
-from schemas.related import CATEGORY_SET, ENTITY, REFERENCE
+from schemas.related import CATEGORY_SET, ENTITY, NODE, REFERENCE
 from spatial_udfs.sedona_categories import CATS
 from spatial_udfs.sedona_conditions import FAR, has_bit
 from spatial_udfs.sedona_entities import SHAPE
 from spatial_udfs.sedona_pair_kinds import SHAPE_COUNT, shape_pair
-from spatial_udfs.sedona_stage_graph import NODE
 from spatial_udfs.sedona_stages import IS_JOINED, PAIR_HOLDS, SHAPE_PAIR, Lookups
 
 _IS_REFERENCE: Final = "isReference"

@@ -20,7 +20,10 @@ from spatial_udfs.sedona_entities import SHAPE
 from spatial_udfs.sedona_pair_kinds import DISJOINT_KINDS, encoded_cells
 from spatial_udfs.sedona_salting import CROWDED, HEAVY_PAIRS
 from spatial_udfs.sedona_tiles import TILE
+from spatial_udfs.sedona_workers import spare_idle_work
 from spatial_udfs.world_tiles import Boxes
+
+spare_idle_work()
 
 CHANGED: Final = "changed"  # Boolean: pairs without such an end are not looked for
 WKB: Final = "wkb"

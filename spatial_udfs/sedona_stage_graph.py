@@ -24,10 +24,11 @@ from schemas.descriptor_json import parse_descriptor
 from schemas.errors import SpapsError
 from schemas.neighborhood import Neighborhood, Stage, WrittenStage
 from schemas.warnings_of import warnings_of
+from spatial_udfs.sedona_workers import spare_idle_work
 
-NODE: Final = "node"
-# A second, independent hash: two rows of one node that differ in it are two different nodes.
-PROOF: Final = "proof"
+spare_idle_work()
+
+# Two rows of one NODE that differ in their PROOF are two different nodes.
 LEVEL: Final = "level"
 # Nodes whose members are references, and the lowest level at which one of them is.
 REFERRED: Final = "referred"

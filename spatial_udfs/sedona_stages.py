@@ -13,13 +13,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from schemas.related import CATEGORY_SET, ENTITY, PAIR_KIND, REFERENCE, SALT
+from schemas.related import CATEGORY_SET, ENTITY, NODE, PAIR_KIND, REFERENCE, SALT
 from spatial_udfs.sedona_categories import CATS
 from spatial_udfs.sedona_conditions import COND, FAR, REACH
 from spatial_udfs.sedona_pair_kinds import shape_pair_of
 from spatial_udfs.sedona_places import EntityPlaces
 from spatial_udfs.sedona_salting import salted_references
-from spatial_udfs.sedona_stage_graph import NODE
 
 SOURCE: Final = "source"  # long, a node whose members are references
 IS_JOINED: Final = "isJoined"  # boolean: whether its members can give anything new

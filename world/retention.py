@@ -15,7 +15,7 @@ from world.store import WorldStore
 DERIVED_TABLES = (
     related.RELATED_VERSIONS_TABLE,
     entity.RELATED_TABLE,
-    related.CATEGORY_SETS_TABLE,
+    related.RESOLVED_SETS_TABLE,
 )
 
 

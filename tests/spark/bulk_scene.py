@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from schemas.descriptor_json import descriptor_object
 from schemas.errors import NoReferenceError
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.neighborhood import Neighborhood
+from schemas.related import RESOLVED_SETS_TABLE
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact_resolver import ExactResolver
 from world.snapshot import entity_rows
@@ -46,6 +48,11 @@ def run_bulk(
     """The job as spark-submit runs it, in the session of the tests."""
     frames = open_subscriptions(spark, str(lines))
     return resolve_batch(spark, world, version, frames, str(lines), str(out), lambda _: None)
+
+
+def forget_sets(world: str) -> None:
+    """Let the next run resolve everything, with the related pairs that are there."""
+    shutil.rmtree(f"{world}/{RESOLVED_SETS_TABLE}")
 
 
 def bulk_rows(out: Path, version: int = 1) -> list[Row]:

@@ -11,7 +11,7 @@ import pytest
 from schemas.neighborhood import Neighborhood
 from schemas.reading import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
-from tests.spark.bulk_scene import run_bulk, write_lines, write_world
+from tests.spark.bulk_scene import forget_sets, run_bulk, write_lines, write_world
 from world.synthetic_city import synthetic_city
 
 pytestmark = pytest.mark.spark
@@ -52,6 +52,7 @@ def jobs_of(spark: Any, city: EntityTable, tmp_path: Path) -> Callable[[list[Nei
     def run(batch: list[Neighborhood]) -> int:
         name = f"{len(batch)}-{len(batch[0].stages)}"
         lines = write_lines(tmp_path / f"{name}.jsonl", batch)
+        forget_sets(world)
         before = scheduler.numTotalJobs()
         facts = run_bulk(spark, world, lines, tmp_path / name)
         assert (facts.related, facts.descriptors) == ("reused", len(batch))

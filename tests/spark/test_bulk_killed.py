@@ -38,7 +38,7 @@ from schemas.generation import GenerationState
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
 from schemas.reading import read_neighborhood
 from schemas.redis_keys import push_lock_key
-from schemas.related import CATEGORY_SETS_TABLE, ENTITY, REFERENCE, RELATED_VERSIONS_TABLE
+from schemas.related import ENTITY, REFERENCE, RELATED_VERSIONS_TABLE, RESOLVED_SETS_TABLE
 from spatial_udfs.entity_table import EntityTable
 from tests.conftest import REPOSITORY
 from tests.oracle.definition import entities_of
@@ -128,7 +128,6 @@ class Lake:
             )
             found = list(zip(*(column.to_pylist() for column in pairs.columns), strict=True))
             assert sorted(found) == meeting(TABLES[version])
-            assert version in self.versions(f"world/{CATEGORY_SETS_TABLE}")
 
     def assert_redis(self) -> None:
         client = connect(self.url)
@@ -147,7 +146,7 @@ class Lake:
         client.delete(push_lock_key())
         client.close()
         if forget_related:
-            for table in (RELATED_TABLE, RELATED_VERSIONS_TABLE, CATEGORY_SETS_TABLE):
+            for table in (RELATED_TABLE, RELATED_VERSIONS_TABLE, RESOLVED_SETS_TABLE):
                 shutil.rmtree(self.folder / "world" / table, ignore_errors=True)
 
 

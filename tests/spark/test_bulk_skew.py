@@ -11,7 +11,14 @@ import shapely
 
 from schemas.reading import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
-from tests.spark.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
+from tests.spark.bulk_scene import (
+    bulk_rows,
+    exact_rows,
+    forget_sets,
+    run_bulk,
+    write_lines,
+    write_world,
+)
 from tests.strategies.worlds import table_of
 
 pytestmark = pytest.mark.spark
@@ -71,6 +78,7 @@ def test_skewed_references(spark: Any, tmp_path: Path) -> None:
     lines = write_lines(tmp_path / "s.jsonl", wanted)
     world = write_world(tmp_path / "world", city)
     run_bulk(spark, world, lines, tmp_path / "first")
+    forget_sets(world)
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
     first_stage = scheduler.nextStageId()
     # Spark would give this little to one task; with much to do, the division is as it is here.
