@@ -3,7 +3,8 @@
 A broker restores 100,000 subscriptions of clients that are away. A client publishes to itself
 about entities of its neighborhood at a steady rate; meanwhile the generation in force is
 switched several times, each time to another world version. Both generations lie in Redis
-before: what a push costs is ``make bench-rebuild``'s business.
+before: what a push costs is ``make bench-rebuild``'s business. At the end, how soon the broker
+notices a switch of which a message tells, and one whose message is lost.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import select
 import sys
 import tempfile
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +35,7 @@ from bench.switch_scene import (
     point_to,
     push_generation,
     running_broker,
+    seconds_to_notice,
     write_subscriptions,
 )
 from redis_link.client import RedisClient, connect
@@ -133,16 +137,38 @@ def measure(options: argparse.Namespace) -> SwitchReport:
         peids = np.intersect1d(load_snapshot(world, 1).peids, load_snapshot(world, 2).peids)
         print(f"writing {sizes.subscriptions:,} subscriptions", flush=True)
         write_subscriptions(client, server.url, peids, sizes)
-        empty = push_generation(client, peids, Sizes(sizes.subscriptions, 0), version=1, seed=0)
+        empty = [
+            push_generation(client, peids, Sizes(sizes.subscriptions, 0), version=1, seed=0)
+            for _ in range(2)
+        ]
         generations = [
             push_generation(client, peids, sizes, version=seed + 1, seed=seed) for seed in (0, 1)
         ]
         print(f"generations of {sizes.subscriptions * sizes.members:,} pairs", flush=True)
-        point_to(client, empty)
+        point_to(client, empty[0])
         descriptor = json.dumps({"refs": [int(peids[len(peids) // 2])], "stages": [NEAR]})
         inside = _members_in_both(world, descriptor)
         broker = stack.enter_context(running_broker(folder, world, server.url))
-        return _measured(options, client, generations, broker, (descriptor, inside))
+        report = _measured(options, client, generations, broker, (descriptor, inside))
+        noticed = _noticing(client, folder, broker[0], empty, options.notices)
+        return replace(report, noticed_by_message=noticed[True], noticed_by_look=noticed[False])
+
+
+def _noticing(
+    client: RedisClient, folder: Path, port: int, generations: list[int], times: int
+) -> dict[bool, list[float]]:
+    """Seconds until the broker has noticed a switch: told by a message, and without one."""
+    watch = WorldWatch(port)
+    watch.start()
+    dice = random.Random(5)  # noqa: S311 - moments, no secrets
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(2 * times):
+        target, with_notice = generations[number % 2], number % 4 < 2
+        time.sleep(dice.uniform(0, 1))
+        seconds = seconds_to_notice(client, folder, target, with_notice=with_notice)
+        found[with_notice].append(round(seconds, 3))
+        watch.wait_for(target)
+    return found
 
 
 def _measured(
@@ -200,7 +226,7 @@ def _measured(
         seconds_to_switch=[round(in_force - began, 2) for began, in_force, _ in switches],
         generation_megabytes=size, before_megabytes=before, peak_megabytes=peak,
         after_megabytes=after, tree_before_megabytes=memory.tree_before,
-        tree_peak_megabytes=tree_peak,
+        tree_peak_megabytes=tree_peak, noticed_by_message=[], noticed_by_look=[],
     )  # fmt: skip
 
 
@@ -226,6 +252,7 @@ def main() -> int:
     parser.add_argument("--subscriptions", type=int, default=100_000)
     parser.add_argument("--members", type=int, default=100)
     parser.add_argument("--switches", type=int, default=4)
+    parser.add_argument("--notices", type=int, default=6, help="switches noticed in each way")
     parser.add_argument("--rate", type=float, default=1_000.0)
     options = parser.parse_args()
     report = measure(options)

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from schemas.generation import RegistryCoverage
 from schemas.registration import Registration
 
 BROKER: Final = "broker"
+LOG: Final = "broker.log"
+NOTICED_AT_LAST: Final = 30.0
 REGISTRY: Final = "bench"
 IN_SESSION: Final = 500
 AT_ONCE: Final = 5_000
@@ -109,10 +112,28 @@ def push_generation(
     return report.generation
 
 
-def point_to(client: RedisClient, generation: int) -> None:
-    """What the last step of a push does: the pointer, and a notice."""
+def point_to(client: RedisClient, generation: int, *, with_notice: bool = True) -> None:
+    """What the last step of a push does: the pointer, and a notice, unless that is lost."""
     client.set(redis_keys.current_generation_key(), generation)
-    client.publish(redis_keys.GENERATION_CHANNEL, "{}")
+    if with_notice:
+        client.publish(redis_keys.GENERATION_CHANNEL, "{}")
+
+
+def seconds_to_notice(
+    client: RedisClient, folder: Path, generation: int, *, with_notice: bool
+) -> float:
+    """Point to a generation; how long until the broker's log says that it has noticed."""
+    said = f"generation {generation} noticed".encode()
+    with (folder / LOG).open("rb") as log:
+        log.seek(0, 2)
+        start, text = time.perf_counter(), b""
+        point_to(client, generation, with_notice=with_notice)
+        while said not in text:
+            if time.perf_counter() - start > NOTICED_AT_LAST:
+                raise SystemExit(f"generation {generation} was not noticed")
+            time.sleep(0.001)
+            text += log.read()
+    return time.perf_counter() - start
 
 
 @contextmanager
@@ -122,7 +143,7 @@ def running_broker(folder: Path, world: str, url: str) -> Iterator[tuple[int, in
         sys.executable, "-c", "from spaps.command_line import main; main()", "broker",
         "--world", world, "--redis", url, "--listen", "127.0.0.1:0", "--allow-anonymous",
     ]  # fmt: skip
-    with (folder / "broker.log").open("w") as log:
+    with (folder / LOG).open("w") as log:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder
         )
@@ -131,7 +152,7 @@ def running_broker(folder: Path, world: str, url: str) -> Iterator[tuple[int, in
         ready = process.stdout.readline()
         found = re.search(r":(\d+) \(default\)", ready)
         if found is None:
-            raise SystemExit((folder / "broker.log").read_text())
+            raise SystemExit((folder / LOG).read_text())
         yield int(found[1]), process.pid
     finally:
         process.terminate()

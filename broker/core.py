@@ -224,6 +224,10 @@ class Core:
         """The neighborhood subscriptions in force."""
         return self._state.slots.living()
 
+    def each_neighborhood(self) -> Iterator[Subscription]:
+        """The same, looked at one by one while things go on."""
+        return self._state.slots.each_living()
+
     def renumber(self, subscription: Subscription, sub_id: int) -> None:
         """The registry has given a subscription in force another subId."""
         renumber(self._state, subscription, sub_id)

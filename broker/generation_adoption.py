@@ -114,10 +114,9 @@ class GenerationAdopter:
         up_to = await self._covered_up_to(facts)
         is_other_world = facts is not None and await self._prepare(facts.version)
         builder = self._target.begin(is_other_world=is_other_world)
-        # In the same moment: whatever is added from now on is noted by the builder.
-        every = list(self._subscriptions())
         try:
-            own = await own_subscriptions(every, up_to, builder.arrived)
+            # In the same moment: whatever is added from now on is noted by the builder.
+            own = await own_subscriptions(self._subscriptions, up_to, builder.arrived)
             members = await self._enter_late(builder, own.late)
             counting = await self._changes.begin(facts, up_to, before, own)
             loaded = await self._load(facts, own, builder, counting.compare_with)

@@ -1,4 +1,4 @@
-"""Follows the generation in force: hears its notices, looks once a second, and changes over."""
+"""Follows the generation in force: hears its notices, looks for lost ones, and changes over."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from schemas.redis_keys import GENERATION_CHANNEL, current_generation_key, gener
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 1.0
+# A switch is to be noticed within a second also when its notice was lost.
+LOOK_SECONDS: Final = 0.8
 
 
 class SwitchTeller(Protocol):
@@ -164,4 +165,6 @@ class GenerationFollower:
                 outcome.late,
             )
 
+        if facts is not None:
+            log.info("generation %d noticed: it is being loaded", facts.generation)
         await self._adopter.adopt(facts, self._adopted, in_force)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import sys
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from broker.child_process import ChildProcess
 from broker.loader_frames import packed_head, receive_arrays
 from broker.peid_table import PeidTable, SlotArray
 from broker.table_assembly import RegionBlock, TableAssembly
@@ -42,13 +40,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """The table and the slots that it names.
+    """The table, and how many members it has by slot.
 
     And for each wanted subId the members gained and lost, if both generations were there.
     """
 
     table: PeidTable
-    slots: SlotArray
+    counts: NDArray[np.uint32]
     # Whether it holds the rows of the generation.
     has_rows: bool
     compared: tuple[Int64s, Int64s] | None
@@ -56,14 +54,8 @@ class Loaded:
 
 async def load_generation(wanted: Wanted) -> Loaded:
     """Read in a process of its own; GenerationError when that cannot be done."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        handle = theirs.fileno()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "broker.generation_worker", "--socket", str(handle),
-            pass_fds=(handle,), stdin=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-    reader, writer = await asyncio.open_connection(sock=ours)
+    process = ChildProcess("broker.generation_worker")
+    reader, writer = await asyncio.open_connection(sock=process.socket)
     try:
         await _ask(writer, wanted)
         return await _receive(reader, has_rows=wanted.wants_rows)
@@ -71,9 +63,7 @@ async def load_generation(wanted: Wanted) -> Loaded:
         raise GenerationError("the loader process ended before it was done") from error
     finally:
         writer.close()
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        await process.end()
 
 
 async def _ask(writer: asyncio.StreamWriter, wanted: Wanted) -> None:
@@ -95,9 +85,9 @@ async def _receive(reader: asyncio.StreamReader, *, has_rows: bool) -> Loaded:
         if "failed" in header:
             raise GenerationError(header["failed"])
         if "ended" in header:
-            slots, counts, gained, lost = arrays
+            counts, gained, lost = arrays
             compared = (gained, lost) if header["compared"] else None
-            return Loaded(assembly.finish(slots, counts), slots, has_rows, compared)
+            return Loaded(assembly.finish(counts), counts, has_rows, compared)
         for piece in _pieces(RegionBlock(*arrays)):
             assembly.add(piece)
             # Messages of clients come in between.

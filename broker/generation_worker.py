@@ -116,10 +116,9 @@ def load(given: dict[str, Any], arrays: list[NDArray[Any]], file: BinaryIO) -> N
             if not _is_complete(client, before):
                 before = None
     buckets.hand_over(file)
-    named = np.flatnonzero(counts)
     write_arrays(
         file, {"ended": True, "compared": before is not None},
-        named.astype(np.uint32), counts[named], compared.gained, compared.lost,
+        counts.astype(np.uint32), compared.gained, compared.lost,
     )  # fmt: skip
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import Final
 
 from broker.generation_builder import GenerationBuilder
+from broker.heap import give_back_memory
 from broker.memberships import Slots
 from broker.peid_table import PeidTable
 from broker.seats import Seat
@@ -14,6 +14,9 @@ from spatial_udfs.entity_table import Int64s
 
 # Members of late arrivals that are entered at once when there is nobody to wait for.
 _ALL: Final = 1_000_000
+# Regions of a replaced table that are let go before their memory is returned: some megabytes, so
+# that returning them takes a millisecond or two.
+SHED_AT_ONCE: Final = 2_048
 
 
 class _Entering:
@@ -45,6 +48,7 @@ class MemoryMemberships:
         self._entering: dict[int, _Entering] = {}
         # Replaced tables that are taken apart in small steps.
         self._replaced: list[PeidTable] = []
+        self._shed = 0
 
     def __len__(self) -> int:
         """The number of pairs, those of removed slots included until they are swept."""
@@ -85,14 +89,31 @@ class MemoryMemberships:
 
     def sweep(self, budget: int) -> bool:
         """Go over up to ``budget`` regions; whether more is to be done now."""
-        if self._replaced and not self._replaced[-1].shed(budget):
-            self._replaced.pop()
-            give_back_memory()
+        more = self._tidy(budget)
         if not self._table.wants_pass:
-            return bool(self._replaced)
+            return more
         freed = self._table.step(budget)
         (self.reusable if self._building is None else self._withheld).extend(freed)
-        return self._table.wants_pass or bool(self._replaced)
+        return self._table.wants_pass or more
+
+    def _tidy(self, budget: int) -> bool:
+        """After a switch: take the old table apart, then give the new one room; whether more is.
+
+        A table is loaded without room for newcomers, because two are in memory then.
+        """
+        if self._replaced:
+            self._shed += budget
+            if not self._replaced[-1].shed(budget):
+                self._replaced.pop()
+            if not self._replaced or self._shed >= SHED_AT_ONCE:
+                self._shed = 0
+                give_back_memory()
+            return True
+        if not self._table.is_tight:
+            return False
+        if not self._table.loosen(2 * budget):
+            give_back_memory()
+        return self._table.is_tight
 
     def begin_generation(self, *, is_other_world: bool = False) -> GenerationBuilder:
         """Start to build what shall replace everything; one begun before is given up."""
@@ -130,14 +151,3 @@ class MemoryMemberships:
         self._table, self.look_up = table, table.look_up_by(self.seats)
         self._building = None
         self._withheld.clear()
-
-
-def give_back_memory() -> None:
-    """Return freed pages to the system, where the C library can.
-
-    A replaced generation leaves millions of bytes free in the middle of the heap, which glibc
-    would keep.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

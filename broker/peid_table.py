@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from broker.memberships import Slots
 from broker.seats import Seat
+from broker.slot_sizes import SlotSizes
 from spatial_udfs.entity_table import Int64s
 
 SlotArray: TypeAlias = NDArray[np.uint32]
@@ -46,7 +47,7 @@ class PeidTable:
 
     __slots__ = (
         "_alive", "_cleaned", "_directory", "_dying", "_ends", "_highest", "_peids", "_recent",
-        "_sizes", "_slots", "_starts", "dead", "dead_pairs", "pairs",
+        "_sizes", "_slots", "_starts", "_tight", "dead", "dead_pairs", "pairs",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -57,7 +58,7 @@ class PeidTable:
         self._peids: list[array[int]] = [array("q")]
         self._slots: list[array[int]] = [array("I")]
         # Number of peids by slot.
-        self._sizes: dict[int, int] = {}
+        self._sizes = SlotSizes()
         self._highest = -1
         self.dead: set[int] = set()
         self.pairs = 0
@@ -67,6 +68,8 @@ class PeidTable:
         self._dying: frozenset[int] = frozenset()
         self._alive: NDArray[np.bool_] = np.empty(0, np.bool_)
         self._recent: dict[int, Slots] = {}
+        # So many of the first regions take no more memory than they hold.
+        self._tight = 0
 
     @classmethod
     def of_regions(
@@ -74,19 +77,19 @@ class PeidTable:
         starts: list[int],
         peids: list[array[int]],
         slots: list[array[int]],
-        sizes: dict[int, int],
+        sizes: SlotSizes,
     ) -> PeidTable:
         """A table of regions that are laid out already; ``starts`` ascend from 0."""
         table = cls()
         table.pairs = sum(map(len, slots))
         table._sizes = sizes
-        table._highest = max(sizes, default=-1)
+        table._highest = sizes.highest
         ends = [*starts[1:], RESIDUES]
         widths = np.array(ends) - np.array(starts)
         regions = np.repeat(np.arange(len(starts), dtype=np.uint32), widths)
         table._directory[:] = array("I", regions.tobytes())
         table._starts, table._ends = array("I", starts), array("I", ends)
-        table._peids, table._slots = peids, slots
+        table._peids, table._slots, table._tight = peids, slots, len(starts)
         return table
 
     def add(self, slot: int, peids: Int64s) -> None:
@@ -112,7 +115,7 @@ class PeidTable:
         if recent := self._recent:
             for peid in recent.keys() & members:
                 del recent[peid]
-        self._sizes[slot] = self._sizes.get(slot, 0) + len(peids)
+        self._sizes.add(slot, len(peids))
         self.pairs += len(peids)
 
     def look_up_by(self, seats: Sequence[Seat]) -> Callable[[int], Slots]:
@@ -170,7 +173,22 @@ class PeidTable:
     def remove(self, slot: int) -> None:
         """Note a slot as dead."""
         self.dead.add(slot)
-        self.dead_pairs += self._sizes.pop(slot, 0)
+        self.dead_pairs += self._sizes.take(slot)
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether some regions have no room for newcomers, as after loading."""
+        return self._tight > 0
+
+    def loosen(self, budget: int) -> bool:
+        """Give some regions that room; whether others still have none."""
+        stop = self._tight
+        self._tight = max(0, stop - budget)
+        for region in range(self._tight, stop):
+            # An array that is filled takes a sixteenth more than it holds.
+            self._peids[region] = array("q", self._peids[region].tobytes())
+            self._slots[region] = array("I", self._slots[region].tobytes())
+        return self._tight > 0
 
     def shed(self, budget: int) -> bool:
         """Let go of some regions of a table that nobody asks any more; whether some are left."""

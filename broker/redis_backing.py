@@ -61,6 +61,9 @@ class BackedCore(Protocol):
     def neighborhoods(self) -> list[Subscription]:
         """The neighborhood subscriptions in force."""
 
+    def each_neighborhood(self) -> Iterator[Subscription]:
+        """The same, looked at one by one while things go on."""
+
     def slots_by_sub_id(self) -> Mapping[int, int]:
         """Their slots."""
 
@@ -93,7 +96,7 @@ class RedisBacking:
         if target is not None and resolver is not None:
             self.notices = SwitchNotices(self._wires, broker, lambda: resolver.version)
             self.follower = GenerationFollower(
-                self._wires, target, resolver, self._neighborhoods, self.notices
+                self._wires, target, resolver, self._each_neighborhood, self.notices
             )
             if isinstance(memberships, RedisMemberships):
                 self.reader = RedisReader(
@@ -181,6 +184,9 @@ class RedisBacking:
 
     def _neighborhoods(self) -> list[Subscription]:
         return [] if self._core is None else self._core.neighborhoods()
+
+    def _each_neighborhood(self) -> Iterator[Subscription]:
+        return iter(()) if self._core is None else self._core.each_neighborhood()
 
     def _slots_by_sub_id(self) -> Mapping[int, int]:
         return {} if self._core is None else self._core.slots_by_sub_id()

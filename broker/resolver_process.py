@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from broker.child_process import ChildProcess
 from broker.resolver_frames import pack_frame, receive_frame
 from schemas.errors import SpapsError, WorldError
 from spatial_udfs.entity_table import Int64s
@@ -26,7 +24,7 @@ class ResolverProcess:
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: ChildProcess,
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         version: int,
     ) -> None:
@@ -77,14 +75,12 @@ class ResolverProcess:
 
     def kill(self) -> None:
         """End the process now; what it has not answered fails."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        self._process.kill()
 
     async def stop(self) -> None:
         """End the process and wait until it is gone."""
         self._writer.close()
-        self.kill()
-        await self._process.wait()
+        await self._process.end()
         self._receiving.cancel()
         await asyncio.gather(self._receiving, return_exceptions=True)
 
@@ -104,24 +100,14 @@ class ResolverProcess:
 
 async def start_resolver(world: str, version: int | None) -> ResolverProcess:
     """A process that has loaded the world version (None: the newest); WorldError if it cannot."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        handle = theirs.fileno()
-        arguments = ["--world", world, "--socket", str(handle)]
-        if version is not None:
-            arguments += ["--version", str(version)]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "broker.resolver_worker", *arguments,
-            pass_fds=(handle,), stdin=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-    reader, writer = await asyncio.open_connection(sock=ours)
+    wanted = [] if version is None else ["--version", str(version)]
+    process = ChildProcess("broker.resolver_worker", "--world", world, *wanted)
+    reader, writer = await asyncio.open_connection(sock=process.socket)
     try:
         loaded = await _loaded_version(reader, world)
     except BaseException:
         writer.close()
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        await process.end()
         raise
     return ResolverProcess(process, (reader, writer), loaded)
 

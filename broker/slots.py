@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from broker.memberships import Memberships
 from broker.seats import VACANT, Seat
 from broker.subscription import NO_SLOT, Subscription, SubscriptionTerms
@@ -30,6 +32,10 @@ class SlotTable:
     def living(self) -> list[Subscription]:
         """The subscriptions in force, by slot."""
         return [one.subscription for one in self.seats if one.subscription is not VACANT]
+
+    def each_living(self) -> Iterator[Subscription]:
+        """The same one by one, for who takes a long time over it and is told who came."""
+        return _living(self.seats[:])
 
     def reserve(self) -> int:
         """A slot that nobody has yet: nothing that is entered under it is delivered."""
@@ -83,3 +89,9 @@ class SlotTable:
         subscription.renew(terms)
         if terms.sub_id is not None:
             self.by_sub_id[terms.sub_id] = subscription.slot
+
+
+def _living(seats: list[Seat]) -> Iterator[Subscription]:
+    for one in seats:
+        if one.subscription is not VACANT:
+            yield one.subscription

@@ -172,7 +172,7 @@ class Counting:
         # Of what the generation holds for the first time the push says nothing.
         told_up_to = -1 if self.lacking_told is None else self.last_in_both
         if loaded is not None and loaded.has_rows:
-            in_doubt = await asyncio.to_thread(own.without_rows, loaded.slots, told_up_to)
+            in_doubt = own.without_rows(loaded.counts, told_up_to)
         else:
             in_doubt = {number for number in self._lacked if number > told_up_to}
         for number, text in own.descriptors(in_doubt - found, MOST_IN_DOUBT).items():

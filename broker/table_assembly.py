@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broker.peid_table import AIMED_PAIRS, RESIDUES, PeidTable, SlotArray
+from broker.slot_sizes import SlotSizes
 from spatial_udfs.entity_table import Int64s
 
 
@@ -58,19 +60,20 @@ class TableAssembly:
     def add(self, block: RegionBlock) -> None:
         """Copy the regions of one block."""
         cuts = [0, *np.cumsum(block.sizes).tolist()]
-        peids, slots = block.peids, block.slots
+        peids, slots = array("q", block.peids.tobytes()), array("I", block.slots.tobytes())
         for start, stop in pairwise(cuts):
-            self._peids.append(array("q", peids[start:stop].tobytes()))
-            self._slots.append(array("I", slots[start:stop].tobytes()))
+            # A slice takes no more than it holds: two tables are in memory now.
+            self._peids.append(peids[start:stop])
+            self._slots.append(slots[start:stop])
         self._starts += block.starts.tolist()
 
-    def finish(self, slots: SlotArray, counts: Int64s) -> PeidTable:
-        """The table; ``counts`` are the pairs of each of the distinct ``slots``."""
-        sizes = dict(zip(slots.tolist(), counts.tolist(), strict=True))
+    def finish(self, counts: NDArray[np.uint32]) -> PeidTable:
+        """The table; ``counts`` are the numbers of pairs by slot."""
         if not self._starts:
             return PeidTable()
         # Residues without pairs belong to the region before them, the first ones to the first.
         self._starts[0] = 0
+        sizes = SlotSizes.of(counts)
         return PeidTable.of_regions(self._starts, self._peids, self._slots, sizes)
 
 
@@ -78,5 +81,4 @@ def table_of_pairs(peids: Int64s, slots: SlotArray) -> PeidTable:
     """A table of given pairs, made in one go."""
     assembly = TableAssembly()
     assembly.add(cut_into_regions(peids, slots))
-    names, counts = np.unique(slots, return_counts=True)
-    return assembly.finish(names, counts)
+    return assembly.finish(np.bincount(slots).astype(np.uint32))

@@ -8,28 +8,28 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
-from numpy.typing import NDArray
 
 from jobs.resolved_sets import ResolvedSets
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
+from world.in_threads import in_threads
 
-FILE_SCHEMA: Final = pa.schema([(SUB_ID, pa.int64()), (PEID, pa.int64()), (STAGE_NO, pa.int32())])
-# Each is written by one thread; Arrow does its work outside of Python's lock.
+# Columns that say of themselves that nothing is missing are written without looking for it.
+FILE_SCHEMA: Final = pa.schema(
+    [
+        pa.field(SUB_ID, pa.int64(), nullable=False),
+        pa.field(PEID, pa.int64(), nullable=False),
+        pa.field(STAGE_NO, pa.int32(), nullable=False),
+    ]
+)
+# Each is written by one thread, as many at once as there are cores: more would only give each
+# other's memory back and forth. Arrow does its work outside of Python's lock.
 FILES: Final = 4
-# Entities are too many for a dictionary: as plain numbers they compress better, and faster.
-DICTIONARIES: Final = [SUB_ID, STAGE_NO]
-
-# Columns in the order of the schema.
-Block = tuple[NDArray[np.integer[Any]], ...]
 
 
 def write_files(table: Path, version: int, result: ResolvedSets) -> list[AddAction]:
@@ -38,21 +38,21 @@ def write_files(table: Path, version: int, result: ResolvedSets) -> list[AddActi
     (table / folder).mkdir(parents=True, exist_ok=True)
     parts = result.split(FILES)
     names = [f"{folder}/part-{place:05d}-{uuid.uuid4()}.parquet" for place in range(len(parts))]
-    with ThreadPoolExecutor(FILES) as threads:
-        written = threads.map(lambda name, part: _write(table, name, version, part), names, parts)
-        return [action for action in written if action is not None]
+    written = in_threads(
+        lambda part: _write(table, part[0], version, part[1]), zip(names, parts, strict=True)
+    )
+    return [action for action in written if action is not None]
 
 
 def _write(table: Path, name: str, version: int, part: ResolvedSets) -> AddAction | None:
     path = table / name
-    statistics = _Statistics()
-    with pq.ParquetWriter(
-        path, FILE_SCHEMA, compression="lz4", use_dictionary=DICTIONARIES
-    ) as writer:
-        for columns in statistics.watched(part.memberships()):
+    # Plain numbers: rows of a neighborhood come again and again, which LZ4 finds by itself.
+    with pq.ParquetWriter(path, FILE_SCHEMA, compression="lz4", use_dictionary=False) as writer:
+        for columns in part.memberships():
             arrays = [pa.array(column) for column in columns]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA))
-    if not statistics.rows:
+    written = pq.read_metadata(path)
+    if not written.num_rows:
         path.unlink()
         return None
     return AddAction(
@@ -61,34 +61,21 @@ def _write(table: Path, name: str, version: int, part: ResolvedSets) -> AddActio
         partition_values={VERSION: str(version)},
         modification_time=int(time.time() * 1000),
         data_change=True,
-        stats=statistics.to_json(),
+        stats=_statistics(written),
     )
 
 
-class _Statistics:
-    """What Delta keeps about a file, so that readers can leave it out."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._lowest: dict[str, int] = {}
-        self._highest: dict[str, int] = {}
-
-    def watched(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        for block in blocks:
-            if not len(block[0]):
-                continue
-            self.rows += len(block[0])
-            for name, column in zip(FILE_SCHEMA.names, block, strict=True):
-                low, high = int(column.min()), int(column.max())
-                self._lowest[name] = min(low, self._lowest.get(name, low))
-                self._highest[name] = max(high, self._highest.get(name, high))
-            yield block
-
-    def to_json(self) -> str:
-        content = {
-            "numRecords": self.rows,
-            "minValues": self._lowest,
-            "maxValues": self._highest,
-            "nullCount": dict.fromkeys(FILE_SCHEMA.names, 0),
-        }
-        return json.dumps(content, separators=(",", ":"))
+def _statistics(written: pq.FileMetaData) -> str:
+    """What Delta keeps about a file, so that readers can leave it out: as its footer has it."""
+    groups = [written.row_group(number) for number in range(written.num_row_groups)]
+    found = {
+        name: [group.column(place).statistics for group in groups if group.num_rows]
+        for place, name in enumerate(FILE_SCHEMA.names)
+    }
+    content = {
+        "numRecords": written.num_rows,
+        "minValues": {name: min(one.min for one in all_) for name, all_ in found.items()},
+        "maxValues": {name: max(one.max for one in all_) for name, all_ in found.items()},
+        "nullCount": dict.fromkeys(FILE_SCHEMA.names, 0),
+    }
+    return json.dumps(content, separators=(",", ":"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from jobs.rebuild_record import PUSH, RESOLVE, RebuildRecord, RebuildRecords
 from jobs.registered_sets import KnownSubscriptions
@@ -20,6 +21,8 @@ class ResolvedBase:
     version: int
     registry: str
     result: ResolvedSets
+    # Where the result lies.
+    folder: Path
 
     def known(self) -> KnownSubscriptions:
         """The subscriptions that need not be read again."""
@@ -54,18 +57,28 @@ def resolved_base(
         record = usable.pop()
         result = ResolvedSets.load(record.folder)
         if result is not None:
-            return ResolvedBase(record.version, registry, result)
+            return ResolvedBase(record.version, registry, result, record.folder)
     return None
 
 
-def pushed_base(records: RebuildRecords, client: RedisClient, registry: str) -> PushedBase | None:
-    """The generation in force, if one of the records made it, of subscriptions of this registry."""
+def pushed_base(
+    records: RebuildRecords,
+    client: RedisClient,
+    registry: str,
+    loaded: ResolvedBase | None = None,
+) -> PushedBase | None:
+    """The generation in force, if one of the records made it, of subscriptions of this registry.
+
+    Mostly that is what is ``loaded`` already.
+    """
     current = current_generation(client)
     if current is None or current.coverage.registry != registry:
         return None
     for record in reversed(records.all()):
         pushed = record.steps.get(PUSH)
         if pushed is not None and pushed["token"] == current.token:
+            if loaded is not None and loaded.folder == record.folder:
+                return PushedBase(current, loaded.result)
             result = ResolvedSets.load(record.folder)
             return None if result is None else PushedBase(current, result)
     return None

@@ -21,8 +21,8 @@ from jobs.rebuild_request import Engine, RebuildRequest
 from jobs.rebuild_resolving import ResolvePlan, carry_out, plan_of, resolve_all
 from jobs.registered_sets import RegisteredSets
 from jobs.resolved_sets import ResolvedSets
-from spatial_udfs.entity_table import EntityTable
 from world.changes import WorldChanges
+from world.importing import ImportReport
 from world.snapshot import load_snapshot
 from world.store import WorldStore
 
@@ -40,7 +40,7 @@ class Resolving:
     request: RebuildRequest
     record: RebuildRecord
     store: WorldStore
-    snapshot: Callable[[], EntityTable | None]
+    imported: ImportReport | None
     changes_since: Callable[[int], WorldChanges]
     spark: Callable[[], SparkRebuild]
     # What can be done with the members while they are being written out.
@@ -56,7 +56,8 @@ class Resolving:
                 return self._all_by_spark(registered)
             base = None
         world, version = request.places.world, self.record.version
-        place = WorldPlace(world, version, self.snapshot() or load_snapshot(world, version))
+        made = None if self.imported is None else self.imported.snapshot()
+        place = WorldPlace(world, version, made or load_snapshot(world, version))
         plan = resolve_all(registered)
         engine = Engine.EXACT
         if base is not None:

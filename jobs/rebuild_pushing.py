@@ -15,7 +15,7 @@ from redis_link.generation_push import PushSource
 from redis_link.local_push import push_pairs
 from redis_link.push_report import PushReport
 from redis_link.sweep import Retention
-from schemas.errors import GenerationError, PushBusyError
+from schemas.errors import GenerationError, PushBusyError, SpapsError
 
 # A copied pair costs a fraction of one that is sent; beyond this share both are the same work.
 MOST_DIFFERENT: Final = 0.5
@@ -44,6 +44,8 @@ class Push:
         self._everything = everything
         self._copy: GenerationCopy | None = None
         self._compared: SetChanges | None = None
+        self._is_prepared = False
+        self._failure: SpapsError | None = None
 
     def begin(self, source: PushSource) -> None:
         """Let Redis copy what is in force while somebody finds out what is different."""
@@ -64,6 +66,18 @@ class Push:
         if self._base is not None and self._compared is None:
             self._compared = SetChanges(self._base.result, result)
 
+    def prepare(self, result: ResolvedSets) -> None:
+        """Compare, and write what is different: all but the switch, if a copy was begun.
+
+        What goes wrong is told by ``run``: whoever calls this has other work to complete first.
+        """
+        self.compare(result)
+        try:
+            if self._copy is not None and self._compared is not None:
+                self._write_changes(self._copy, self._compared)
+        except SpapsError as error:
+            self._failure = error
+
     def run(
         self,
         source: PushSource,
@@ -80,8 +94,8 @@ class Push:
             self.begin(source)
         if self._copy is not None and self._compared is not None:
             try:
-                if self._is_little(self._compared):
-                    return self._changes(self._copy, self._compared, retention), "changes"
+                if self._write_changes(self._copy, self._compared):
+                    return self._copy.finish(retention, self._keep), "changes"
             except PushBusyError:
                 raise
             except GenerationError as error:
@@ -105,11 +119,14 @@ class Push:
     def _is_little(self, compared: SetChanges) -> bool:
         return compared.changed_pairs() <= MOST_DIFFERENT * compared.new_pairs()
 
-    def _changes(
-        self, copy: GenerationCopy, compared: SetChanges, retention: Retention
-    ) -> PushReport:
-        changes = PairChanges(compared.pairs_to_add(), compared.pairs_to_remove())
-        return copy.finish(changes, retention, self._keep)
+    def _write_changes(self, copy: GenerationCopy, compared: SetChanges) -> bool:
+        """Write them, unless that is done; False: they are too many."""
+        if self._failure is not None:
+            raise self._failure
+        if not self._is_prepared and self._is_little(compared):
+            copy.prepare(PairChanges(compared.pairs_to_add(), compared.pairs_to_remove()))
+            self._is_prepared = True
+        return self._is_prepared
 
     def _keep(self, generation: int) -> None:
         if self._compared is not None:

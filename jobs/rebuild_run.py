@@ -53,7 +53,7 @@ def rebuild(request: RebuildRequest) -> RebuildReport:
             created=imported.created, entities=imported.facts.entity_count,
             problems=sum(imported.facts.problem_counts.values()),
         )  # fmt: skip
-        return RebuildSteps(request, records, record, client, imported.snapshot).go()
+        return RebuildSteps(request, records, record, client, imported).go()
 
 
 def rollback(request: RebuildRequest, version: int | None) -> RebuildReport:

@@ -6,7 +6,6 @@ Each one looks first whether it is complete already: that is how a killed rebuil
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,8 +42,8 @@ from redis_link.registry import registry_coverage
 from redis_link.sweep import Retention
 from schemas.errors import SpapsError
 from schemas.generation import RegistryCoverage
-from spatial_udfs.entity_table import EntityTable
 from world.changes import WorldChanges, compare_versions
+from world.importing import ImportReport
 from world.store import WorldStore
 
 if TYPE_CHECKING:  # at run time only where Spark is the engine
@@ -62,11 +61,10 @@ class RebuildSteps:
         records: RebuildRecords,
         record: RebuildRecord,
         client: RedisClient,
-        snapshot: Callable[[], EntityTable | None] = lambda: None,
+        imported: ImportReport | None = None,
     ) -> None:
-        """``snapshot`` gives the version where somebody has it in memory."""
-        self._request = request
-        self._snapshot = snapshot
+        """``imported``: who made the version may still have it in memory."""
+        self._request, self._imported = request, imported
         self._records = records
         self._record = record
         self._client = client
@@ -117,7 +115,9 @@ class RebuildSteps:
     def _changes_since(self, version: int) -> WorldChanges:
         """Compared once: mostly the version before is the one that is gone on from."""
         if version not in self._changes:
-            self._changes[version] = compare_versions(self._store, version, self._record.version)
+            made, new = self._imported, self._record.version
+            entities = made.entities() if made is not None else None
+            self._changes[version] = compare_versions(self._store, version, new, entities)
         return self._changes[version]
 
     def _kept(self) -> ResolvedSets | None:
@@ -141,7 +141,7 @@ class RebuildSteps:
         self._request.say(
             f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
         )
-        push = self._push_of(registered.coverage.registry)
+        push = self._push_of(registered.coverage.registry, base)
         # Spark may take long, and others should not be kept from pushing meanwhile.
         if base is not None and self._request.engine is not Engine.SPARK:
             push.begin(self._source(registered.coverage))
@@ -150,8 +150,8 @@ class RebuildSteps:
     def _resolve(self, registered: RegisteredSets, base: ResolvedBase | None) -> ResolvedSets:
         started = time.monotonic()
         resolving = Resolving(
-            self._request, self._record, self._store, self._snapshot,
-            self._changes_since, self._spark, self._keep_and_compare,
+            self._request, self._record, self._store, self._imported,
+            self._changes_since, self._spark, self._keep_and_prepare,
         )  # fmt: skip
         result, how = resolving.resolved(registered, base)
         rows, lacking = how.pop("rows"), ~result.resolved[result.set_of]
@@ -200,17 +200,20 @@ class RebuildSteps:
             lambda before_switch: self._spark().push(source, places.redis_url, keep, before_switch),
         )  # fmt: skip
 
-    def _push_of(self, registry: str) -> Push:
+    def _push_of(self, registry: str, loaded: ResolvedBase | None = None) -> Push:
         """The push of this rebuild, which may have begun while members were resolved."""
         if self._push_begun is None:
-            base, full = pushed_base(self._records, self._client, registry), self._request.full
-            self._push_begun = Push(self._client, base, self._request.say, everything=full)
+            request, base = (
+                self._request,
+                pushed_base(self._records, self._client, registry, loaded),
+            )
+            self._push_begun = Push(self._client, base, request.say, everything=request.full)
         return self._push_begun
 
-    def _keep_and_compare(self, result: ResolvedSets) -> None:
+    def _keep_and_prepare(self, result: ResolvedSets) -> None:
         result.save(self._record.folder)
         if self._push_begun is not None:
-            self._push_begun.compare(result)
+            self._push_begun.prepare(result)
 
     def _source(self, coverage: RegistryCoverage) -> PushSource:
         what = f"{self._record.kind} {self._record.number}"

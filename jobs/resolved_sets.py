@@ -49,6 +49,10 @@ class MemberRows:
             self.sets[chosen], self.stages[chosen], self.shown[chosen], self.peids[chosen]
         )
 
+    def visible(self) -> MemberRows:
+        """The rows of visible stages."""
+        return self if self.shown.all() else self.where(self.shown)
+
     def numbered(self, numbers: Int64s) -> MemberRows:
         """The rows with other set numbers: ``numbers[old]`` is the new one."""
         return MemberRows(numbers[self.sets].astype(np.int32), self.stages, self.shown, self.peids)
@@ -95,19 +99,22 @@ class ResolvedSets:
 
     def memberships(self) -> Iterator[tuple[Int64s, Int64s, Int32s]]:
         """Rows (subId, peid, stageNo) in blocks."""
-        shown = self.rows.where(self.rows.shown)
+        shown = self.rows.visible()
         for subscriptions, places in written_out(shown.sets, self.set_of):
             yield self.sub_ids[subscriptions], shown.peids[places], shown.stages[places]
 
     def split(self, parts: int) -> list[ResolvedSets]:
-        """The same with the subscriptions in some groups that have about as many memberships."""
-        shown = np.bincount(self.rows.sets[self.rows.shown], minlength=len(self.hashes))
+        """Visible rows, and subscriptions in some groups that have about as many memberships."""
+        rows = self.rows.visible()
+        shown = np.bincount(rows.sets, minlength=len(self.hashes))
         ends = np.cumsum(shown[self.set_of])
         total = int(ends[-1]) if len(ends) else 0
         inner = np.searchsorted(ends, [total * place // parts for place in range(1, parts)])
         bounds = [0, *inner.tolist(), len(self.sub_ids)]
         return [
-            replace(self, sub_ids=self.sub_ids[first:last], set_of=self.set_of[first:last])
+            replace(
+                self, rows=rows, sub_ids=self.sub_ids[first:last], set_of=self.set_of[first:last]
+            )
             for first, last in pairwise(bounds)
         ]
 
@@ -171,8 +178,10 @@ def written_out(sets: NDArray[np.integer], set_of: Int64s) -> Iterator[tuple[Int
     ``sets`` ascends; ``set_of`` has the set of each subscription. Subscriptions are few beside
     rows, so a block is a range of them.
     """
-    starts = np.searchsorted(sets, set_of)
-    lengths = np.searchsorted(sets, set_of, side="right") - starts
+    # Looked up once for each set, of which there are few.
+    bounds_of = np.searchsorted(sets, np.arange(int(set_of.max(initial=-1)) + 2))
+    starts = bounds_of[set_of]
+    lengths = bounds_of[set_of + 1] - starts
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     if not total:
@@ -182,7 +191,8 @@ def written_out(sets: NDArray[np.integer], set_of: Int64s) -> Iterator[tuple[Int
         own = lengths[first:last]
         before = np.cumsum(own) - own
         size = int(own.sum())
-        places = np.repeat(starts[first:last] - before, own) + np.arange(size)
+        places = np.repeat(starts[first:last] - before, own)
+        places += np.arange(size)
         yield np.repeat(np.arange(first, last), own), places
 
 
@@ -191,7 +201,9 @@ def _write(path: Path, table: pa.Table) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     with part.open("wb") as file:
-        pq.write_table(table, file, compression="lz4")
+        # Entities are too many for a dictionary.
+        names = [name for name in table.column_names if name != "peid"]
+        pq.write_table(table, file, compression="lz4", use_dictionary=names)
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)

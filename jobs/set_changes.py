@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.resolved_sets import MemberRows, ResolvedSets, written_out
-from jobs.row_keys import distinct, without
+from jobs.row_keys import differences, distinct
 from redis_link.generation_changes import SubscriptionChanges
 from redis_link.tally import Int64s
 
 Pairs = tuple[Int64s, Int64s]
 
 
+# Keys are numbers of so many bits.
+KEY_BITS: Final = 63
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Numbered:
-    """Both results in one numbering of neighborhoods and entities."""
+    """Both results in one numbering of neighborhoods and entities.
+
+    A key is ``set * span + entity``; an entity is its peid, or its place among ``peids`` where
+    peids are too large for that.
+    """
 
     old_keys: Int64s
     new_keys: Int64s
-    peids: Int64s
+    span: int
+    peids: Int64s | None
     old_set_of: Int64s
     new_set_of: Int64s
     set_count: int
 
     def set_of_keys(self, keys: Int64s) -> Int64s:
-        return keys // max(len(self.peids), 1)
+        return keys // self.span
 
     def peid_of_keys(self, keys: Int64s) -> Int64s:
-        return self.peids[keys % max(len(self.peids), 1)]
+        entities = keys % self.span
+        return entities if self.peids is None else self.peids[entities]
 
 
 class SetChanges:
@@ -40,8 +51,7 @@ class SetChanges:
     def __init__(self, old: ResolvedSets, new: ResolvedSets) -> None:
         self._old, self._new = old, new
         self._numbered = numbered = _numbered(old, new)
-        self._lost = without(numbered.old_keys, numbered.new_keys)
-        self._gained = without(numbered.new_keys, numbered.old_keys)
+        self._lost, self._gained = differences(numbered.old_keys, numbered.new_keys)
         self._stays = np.isin(new.sub_ids, old.sub_ids, assume_unique=True)
         self._goes = ~np.isin(old.sub_ids, new.sub_ids, assume_unique=True)
 
@@ -107,16 +117,22 @@ def _numbered(old: ResolvedSets, new: ResolvedSets) -> _Numbered:
     hashes = {name: number for number, name in enumerate(sorted({*old.hashes, *new.hashes}))}
     old_numbers = np.array([hashes[name] for name in old.hashes], np.int64)
     new_numbers = np.array([hashes[name] for name in new.hashes], np.int64)
-    old_rows, new_rows = (each.rows.where(each.rows.shown) for each in (old, new))
-    peids, places = _ranks(np.concatenate([old_rows.peids, new_rows.peids]))
+    old_rows, new_rows = (each.rows.visible() for each in (old, new))
+    old_entities, new_entities, peids = old_rows.peids, new_rows.peids, None
+    span = 1 + max(int(rows.peids.max(initial=0)) for rows in (old_rows, new_rows))
+    if (span * len(hashes)).bit_length() > KEY_BITS:
+        peids, places = _ranks(np.concatenate([old_rows.peids, new_rows.peids]))
+        old_entities, new_entities = places[: len(old_rows)], places[len(old_rows) :]
+        span = max(len(peids), 1)
 
     def keys(numbers: Int64s, rows: MemberRows, entities: Int64s) -> Int64s:
         # A neighborhood may show an entity in several stages: one pair.
-        return distinct(numbers[rows.sets] * len(peids) + entities)
+        return distinct(numbers[rows.sets] * span + entities)
 
     return _Numbered(
-        old_keys=keys(old_numbers, old_rows, places[: len(old_rows)]),
-        new_keys=keys(new_numbers, new_rows, places[len(old_rows) :]),
+        old_keys=keys(old_numbers, old_rows, old_entities),
+        new_keys=keys(new_numbers, new_rows, new_entities),
+        span=span,
         peids=peids,
         old_set_of=old_numbers[old.set_of],
         new_set_of=new_numbers[new.set_of],

@@ -62,7 +62,9 @@ def unpacked_changes(content: bytes) -> SubscriptionChanges:
     """The changes out of the value of the key, for who reads Redis in another way."""
     if len(content) % PACKED.itemsize:
         raise GenerationError("the changes of a generation in Redis are broken")
-    rows = np.sort(np.frombuffer(content, PACKED), order="subId")
+    rows = np.frombuffer(content, PACKED)
+    # By the one column: rows as a whole are compared a hundred times slower.
+    rows = rows[np.argsort(rows["subId"], kind="stable")]
     return SubscriptionChanges(
         rows["subId"].astype(np.int64),
         rows["gained"].astype(np.int64),

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Self
 
 from redis.exceptions import RedisError
 
@@ -23,6 +22,7 @@ from redis_link.pair_arrays import sorted_distinct
 from redis_link.push_report import PushReport, StepClock, report_of
 from redis_link.set_copies import Pairs, SetCopies
 from redis_link.sweep import DEFAULT_RETENTION, Retention
+from redis_link.tally import Tally
 from schemas.errors import GenerationError
 from schemas.generation import GenerationFacts
 from schemas.redis_keys import shard_index_key
@@ -58,13 +58,16 @@ def push_changes(
 ) -> PushReport:
     """Make a generation out of ``base``, which must be in force, and switch to it."""
     with closing(GenerationCopy(client, source, base, say)) as copy:
-        return copy.start().finish(changes, retention, before_switch)
+        copy.start()
+        copy.prepare(changes)
+        return copy.finish(retention, before_switch)
 
 
 class GenerationCopy:
     """A generation that is copied in a thread, while its differences may still be sought.
 
-    From ``start`` to ``finish`` or ``close`` it holds the push lock, as every push does.
+    Start, prepare, finish. From ``start`` to ``finish`` or ``close`` it holds the push lock, as
+    every push does.
     """
 
     def __init__(
@@ -81,8 +84,10 @@ class GenerationCopy:
         self._open = ExitStack()
         self._copying: Future[SetCopies] | None = None
         self._given_up = threading.Event()
+        self._clock = StepClock()
+        self._compared: tuple[Tally, Tally] | None = None
 
-    def start(self) -> Self:
+    def start(self) -> None:
         """Take the lock and begin to copy; GenerationError when the base is not in force."""
         self._open.enter_context(self._push)
         current = current_generation(self._client)
@@ -94,18 +99,13 @@ class GenerationCopy:
         self._say(f"generation {generation}: copying generation {self._base.generation}")
         thread = self._open.enter_context(ThreadPoolExecutor(1, "generation-copy"))
         self._copying = thread.submit(self._copied, generation)
-        return self
 
-    def finish(
-        self,
-        changes: PairChanges,
-        retention: Retention,
-        before_switch: Callable[[int], None],
-    ) -> PushReport:
-        """Apply the differences, compare, switch."""
+    def prepare(self, changes: PairChanges) -> None:
+        """Apply the differences and read back what came of it; nobody sees it yet."""
         if self._copying is None:
             raise GenerationError("nothing is being copied")
-        clock = StepClock()
+        clock = self._clock
+        clock.skip()
         copy = self._copying.result()
         clock.lap("copy")
         added, removed = sorted_distinct(*changes.added), sorted_distinct(*changes.removed)
@@ -114,13 +114,19 @@ class GenerationCopy:
         )
         copy.apply(added, removed)
         clock.lap("write")
-        expected, found = copy.compared(added, removed)
+        self._compared = copy.compared(added, removed)
         clock.lap("verify")
-        before_switch(copy.generation)
-        self._push.switch(expected, found)
-        clock.lap("switch")
+
+    def finish(self, retention: Retention, before_switch: Callable[[int], None]) -> PushReport:
+        """Switch, if Redis holds what it should."""
+        if self._compared is None:
+            raise GenerationError("nothing is prepared to be switched to")
+        self._clock.skip()
+        before_switch(self._push.ticket.generation)
+        self._push.switch(*self._compared)
+        self._clock.lap("switch")
         self.close()
-        return report_of(self._client, self._push, clock.seconds, retention)
+        return report_of(self._client, self._push, self._clock.seconds, retention)
 
     def close(self) -> None:
         """Give the lock back; what was not switched to is removed."""

@@ -93,3 +93,9 @@ class StepClock:
         self.seconds[step] = now - self._lap
         self.seconds["total"] = now - self._started
         self._lap = now
+
+    def skip(self) -> None:
+        """What passed since the last step was somebody else's work, and counts for none."""
+        now = time.monotonic()
+        self._started += now - self._lap
+        self._lap = now

@@ -127,12 +127,13 @@ def _in_state(
 
 def _unlink(client: RedisClient, generation: int) -> None:
     """Unlink the sets that the indexes name; an index loses only what was unlinked."""
-    for start in range(0, SHARD_COUNT, SHARDS_AT_ONCE):
-        shards = range(start, min(start + SHARDS_AT_ONCE, SHARD_COUNT))
-        of_shard, peids = read_index(client, generation, shards)
-        keys = packed_words(membership_keys(generation, of_shard, peids))
-        numbers = packed_words(peids)
-        with ShardPipe(client) as pipe:
+    # One pipe for all: Redis unlinks while the next names are read and written down.
+    with ShardPipe(client) as pipe:
+        for start in range(0, SHARD_COUNT, SHARDS_AT_ONCE):
+            shards = range(start, min(start + SHARDS_AT_ONCE, SHARD_COUNT))
+            of_shard, peids = read_index(client, generation, shards)
+            keys = packed_words(membership_keys(generation, of_shard, peids))
+            numbers = packed_words(peids)
             for shard, first, last in shard_runs(of_shard):
                 index = shard_index_key(generation, shard)
                 for at in range(first, last, KEYS_IN_COMMAND):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -48,6 +47,8 @@ def start(
 ) -> None:
     """Print version or help when no command is given."""
     if show_version:
+        from importlib.metadata import version  # noqa: PLC0415 - slow, and for this alone
+
         typer.echo(f"spaps {version('spaps')}")
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())

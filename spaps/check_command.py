@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import typer
 
-from schemas.explain import explain
-from schemas.notation import notation
-from schemas.warnings_of import warnings_of
 from spaps.descriptor_argument import DescriptorArgument, read_descriptor
 
 
 def check(descriptor: DescriptorArgument) -> None:
     """Say what a neighborhood means in words, with errors and warnings."""
+    from schemas.explain import explain
+    from schemas.notation import notation
+    from schemas.warnings_of import warnings_of
+
     neighborhood = read_descriptor(descriptor)
     if neighborhood.name is not None:
         typer.echo(neighborhood.name)

@@ -93,11 +93,13 @@ def _one(
     **how: bool,
 ) -> int:
     from jobs.rebuild_arguments import request_of, sources_of
-    from jobs.rebuild_preview import preview
     from jobs.rebuild_request import EXIT_BUSY
     from jobs.rebuild_run import rebuild
     from redis_link.embedded import redis_or_embedded
     from spaps.terminal import PhaseProgress, remarks
+    from world.arrow_alone import keep_pandas_out
+
+    keep_pandas_out()
 
     def say(line: str) -> None:
         remarks().print(line, soft_wrap=True, markup=False)
@@ -109,6 +111,8 @@ def _one(
                 import_options=import_options, say=say, progress=progress, **how,
             )  # fmt: skip
             if dry_run:
+                from jobs.rebuild_preview import preview
+
                 shown = preview(request)
             else:
                 try:

@@ -51,15 +51,17 @@ class WorldChanges:
         }
 
 
-def compare_versions(store: WorldStore, old: int, new: int) -> WorldChanges:
-    """What came into a world between two of its versions."""
+def compare_versions(
+    store: WorldStore, old: int, new: int, entities: pa.Table | None = None
+) -> WorldChanges:
+    """What came into a world between two of its versions; ``entities`` of the new one, if known."""
     nothing = np.empty(0, np.int64)
     if old == new:
         nowhere = pa.chunked_array([], pa.binary())
         return WorldChanges(nothing, nothing, nothing, nothing, nothing, nothing, nowhere)
-    if store.facts_of(old).srid != store.facts_of(new).srid:
-        return compare_entities(store.entities(old), store.entities(new), same_crs=False)
-    return compare_entities(store.entities(old), store.entities(new))
+    same_crs = store.facts_of(old).srid == store.facts_of(new).srid
+    rows = store.entities(new) if entities is None else entities
+    return compare_entities(store.entities(old), rows, same_crs=same_crs)
 
 
 def compare_entities(old: pa.Table, new: pa.Table, *, same_crs: bool = True) -> WorldChanges:

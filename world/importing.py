@@ -46,6 +46,10 @@ class ImportReport:
     # The entities of a version that was made just now, for who goes on with them.
     combined: Combined | None = field(default=None, compare=False, repr=False)
 
+    def entities(self) -> pa.Table | None:
+        """The rows (UNVERSIONED_ENTITIES) of a version that was made just now, in any order."""
+        return None if self.combined is None else self.combined.entities
+
     def snapshot(self) -> EntityTable | None:
         """The version in memory, if it was made just now: as reading it would give it."""
         if self.combined is None:
@@ -97,15 +101,18 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
     )
 
 
+def locked(store: WorldStore) -> contextlib.AbstractContextManager[None]:
+    """Keep imports into the same folder out; an object store has no lock."""
+    folder = store.local_folder()
+    return contextlib.nullcontext() if folder is None else import_lock(folder)
+
+
 @contextlib.contextmanager
 def exclusive(store: WorldStore) -> Iterator[None]:
     """Keep other imports out for as long as this one runs, and start from clean tables."""
-    folder = store.local_folder()
-    if folder is None:
-        yield
-        return
-    with import_lock(folder):
-        remove_leftovers(store)
+    with locked(store):
+        if store.local_folder() is not None:
+            remove_leftovers(store, {facts.version for facts in store.versions()})
         yield
 
 

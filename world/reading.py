@@ -12,7 +12,6 @@ from world import geoparquet_source
 from world.candidates import Candidates
 from world.geojson_source import read_geojson
 from world.import_options import ImportOptions
-from world.osm.entities import read_osm
 from world.problems import Problem
 from world.progress import Progress
 from world.projection import WGS84
@@ -36,6 +35,9 @@ def read_sources(
     for path in paths:
         match kind_of(path):
             case SourceKind.OSM if extracts:
+                # Its reader is loaded where there is something to read: it takes long.
+                from world.osm.entities import read_osm  # noqa: PLC0415
+
                 rows, problems = read_osm(extracts, options.rules, tell)
                 extracts = []
                 yield Reading(rows, WGS84, problems)

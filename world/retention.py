@@ -7,7 +7,7 @@ from collections.abc import Collection
 from deltalake import DeltaTable
 
 from schemas import entity, related
-from world.importing import exclusive
+from world.importing import locked
 from world.leftovers import remove_leftovers
 from world.store import WorldStore
 
@@ -31,26 +31,27 @@ def remove_versions(store: WorldStore, kept: Collection[int]) -> list[int]:
     The row in ``versions`` goes first: from then on nobody begins to read them. Whoever is
     killed after that leaves rows without a version, which the next one removes.
     """
-    gone = [facts.version for facts in store.versions() if facts.version not in kept]
-    with exclusive(store):
+    with locked(store):
+        published = {facts.version for facts in store.versions()}
+        gone = sorted(published - set(kept))
         if gone:
             listed = ", ".join(map(str, gone))
             with store.world_errors():
                 store.open_table(entity.VERSIONS_TABLE).delete(f"{entity.VERSION} in ({listed})")
-        remove_leftovers(store)
-        _remove_derived(store)
+        published -= set(gone)
+        remove_leftovers(store, published)
+        _remove_derived(store, published)
     return gone
 
 
-def _remove_derived(store: WorldStore) -> None:
+def _remove_derived(store: WorldStore, published: Collection[int]) -> None:
     """Rows of the bulk job about versions that are gone; what marks them as complete goes first."""
-    published = {facts.version for facts in store.versions()}
     for name in DERIVED_TABLES:
         with store.world_errors():
             if not DeltaTable.is_deltatable(store.table_uri(name)):
                 continue
             table = store.open_table(name)
             rows = table.to_pyarrow_table(columns=[entity.VERSION])
-            gone = sorted(set(rows.column(entity.VERSION).unique().to_pylist()) - published)
+            gone = sorted({*rows.column(entity.VERSION).unique().to_pylist()} - {*published})
             if gone:
                 table.delete(f"{entity.VERSION} in ({', '.join(map(str, gone))})")

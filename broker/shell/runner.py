@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import replace
 
 import uvloop
 
+from broker.heap import keep_heap_tight, settle
 from broker.shell.logs import set_up_logs
 from broker.shell.redis_choice import RedisBehind, redis_behind
 from broker.shell.service import BrokerService
@@ -22,8 +22,7 @@ log = logging.getLogger(__name__)
 def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; ``say`` gets one line when clients can connect."""
     set_up_logs(settings.broker.log_format, settings.broker.log_level)
-    # What was imported stays: the collector need not stop the broker to go over it again.
-    gc.freeze()
+    keep_heap_tight()
     with redis_behind(settings.redis) as redis:
         chosen = replace(settings, redis=replace(settings.redis, url=redis.url))
         uvloop.run(_serve(chosen, redis, say))
@@ -36,6 +35,8 @@ async def _serve(settings: Settings, redis: RedisBehind, say: Callable[[str], No
         loop.add_signal_handler(number, told_to_stop.set)
     service = BrokerService(settings)
     bound = await service.start()
+    # What was imported and restored stays.
+    settle()
     loop.add_signal_handler(signal.SIGHUP, service.reload_access)
     watch = asyncio.create_task(redis.keep_running(), name="embedded Redis")
     places = ", ".join(f"{address} ({name})" for name, address in bound)

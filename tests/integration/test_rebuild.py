@@ -16,7 +16,7 @@ from redis_link.client import RedisClient
 from redis_link.generation_changes import read_changes
 from redis_link.generation_store import all_generations, current_generation
 from redis_link.registry import unregister
-from schemas.errors import RebuildBusyError, WorldError
+from schemas.errors import RebuildBusyError, RedisLinkError, WorldError
 from schemas.generation import GenerationState
 from schemas.redis_keys import registry_id_key
 from tests.servers.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
@@ -201,6 +201,36 @@ def test_a_failed_rebuild_leaves_the_old_one_in_force(
     scene.rebuild(if_changed=True)
     scene.assert_in_force(2)
     assert len(scene.records()) == 2
+
+
+def test_members_stay_resolved_when_redis_fails_beside_the_writing_of_memberships(
+    scene: RebuildScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.rebuild()
+    scene.write_source(edited_town())
+
+    def broken(*_: object) -> None:
+        raise RedisLinkError("Redis is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("redis_link.set_copies.SetCopies.apply", broken)
+        with pytest.raises(RedisLinkError, match="away"):
+            scene.rebuild()
+    assert list(scene.records()[-1]["steps"]) == ["import", "compare", "resolve"]
+    scene.rebuild(if_changed=True)
+    scene.assert_in_force(2)
+    assert "goes on after: import, compare, resolve" in "".join(scene.said)
+
+
+def test_everything_is_pushed_when_a_copy_is_not_what_it_should_be(
+    scene: RebuildScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.rebuild()
+    scene.write_source(edited_town())
+    monkeypatch.setattr("redis_link.set_copies.SetCopies.apply", lambda *_: None)
+    scene.rebuild()
+    scene.assert_in_force(2)
+    assert scene.records()[-1]["steps"]["push"]["how"] == "all"
 
 
 def test_what_could_not_be_cleaned_up_is_left_to_the_next(

@@ -38,9 +38,7 @@ POINTS = {
     "before the push": (
         "jobs.rebuild_steps.found_in_force", 1, 1, ["import", "compare", "resolve"],
     ),
-    "sets copied": (
-        "redis_link.set_copies.write_pairs", 1, 1, ["import", "compare", "resolve"],
-    ),
+    "sets copied": ("redis_link.set_copies.write_pairs", 1, 1, ["import", "compare"]),
     "before the switch": (
         "redis_link.generation_push.switch_generation", 1, 1, ["import", "compare", "resolve"],
     ),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from broker.child_process import ChildProcess
 from broker.generation_loading import GenerationFollower
 from broker.generation_targets import MemoryTarget, RedisTarget
 from broker.memberships_memory import MemoryMemberships
@@ -224,10 +225,9 @@ def test_a_killed_loader_leaves_the_old_generation_in_force(
     redis_server: RedisServer, client: RedisClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push(client, {1: [5]}, up_to=1, version=1)
-    start = asyncio.create_subprocess_exec
 
-    async def start_and_kill(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
-        process = await start(*arguments, **options)
+    def start_and_kill(module: str) -> ChildProcess:
+        process = ChildProcess(module)
         process.kill()
         return process
 
@@ -235,7 +235,7 @@ def test_a_killed_loader_leaves_the_old_generation_in_force(
         async with loaded(redis_server.url, "memory") as broker:
             push(client, {1: [6]}, up_to=1, version=2)
             with monkeypatch.context() as patched:
-                patched.setattr("asyncio.create_subprocess_exec", start_and_kill)
+                patched.setattr("broker.generation_reading.ChildProcess", start_and_kill)
                 await broker.follower._look()
             assert [await broker.slots_of(5), await broker.slots_of(6)] == [[0], []]
             assert "loader process ended" in broker.follower.problem

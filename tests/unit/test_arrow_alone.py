@@ -1,0 +1,22 @@
+"""Arrow can be kept from loading pandas, and pandas can still be had."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+READ_A_TABLE = "import pyarrow as pa; pa.Table.from_pylist([{'a': 1}]).to_pylist()"
+IS_LOADED = "import sys; print('pandas' in sys.modules)"
+KEEP_OUT = "from world.arrow_alone import keep_pandas_out; keep_pandas_out()"
+
+
+@pytest.mark.parametrize(
+    ("first", "loaded"),
+    [(KEEP_OUT, "False"), (f"{KEEP_OUT}; import pandas", "True"), ("pass", "True")],
+)
+def test_pandas_is_loaded_only_by_who_wants_it(first: str, loaded: str) -> None:
+    code = f"{first}; {READ_A_TABLE}; {IS_LOADED}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == loaded
