@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-SAMPLE_SECONDS: Final = 0.25
+# Going through the pages of a large process takes a core some hundredths of a second.
+SAMPLE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
