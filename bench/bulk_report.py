@@ -181,7 +181,7 @@ class BulkReport:
     def _plot(self, path: Path) -> None:
         runs = (self.first, self.large)
         counts = [run.subscriptions for run in runs]
-        figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+        figure, axes = plt.subplots(figsize=(7, 5), layout="constrained")
         peer = [self.peer.seconds_for(count) for count in counts]
         axes.loglog(counts, peer, "o--", color="#d55e00", label="PostGIS, one by one (projected)")
         warm_first, warm_again = self.warm["first"], self.warm["again"]
@@ -205,7 +205,7 @@ class BulkReport:
         axes.set_ylabel("seconds")
         axes.set_title(f"Neighborhoods resolved in bulk, {self.entities:,} entities")
         axes.grid(which="both", alpha=0.25)
-        axes.legend()
+        figure.legend(loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=130)
         plt.close(figure)
 
