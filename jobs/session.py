@@ -74,6 +74,9 @@ def _settings_for(master: str) -> dict[str, str]:
     """Settings that depend on where the job runs, and so cannot stand in a file."""
     settings = {
         **PLAIN_COMMITS,
+        # A table of ours has one version in each write. Without this Spark would sort all rows by
+        # it, to have one file open at a time.
+        "spark.sql.maxConcurrentOutputFileWriters": "4",
         # What is kept is read again within seconds: packing it costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.ui.showConsoleProgress": "false",
