@@ -31,7 +31,7 @@ class SlotTable:
 
     def living(self) -> list[Subscription]:
         """The subscriptions in force, by slot."""
-        return [one.subscription for one in self.seats if one.subscription is not VACANT]
+        return list(_living(self.seats))
 
     def each_living(self) -> Iterator[Subscription]:
         """The same one by one, for who takes a long time over it and is told who came."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from schemas.entity import VERSION
 
@@ -18,26 +18,21 @@ def replace_version(rows: DataFrame, path: str, version: int) -> None:
 
     A table that is not there is made by the same commit.
     """
-    (
-        rows.write.format("delta")
-        .mode("overwrite")
-        .partitionBy(VERSION)
-        .option("replaceWhere", f"{VERSION} = {version}")
-        .option("compression", "zstd")
-        .option("maxRecordsPerFile", ROWS_PER_FILE)
-        .save(path)
-    )
+    replaced = f"{VERSION} = {version}"
+    _by_version(rows).mode("overwrite").option("replaceWhere", replaced).save(path)
 
 
 def append_to_version(rows: DataFrame, path: str) -> None:
     """Add rows to a table that is partitioned by version; one that is not there is made."""
-    (
+    _by_version(rows).mode("append").save(path)
+
+
+def _by_version(rows: DataFrame) -> DataFrameWriter:
+    return (
         rows.write.format("delta")
-        .mode("append")
         .partitionBy(VERSION)
         .option("compression", "zstd")
         .option("maxRecordsPerFile", ROWS_PER_FILE)
-        .save(path)
     )
 
 

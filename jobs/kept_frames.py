@@ -6,9 +6,21 @@ soon cost more than the work.
 
 from __future__ import annotations
 
+from typing import Final
+
+import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 from pyspark.storagelevel import StorageLevel
+
+# A reference and what it carries of its node take some 60 bytes.
+BROADCAST_ROWS: Final = 500_000
+
+
+def sent(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A table that belongs to the batch: every task gets all of it, unless it is large."""
+    frame = spark.createDataFrame(table)
+    return F.broadcast(frame) if len(table) <= BROADCAST_ROWS else frame
 
 
 def work_behind(spark: SparkSession) -> None:

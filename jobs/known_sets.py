@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from jobs.delta_tables import append_to_version, is_table
 from jobs.graph_tables import Int64s
-from jobs.kept_frames import kept_and_counted, work_behind
+from jobs.kept_frames import kept_and_counted, sent, work_behind
 from jobs.related_writing import CURRENT_METHOD
 from jobs.spark_errors import spark_errors_as
 from jobs.world_tables import WorldVersion
@@ -40,8 +40,6 @@ from schemas.related import (
 # Raise it whenever a set could come out differently from before, for the same related pairs.
 SET_METHOD: Final = 1
 _METHOD: Final = CURRENT_METHOD * 1_000 + SET_METHOD
-# Up to so many nodes of a batch are sent to where the rows are.
-_BROADCAST_NODES: Final = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +62,15 @@ def open_known_sets(spark: SparkSession, world: WorldVersion, nodes: pa.Table) -
     if not len(nodes) or not is_table(spark, path):
         return nothing
     rows = spark.read.format("delta").load(path).where(F.col(VERSION) == world.version)
-    asked = spark.createDataFrame(nodes.select([NODE, PROOF]))
+    asked = sent(spark, nodes.select([NODE, PROOF]))
     valid = rows.where((F.col(CHECKSUM) == world.checksum) & (F.col(METHOD) == _METHOD))
-    found = valid.join(_sent(asked, len(nodes)), on=[NODE, PROOF], how="inner")
+    found = valid.join(asked, on=[NODE, PROOF], how="inner")
     known = found.groupBy(NODE).agg(F.min(RUN).alias(RUN)).toArrow()
     if not len(known):
         return nothing
-    chosen = _sent(spark.createDataFrame(known), len(known))
-    found = rows.where(F.col(ENTITY).isNotNull()).join(chosen, on=[NODE, RUN], how="inner")
+    found = rows.where(F.col(ENTITY).isNotNull()).join(
+        sent(spark, known), on=[NODE, RUN], how="inner"
+    )
     members, count = kept_and_counted(found.select(NODE, ENTITY))
     return KnownSets(known.column(NODE).to_numpy(), members, count)
 
@@ -129,7 +128,3 @@ class KeepingSets:
             append_to_version(
                 stamped.select(*RESOLVED_SET_COLUMNS), self._world.table(RESOLVED_SETS_TABLE)
             )
-
-
-def _sent(frame: DataFrame, rows: int) -> DataFrame:
-    return F.broadcast(frame) if rows <= _BROADCAST_NODES else frame

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from pyspark.storagelevel import StorageLevel
 
 from jobs.compiled_batch import CompiledBatch, LevelFacts
-from jobs.kept_frames import kept, kept_and_counted
+from jobs.kept_frames import BROADCAST_ROWS, kept, kept_and_counted, sent
 from jobs.known_sets import KnownSets
 from jobs.related_tables import RelatedWorld
 from jobs.stage_progress import stage_progress
@@ -22,6 +22,7 @@ from jobs.world_tables import WorldVersion
 from schemas.entity import PEID
 from schemas.related import CATEGORY_SET, ENTITY, NODE, PAIR_KIND, REFERENCE, SALT
 from spatial_udfs.sedona_distances import near_pairs, origins
+from spatial_udfs.sedona_entities import category_sets
 from spatial_udfs.sedona_far_nodes import far_nodes, selected_with_far
 from spatial_udfs.sedona_places import EntityPlaces
 from spatial_udfs.sedona_stages import (
@@ -34,8 +35,6 @@ from spatial_udfs.sedona_stages import (
     selected,
 )
 
-# A reference and what it carries of its node take some 60 bytes.
-BROADCAST_REFERENCES: Final = 500_000
 BROADCAST_ORIGINS: Final = 20_000
 
 
@@ -135,7 +134,7 @@ class LevelLoop:
             sets=self._small(batch.sets),
             places=EntityPlaces(
                 self._world.entities,
-                related.category_sets,
+                category_sets(self._spark, related.vocabulary),
                 kept=related.entities,
                 often=with_far or with_distances > 1,
             ),
@@ -147,14 +146,14 @@ class LevelLoop:
 
     def _existing_references(self) -> DataFrame:
         existing = self._world.entities.select(F.col(PEID).alias(REFERENCE))
-        written = self._sent(self._batch.graph.references)
+        written = sent(self._spark, self._batch.graph.references)
         found = existing.join(written, on=REFERENCE, how="inner")
         return found.select(NODE, F.col(REFERENCE).alias(ENTITY))
 
     def _members_of(self, facts: LevelFacts) -> DataFrame:
         with_failing = facts.far_nodes > 0
         references, most = self._references(facts)
-        few = most <= BROADCAST_REFERENCES
+        few = most <= BROADCAST_ROWS
         pairs = [related_pairs(references, self._lookups, few=few, with_failing=with_failing)]
         if facts.with_distances:
             sources = origins(references, self._lookups, few=few)
@@ -187,21 +186,18 @@ class LevelLoop:
         if known.members is not None and known.among(facts.edges.column(SOURCE).to_numpy()):
             members.append(known.members)
             count += known.count
-        references = references_of(self._sent(facts.edges), reduce(DataFrame.unionAll, members))
+        references = references_of(
+            sent(self._spark, facts.edges), reduce(DataFrame.unionAll, members)
+        )
         most = count * facts.most_edges
         if facts.far_nodes:
             # Counting needs each reference once.
             references = references.groupBy(*NODE_COLUMNS, REFERENCE).agg(
                 F.max(IS_JOINED).alias(IS_JOINED)
             )
-        elif most <= BROADCAST_REFERENCES:
+        elif most <= BROADCAST_ROWS:
             return references, most
         return kept_and_counted(references)
-
-    def _sent(self, table: pa.Table) -> DataFrame:
-        """A table that belongs to the batch: every task gets all of it, unless it is large."""
-        frame = self._small(table)
-        return F.broadcast(frame) if len(table) <= BROADCAST_REFERENCES else frame
 
     def _keep(self, level: int, members: DataFrame) -> int:
         """Compute the members of a level and count them."""

@@ -53,7 +53,7 @@ class RelatedBuild:
         self._world = world
         self._kept: list[DataFrame] = []
         self.vocabulary = vocabulary_of(world.entities)
-        self.category_sets = category_sets(spark, self.vocabulary)
+        self._category_sets = category_sets(spark, self.vocabulary)
         self._base = base
         self.entities = self._place(base)
         extent = self._measure()
@@ -94,7 +94,7 @@ class RelatedBuild:
             known = before.where(F.col(VERSION) == base).select(PEID, F.col(GEOMETRY).alias("old"))
             same = F.col(GEOMETRY).eqNullSafe(F.col("old"))
             marked = entities.join(known, on=PEID, how="left").withColumn(CHANGED, ~same)
-        return self._keep(placed_entities(marked, self.category_sets, WKB, CHANGED))
+        return self._keep(placed_entities(marked, self._category_sets, WKB, CHANGED))
 
     def _measure(self) -> _Extent:
         """One pass over all entities: the first, so it places them too."""

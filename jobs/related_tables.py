@@ -27,7 +27,6 @@ from schemas.related import (
     RELATED_VERSIONS_TABLE,
     VOCABULARY,
 )
-from spatial_udfs.sedona_entities import category_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,6 @@ class RelatedWorld:
     pairs: DataFrame
     # The categories of each set, by its number.
     vocabulary: list[list[str]]
-    category_sets: DataFrame
     heavy: tuple[int, ...]
     pair_kinds: tuple[int, ...]
     pair_count: int
@@ -84,7 +82,6 @@ def ensure_related(
     return RelatedWorld(
         pairs=build.pairs,
         vocabulary=build.vocabulary,
-        category_sets=build.category_sets,
         entities=build.entities,
         heavy=facts.heavy,
         pair_kinds=facts.pair_kinds,
@@ -105,11 +102,9 @@ def _usable_markers(spark: SparkSession, path: str) -> dict[int, Row]:
 
 def _opened(spark: SparkSession, world: WorldVersion, marker: Row) -> RelatedWorld:
     rows = spark.read.format("delta").load(world.table(RELATED_TABLE))
-    vocabulary = [list(categories) for categories in marker[VOCABULARY]]
     return RelatedWorld(
         pairs=rows.where(F.col(VERSION) == world.version).drop(VERSION),
-        vocabulary=vocabulary,
-        category_sets=category_sets(spark, vocabulary),
+        vocabulary=[list(categories) for categories in marker[VOCABULARY]],
         heavy=tuple(marker[HEAVY]),
         pair_kinds=tuple(marker[PAIR_KINDS]),
         pair_count=marker[PAIR_COUNT],
