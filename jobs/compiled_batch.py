@@ -1,220 +1,123 @@
-"""A batch of subscriptions as data: the nodes to resolve, and what conditions mean as rows."""
+"""A batch of subscriptions with the meaning that it has in a world: what tasks look up."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
-from pyspark.storagelevel import StorageLevel
 
-from jobs.graph_tables import (
-    BASE,
-    NODES,
-    REFS,
-    GraphTables,
-    Int64s,
-    exploded_lists,
-    graph_tables,
-)
+from jobs.graph_tables import GraphTables, Int64s, exploded_lists
 from jobs.related_tables import RelatedWorld
-from schemas.errors import SpapsError
-from schemas.membership import DESCRIPTOR, STAGE_NO, SUB_ID
-from schemas.related import CATEGORY_SET, NODE, PAIR_KIND, REFERENCE
-from spatial_udfs.sedona_categories import CATS, numbered_patterns
-from spatial_udfs.sedona_conditions import COND, CONDITION, FAR, REACH, numbered_conditions
-from spatial_udfs.sedona_stage_graph import (
-    JOINED,
-    LEVEL,
-    PATTERNS,
-    REFERRED,
-    REFERRED_FROM,
-    graph_column,
-)
-from spatial_udfs.sedona_stages import IS_JOINED, NODE_COLUMNS, SOURCE
-
-SUB_IDS: Final = "subIds"
-# Two of a million nodes share a number once in ten million batches; twice in a row, never.
-_ATTEMPTS: Final = 3
-_IS_WRONG: Final = "isWrong"
-_SUB_ID_COUNT: Final = "subIdCount"
-_SHOWN_COUNT: Final = "shownCount"
-_WARNING_COUNT: Final = "warningCount"
+from schemas.related import NODE, REFERENCE
+from spatial_udfs.batch_tables import BatchTables, Int32s, LevelEdges
+from spatial_udfs.numbered_conditions import CONDITION, numbered_conditions
+from spatial_udfs.numbered_patterns import numbered_patterns
+from spatial_udfs.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED
 
 
-@dataclass(frozen=True, slots=True)
-class LevelFacts:
-    """What the driver knows of a level: enough to leave out joins that would find nothing."""
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelPlan:
+    """One level: how many nodes it resolves, from which members, measured to whom."""
 
     level: int
     nodes: int
-    edges: pa.Table  # source, and the columns of the node that refers to it
-    most_edges: int  # the most nodes that refer to the same one
-    with_distances: int
-    far_nodes: int
-    referred_from: int
-    distance_sets: tuple[int, ...]  # category sets that distances are measured to
+    edges: LevelEdges
+    near_names: frozenset[str]  # the categories that distances are measured to
 
 
-@dataclass(frozen=True, slots=True)
-class BatchFacts:
-    """How large the batch is."""
-
-    subscriptions: int
-    descriptors: int
-    shown_nodes: int  # by descriptor
-    shown_sub_ids: int
-    remarks: int  # wrong descriptors and warnings
-
-
-@dataclass(frozen=True, slots=True)
-class ReadBatch:
-    """Subscriptions taken apart; nothing here knows the world yet."""
-
-    descriptors: DataFrame  # subIds, error, warnings, base, refs, nodes, shown; persisted
-    graph: GraphTables
-    facts: BatchFacts
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CompiledBatch:
-    """What the levels look up, as small tables of the driver."""
+    """The nodes of a batch by number: first the references as written, then all others."""
 
-    descriptors: DataFrame
-    graph: GraphTables
-    kinds: pa.Table  # cond, pairKind
-    spans: pa.Table  # cond, above, upTo, holds
-    sets: pa.Table  # cats, categorySet
-    facts: BatchFacts
+    tables: BatchTables
     unknown: pa.Table  # the nodes of the graph that are to be resolved
-    levels: tuple[LevelFacts, ...]
-
-    def references(self) -> DataFrame:
-        """The references as written: rows (node of level 0, reference)."""
-        bases = self.descriptors.where(F.col(BASE).isNotNull())
-        once = bases.select(F.col(f"{BASE}.{NODE}").alias(NODE), REFS).dropDuplicates([NODE])
-        return once.select(NODE, F.explode(REFS).alias(REFERENCE))
-
-    def shown(self) -> DataFrame:
-        """Which subscriptions show which node: rows (node, stageNo, subIds)."""
-        return self.descriptors.select(SUB_IDS, F.inline("shown")).select(NODE, STAGE_NO, SUB_IDS)
-
-    def used_sets(self) -> list[int]:
-        """The category sets that any pattern selects."""
-        return _distinct(self.sets, CATEGORY_SET)
-
-    def used_kinds(self) -> list[int]:
-        """The pair kinds for which any condition holds."""
-        return _distinct(self.kinds, PAIR_KIND)
+    levels: tuple[LevelPlan, ...]
+    reference_nodes: Int32s  # by reference as written: the node it belongs to
+    references: Int64s
 
 
-def read_batch(subscriptions: DataFrame) -> ReadBatch:
-    """From subscriptions (subId, descriptor) to nodes; each distinct descriptor is read once."""
-    texts = subscriptions.groupBy(DESCRIPTOR).agg(F.collect_list(SUB_ID).alias(SUB_IDS))
-    for salt in range(_ATTEMPTS):
-        graph = graph_column(F.col(DESCRIPTOR), salt).alias("graph")
-        descriptors = texts.select(SUB_IDS, graph).select(SUB_IDS, "graph.*")
-        descriptors = descriptors.persist(StorageLevel.MEMORY_AND_DISK)
-        read = _read(descriptors)
-        if not read.graph.clash:
-            return read
-        descriptors.unpersist()
-    raise SpapsError("the nodes of this batch cannot be told apart; divide the subscriptions")
-
-
-def _read(descriptors: DataFrame) -> ReadBatch:
-    # The arrays of subIds stay where they are: only their lengths come to the driver.
-    table = descriptors.select(
-        F.size(SUB_IDS).alias(_SUB_ID_COUNT),
-        F.size("shown").alias(_SHOWN_COUNT),
-        F.size("warnings").alias(_WARNING_COUNT),
-        F.col("error").isNotNull().alias(_IS_WRONG),
-        BASE,
-        REFS,
-        NODES,
-    ).toArrow()
-    sub_ids, shown, warnings, wrong = (
-        table.column(name).to_numpy().astype(np.int64)
-        for name in (_SUB_ID_COUNT, _SHOWN_COUNT, _WARNING_COUNT, _IS_WRONG)
-    )
-    facts = BatchFacts(
-        subscriptions=int(sub_ids.sum()),
-        descriptors=len(table),
-        shown_nodes=int(shown.sum()),
-        shown_sub_ids=int((sub_ids * shown).sum()),
-        remarks=int(wrong.sum() + warnings.sum()),
-    )
-    good = table.filter(pc.invert(table.column(_IS_WRONG)))
-    return ReadBatch(descriptors, graph_tables(good), facts)
-
-
-def compile_batch(read: ReadBatch, related: RelatedWorld, known: Int64s) -> CompiledBatch:
-    """Give conditions and patterns the meaning that they have in this world.
-
-    ``known`` are nodes that need not be resolved.
-    """
-    bare = read.graph.nodes
-    bare = bare.filter(pa.array(~np.isin(bare.column(NODE).to_numpy(), known)))
+def compile_batch(graph: GraphTables, related: RelatedWorld, known: Int64s) -> CompiledBatch:
+    """Give conditions and patterns their meaning; ``known`` are nodes that are not resolved."""
+    bases = np.unique(graph.references.column(NODE).to_numpy())
+    ids = np.concatenate([bases, graph.nodes.column(NODE).to_numpy()])
+    is_known = np.isin(graph.nodes.column(NODE).to_numpy(), known)
+    unknown = graph.nodes.filter(pa.array(~is_known))
     conditions = numbered_conditions(
-        pc.unique(bare.column(CONDITION)).to_pylist(), related.pair_kinds, related.diameter
+        pc.unique(unknown.column(CONDITION)).to_pylist(), related.pair_kinds, related.diameter
     )
-    texts = sorted(pc.unique(bare.column(PATTERNS)).to_pylist())
     patterns = numbered_patterns(
-        [tuple(json.loads(text)) for text in texts], dict(enumerate(related.vocabulary))
+        pc.unique(unknown.column(PATTERNS)).to_pylist(), related.vocabulary
     )
-    nodes = _looked_up(bare, CONDITION, conditions.numbers, (COND, REACH, FAR))
-    nodes = _looked_up(nodes, PATTERNS, patterns.numbers, (CATS,))
+    rows = len(bases) + np.flatnonzero(~is_known)
+    tables = BatchTables(
+        node_ids=ids,
+        conditions=_numbers(len(ids), rows, unknown, CONDITION, conditions.numbers),
+        patterns=_numbers(len(ids), rows, unknown, PATTERNS, patterns.numbers),
+        pair_kinds=np.array(related.pair_kinds, np.int32),
+        truth_of=conditions.truth_of,
+        truths=conditions.truths,
+        reaches=conditions.reaches,
+        far=conditions.far,
+        span_starts=conditions.span_starts,
+        above=conditions.above,
+        up_to=conditions.up_to,
+        holds=conditions.holds,
+        selected=patterns.selected,
+    )
+    levels = unknown.column(LEVEL).to_numpy()
     return CompiledBatch(
-        descriptors=read.descriptors,
-        graph=read.graph,
-        kinds=conditions.kinds,
-        spans=conditions.spans,
-        sets=patterns.sets,
-        facts=read.facts,
-        unknown=bare,
-        levels=_levels(nodes, patterns.sets),
+        tables=tables,
+        unknown=unknown,
+        levels=tuple(
+            _level(int(level), unknown.filter(pa.array(levels == level)), tables, patterns.names)
+            for level in np.unique(levels)
+        ),
+        reference_nodes=_places(ids, graph.references.column(NODE).to_numpy()),
+        references=graph.references.column(REFERENCE).to_numpy(),
     )
 
 
-def _looked_up(nodes: pa.Table, key: str, numbered: pa.Table, columns: tuple[str, ...]) -> pa.Table:
-    places = pc.index_in(nodes.column(key), numbered.column(key).combine_chunks())
-    for name in columns:
-        nodes = nodes.append_column(name, numbered.column(name).take(places))
-    return nodes
+def _numbers(
+    count: int, rows: Int64s, nodes: pa.Table, name: str, numbers: dict[str, int]
+) -> Int32s:
+    """By node, the number of its text; nodes that are not resolved have none."""
+    texts = nodes.column(name).combine_chunks().dictionary_encode()
+    found = np.zeros(count, np.int32)
+    by_code = np.array([numbers[text] for text in texts.dictionary.to_pylist()], np.int32)
+    if len(by_code):
+        found[rows] = by_code[texts.indices.to_numpy()]
+    return found
 
 
-def _levels(nodes: pa.Table, sets: pa.Table) -> tuple[LevelFacts, ...]:
-    numbers = nodes.column(LEVEL).to_numpy()
-    return tuple(
-        _level_facts(int(level), nodes.filter(pa.array(numbers == level)), sets)
-        for level in np.unique(numbers)
-    )
-
-
-def _level_facts(level: int, nodes: pa.Table, sets: pa.Table) -> LevelFacts:
-    owners, sources = exploded_lists(nodes.column(REFERRED).combine_chunks())
-    edges = nodes.select(list(NODE_COLUMNS)).take(pa.array(owners))
-    edges = edges.append_column(SOURCE, sources)
-    edges = edges.append_column(IS_JOINED, nodes.column(JOINED).combine_chunks().flatten())
-    _, uses = np.unique(sources.to_numpy(), return_counts=True)
-    near = nodes.filter(pc.is_valid(nodes.column(REACH)))
-    reached = sets.filter(pc.is_in(sets.column(CATS), near.column(CATS).combine_chunks()))
-    return LevelFacts(
+def _level(
+    level: int, nodes: pa.Table, tables: BatchTables, names: tuple[frozenset[str], ...]
+) -> LevelPlan:
+    own = _places(tables.node_ids, nodes.column(NODE).to_numpy())
+    owners, referred = exploded_lists(nodes.column(REFERRED).combine_chunks())
+    sources = _places(tables.node_ids, referred.to_numpy())
+    joined = nodes.column(JOINED).combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    order = np.argsort(sources, kind="stable")
+    measuring = own[~np.isnan(tables.reach_of(own))]
+    return LevelPlan(
         level=level,
-        nodes=len(nodes),
-        edges=edges,
-        most_edges=int(uses.max()),
-        with_distances=len(near),
-        far_nodes=int((nodes.column(FAR).to_numpy() != 0).sum()),
-        referred_from=int(nodes.column(REFERRED_FROM).to_numpy().min()),
-        distance_sets=tuple(_distinct(reached, CATEGORY_SET)),
+        nodes=len(own),
+        edges=LevelEdges(
+            level=level,
+            sources=sources[order],
+            nodes=own[owners][order],
+            joined=joined[order],
+            with_distances=bool(len(measuring)),
+            with_far=bool((tables.far_of(own) != 0).any()),
+        ),
+        near_names=frozenset().union(*(names[place] for place in tables.patterns[measuring])),
     )
 
 
-def _distinct(table: pa.Table, name: str) -> list[int]:
-    return sorted(pc.unique(table.column(name)).to_pylist())
+def _places(ids: Int64s, wanted: Int64s) -> Int32s:
+    """The numbers of nodes in this batch."""
+    order = np.argsort(ids)
+    places = order[np.searchsorted(ids, wanted, sorter=order)]
+    found: Int32s = places.astype(np.int32)
+    return found

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from schemas.related import NODE, PROOF, REFERENCE
-from spatial_udfs.sedona_conditions import CONDITION
-from spatial_udfs.sedona_stage_graph import JOINED, LEVEL, PATTERNS, REFERRED, REFERRED_FROM
+from spatial_udfs.numbered_conditions import CONDITION
+from spatial_udfs.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED, REFERRED_FROM
 
 BASE: Final = "base"
 REFS: Final = "refs"

@@ -1,40 +1,41 @@
-"""Level after level: the members of all nodes, those of one level in the same few joins."""
+"""Level after level: the members of all nodes, those of one level at once."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from typing import Final
+from functools import reduce
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 from pyspark.storagelevel import StorageLevel
 
-from jobs.compiled_batch import CompiledBatch, LevelFacts
-from jobs.kept_frames import BROADCAST_ROWS, kept, kept_and_counted, sent
+from jobs.compiled_batch import CompiledBatch, LevelPlan
 from jobs.known_sets import KnownSets
+from jobs.level_tasks import (
+    FarTotals,
+    LevelTasks,
+    existing,
+    home_counts,
+    home_entities,
+    known_members,
+    measured,
+    staying,
+)
 from jobs.related_tables import RelatedWorld
 from jobs.stage_progress import stage_progress
 from jobs.world_tables import WorldVersion
-from schemas.entity import PEID
-from schemas.related import CATEGORY_SET, ENTITY, NODE, PAIR_KIND, REFERENCE, SALT
-from spatial_udfs.sedona_distances import near_pairs, origins
-from spatial_udfs.sedona_entities import category_sets
-from spatial_udfs.sedona_far_nodes import far_nodes, selected_with_far
-from spatial_udfs.sedona_places import EntityPlaces
-from spatial_udfs.sedona_stages import (
-    IS_JOINED,
-    NODE_COLUMNS,
-    SOURCE,
-    Lookups,
-    references_of,
-    related_pairs,
-    selected,
-)
+from schemas.related import REFERENCE
+from spatial_udfs.entity_table import Int64s
+from spatial_udfs.sedona_distances import PACKED_TYPES, REACH, near_pairs, packed
+from spatial_udfs.shapes import SHAPE_COUNT
+from spatial_udfs.stage_rows import Members, routed
 
+# Up to so many references are sent to every task that measures distances.
 BROADCAST_ORIGINS: Final = 20_000
 
 
@@ -49,10 +50,9 @@ class LevelReport:
 
 
 class LevelLoop:
-    """Resolves a batch; afterwards ``members`` has rows (node, entity) for each level.
+    """Resolves a batch. Its state has a partition for each bucket, with the members of all levels.
 
-    Level 0 are the references as written, as far as they exist. Nodes that were known before
-    are in none of the levels.
+    Level 0 are the references as written, as far as they exist.
     """
 
     def __init__(
@@ -65,141 +65,111 @@ class LevelLoop:
     ) -> None:
         self._spark = spark
         self._world = world
-        self._related = related
         self._batch = batch
         self._known = known
-        self.members: dict[int, DataFrame] = {}
-        self.counts: dict[int, int] = {}
+        self._buckets = related.buckets.buckets
+        context = spark.sparkContext
+        self.tables = context.broadcast(batch.tables)
+        self.places = context.broadcast(related.buckets)
+        self._heavy = related.buckets.heavy
         self.reports: list[LevelReport] = []
+        self.existing: Int64s = np.empty(0, np.int64)
+        self._members_so_far = 0
+        self.state: RDD[Any] = context.emptyRDD()
 
     def run(self, say: Callable[[str], None]) -> None:
         """All levels, each with a line that says what came out."""
-        self._keep(0, self._existing_references())
-        last = max((facts.level for facts in self._batch.levels), default=0)
-        for facts in self._batch.levels:
+        self._begin()
+        last = max((plan.level for plan in self._batch.levels), default=0)
+        for plan in self._batch.levels:
             started = time.monotonic()
-            with stage_progress(self._spark, f"level {facts.level}", say):
-                count = self._keep(facts.level, self._members_of(facts))
+            with stage_progress(self._spark, f"level {plan.level}", say):
+                count = self._advance(plan)
             seconds = time.monotonic() - started
-            self.reports.append(LevelReport(facts.level, facts.nodes, count, seconds))
+            self.reports.append(LevelReport(plan.level, plan.nodes, count, seconds))
             say(
-                f"level {facts.level} of {last}: {facts.nodes:,} sets, "
+                f"level {plan.level} of {last}: {plan.nodes:,} sets, "
                 f"{count:,} members, {seconds:.1f} s"
             )
 
-    def missing_references(self) -> int:
-        """How many of the references as written the world does not have."""
-        return len(self._batch.graph.references) - self.counts[0]
-
-    def resolved(self) -> list[DataFrame]:
-        """The members of the nodes that were resolved here, without the references as written."""
-        return [frame for level, frame in self.members.items() if level]
-
-    def everything(self) -> list[DataFrame]:
-        """All members that are known now."""
-        known = [] if self._known.members is None else [self._known.members]
-        return [*self.members.values(), *known]
-
-    def count(self) -> int:
-        """How many these are."""
-        return sum(self.counts.values()) + self._known.count
-
     def release(self) -> None:
-        """Let Spark forget what the levels looked up."""
-        if "_lookups" in vars(self):
-            self._lookups.pairs.unpersist()
-            self._lookups.laid_out_pairs.unpersist()
-            self._lookups.places.release()
+        """Let Spark forget the members."""
+        self.state.unpersist()
+        self.tables.destroy()
+        self.places.destroy()
 
-    @cached_property
-    def _lookups(self) -> Lookups:
-        """What every level looks up; prepared for the first one, if there is one."""
-        batch, related = self._batch, self._related
-        with_far = any(facts.far_nodes for facts in batch.levels)
-        used = F.col(CATEGORY_SET).isin(batch.used_sets())
-        if not with_far:
-            used &= F.col(PAIR_KIND).isin(batch.used_kinds())
-        pairs = related.pairs.where(used)
-        if related.writing is None:  # else they are in memory as they are
-            pairs = pairs.persist(StorageLevel.MEMORY_AND_DISK)
-        # Only a level with very many references asks for it, and then every one after it.
-        laid_out = pairs.repartition(REFERENCE, SALT).sortWithinPartitions(REFERENCE, SALT)
-        with_distances = sum(1 for facts in batch.levels if facts.with_distances)
-        return Lookups(
-            pairs=pairs,
-            laid_out_pairs=laid_out.persist(StorageLevel.MEMORY_AND_DISK),
-            heavy=related.heavy,
-            kinds=self._small(batch.kinds),
-            spans=self._small(batch.spans),
-            sets=self._small(batch.sets),
-            places=EntityPlaces(
-                self._world.entities,
-                category_sets(self._spark, related.vocabulary),
-                kept=related.entities,
-                often=with_far or with_distances > 1,
-            ),
-        )
+    def _begin(self) -> None:
+        """The references that exist, and the members that are known."""
+        batch = self._batch
+        written = Members(0, batch.reference_nodes, batch.references)
+        sent = list(routed(written, self._buckets, self._heavy))
+        context = self._spark.sparkContext
+        begun = context.parallelize(sent, 1)
+        if len(self._known.nodes):
+            numbers = context.parallelize(range(self._buckets), self._buckets)
+            task = known_members(self._known, self.tables, self.places)
+            begun = begun.union(numbers.mapPartitionsWithIndex(task))
+        self.state = self._kept(begun.partitionBy(self._buckets, int), existing(self.places))
+        found = self.state.mapPartitionsWithIndex(home_entities(self.places, 0)).collect()
+        self._members_so_far = sum(count for count, _ in found)
+        self.existing = np.unique(np.concatenate([peids for _, peids in found]))
 
-    def _small(self, table: pa.Table) -> DataFrame:
-        """A small table of the driver: part of a plan, so that no job is needed to send it."""
-        return self._spark.createDataFrame(table)
+    def _advance(self, plan: LevelPlan) -> int:
+        """One level; how many members it has."""
+        tasks = LevelTasks(plan.edges, self.tables, self.places)
+        asking = self.state
+        if plan.edges.with_distances:
+            near = self._near(tasks, plan).rdd.flatMap(measured(self._buckets))
+            here = asking.mapPartitionsWithIndex(staying).union(near)
+            asking = here.partitionBy(self._buckets, int).values()
+        found = asking.mapPartitionsWithIndex(tasks.ask).partitionBy(self._buckets, int)
+        after = self._kept(found, tasks.select(self._totals(tasks, plan)))
+        counts = after.mapPartitionsWithIndex(home_counts(self.places, plan.level)).collect()
+        self.state.unpersist()
+        self.state = after
+        members = int(sum(counts))
+        self._members_so_far += members
+        return members
 
-    def _existing_references(self) -> DataFrame:
-        existing = self._world.entities.select(F.col(PEID).alias(REFERENCE))
-        written = sent(self._spark, self._batch.graph.references)
-        found = existing.join(written, on=REFERENCE, how="inner")
-        return found.select(NODE, F.col(REFERENCE).alias(ENTITY))
-
-    def _members_of(self, facts: LevelFacts) -> DataFrame:
-        with_failing = facts.far_nodes > 0
-        references, most = self._references(facts)
-        few = most <= BROADCAST_ROWS
-        pairs = [related_pairs(references, self._lookups, few=few, with_failing=with_failing)]
-        if facts.with_distances:
-            sources = origins(references, self._lookups, few=few)
-            if most > BROADCAST_ORIGINS:
-                sources, most = kept_and_counted(sources)
-            # Few of them: every task searches its entities for all. Many: both are divided.
-            if most <= BROADCAST_ORIGINS:
-                sources = F.broadcast(sources)
-            targets = self._lookups.places.targets(facts.distance_sets)
-            pairs.append(
-                near_pairs(
-                    references, sources, targets, self._lookups, few=few, with_failing=with_failing
+    def _near(self, tasks: LevelTasks, plan: LevelPlan) -> DataFrame:
+        """Disjoint pairs of the level's references within their widest reach."""
+        asked: RDD[tuple[int, float]] = self.state.mapPartitionsWithIndex(tasks.reaches)
+        few = self._members_so_far <= BROADCAST_ORIGINS or asked.count() <= BROADCAST_ORIGINS
+        if few:
+            rows = asked.collect()
+            frame = self._spark.createDataFrame(
+                pa.table(
+                    {
+                        REFERENCE: pa.array([peid for peid, _ in rows], pa.int64()),
+                        REACH: pa.array([reach for _, reach in rows], pa.float64()),
+                    }
                 )
             )
-        if not with_failing:
-            return selected(pairs, references)
-        nodes = kept(far_nodes(references, self._lookups))
-        return selected_with_far(pairs, references, nodes, self._lookups)
+        else:
+            frame = self._spark.createDataFrame(asked, f"{REFERENCE} bigint, {REACH} double")
+        pairs = near_pairs(frame, self._world.entities(), plan.near_names, few=few)
+        return pairs.mapInArrow(packed, PACKED_TYPES)
 
-    def _references(self, facts: LevelFacts) -> tuple[DataFrame, int]:
-        """The members of the nodes that those of this level refer to, and at most how many.
+    def _totals(self, tasks: LevelTasks, plan: LevelPlan) -> FarTotals:
+        """How many references the nodes have that far pairs matter to, of all buckets."""
+        nothing = FarTotals(np.empty(0, np.int32), np.empty((0, SHAPE_COUNT), np.int64))
+        if not plan.edges.with_far:
+            return nothing
+        parts = self.state.mapPartitionsWithIndex(tasks.far_references).collect()
+        return reduce(added, parts, nothing)
 
-        That there are few can mostly be told without computing them; then they are part of the
-        plan that uses them.
-        """
-        levels = [at for at in self.members if facts.referred_from <= at < facts.level]
-        members = [self.members[at] for at in levels]
-        count = sum(self.counts[at] for at in levels)
-        known = self._known
-        if known.members is not None and known.among(facts.edges.column(SOURCE).to_numpy()):
-            members.append(known.members)
-            count += known.count
-        references = references_of(
-            sent(self._spark, facts.edges), reduce(DataFrame.unionAll, members)
-        )
-        most = count * facts.most_edges
-        if facts.far_nodes:
-            # Counting needs each reference once.
-            references = references.groupBy(*NODE_COLUMNS, REFERENCE).agg(
-                F.max(IS_JOINED).alias(IS_JOINED)
-            )
-        elif most <= BROADCAST_ROWS:
-            return references, most
-        return kept_and_counted(references)
+    def _kept(self, exchanged: RDD[Any], task: Callable[..., Any]) -> RDD[Any]:
+        """What the task makes of each bucket after an exchange, kept by the executors."""
+        state = exchanged.mapPartitionsWithIndex(task).persist(StorageLevel.MEMORY_AND_DISK)
+        # With a checkpoint folder the loss of an executor costs a level, without it some more.
+        if self._spark.sparkContext.getCheckpointDir() is not None:
+            state.checkpoint()
+        return state
 
-    def _keep(self, level: int, members: DataFrame) -> int:
-        """Compute the members of a level and count them."""
-        self.members[level], self.counts[level] = kept_and_counted(members)
-        return self.counts[level]
+
+def added(one: FarTotals, other: FarTotals) -> FarTotals:
+    """The references of both."""
+    nodes, places = np.unique(np.concatenate([one.nodes, other.nodes]), return_inverse=True)
+    counts = np.zeros((len(nodes), SHAPE_COUNT), np.int64)
+    np.add.at(counts, places, np.concatenate([one.counts, other.counts]))
+    return FarTotals(nodes, counts)

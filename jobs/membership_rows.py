@@ -1,71 +1,148 @@
-"""From members of nodes to membership rows: the step that makes few rows many, and comes last."""
+"""From members of nodes to membership rows: the step that makes few rows many, and comes last.
+
+Each bucket writes the rows of its entities, whoever shows them: so a zone that half of all
+subscriptions use is no burden for one task.
+"""
 
 from __future__ import annotations
 
-import math
-from functools import reduce
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+import numpy as np
+import pyarrow as pa
+from pyspark import Broadcast
 
-from jobs.compiled_batch import SUB_IDS, BatchFacts, CompiledBatch
-from jobs.delta_tables import replace_version
+from jobs.batch_reading import ReadBatch
+from jobs.descriptor_parts import ShownRows
+from jobs.known_sets import NewSets
+from jobs.lake_tables import LakeTable, NewFile
 from jobs.level_loop import LevelLoop
+from jobs.level_tasks import PartitionTask, Routed, staying
+from jobs.world_buckets import WorldBuckets
+from schemas.errors import SpapsError
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
-from schemas.related import ENTITY, NODE
-from spatial_udfs.sedona_salting import spread
+from spatial_udfs.batch_tables import BatchTables, Int32s
+from spatial_udfs.entity_table import Int64s
+from spatial_udfs.stage_rows import Members, all_members
 
-# The longest array that a row of the join carries.
-CHUNK: Final = 1_000
-# Who shows what belongs to the batch: up to this many subIds, every task gets all of them.
-BROADCAST_SUB_IDS: Final = 4_000_000
-# How many tasks share the members of one node when there are more.
-SPREAD_OVER: Final = 32
-ROWS_PER_TASK: Final = 1_500_000
-# Fewer than these are not worth more than one file.
-MEMBERS_OF_ONE_TASK: Final = 20_000
+# Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.
+ROWS_IN_BATCH: Final = 250_000
+FILE_SCHEMA: Final = pa.schema(
+    [
+        pa.field(SUB_ID, pa.int64(), nullable=False),
+        pa.field(PEID, pa.int64(), nullable=False),
+        pa.field(STAGE_NO, pa.int32(), nullable=False),
+    ]
+)
+TABLE_SCHEMA: Final = pa.schema(
+    [(VERSION, pa.int64()), (SUB_ID, pa.int64()), (PEID, pa.int64()), (STAGE_NO, pa.int32())]
+)
 
-_SPREAD: Final = "spread"
+
+class WrittenResults(NamedTuple):
+    """What a task has written; ``trouble`` says why the sets are not kept."""
+
+    memberships: list[NewFile]
+    sets: list[NewFile]
+    trouble: str | None
 
 
-def write_memberships(
-    spark: SparkSession, path: str, batch: CompiledBatch, loop: LevelLoop, version: int
-) -> int:
-    """Replace the memberships of the version in one commit; how many rows it has."""
-    # The levels left partitions of very different sizes.
-    everything = reduce(DataFrame.unionAll, loop.everything()).repartition(
-        _tasks(batch.facts, loop.count(), spark.sparkContext.defaultParallelism)
+@dataclass(frozen=True, slots=True, eq=False)
+class Results:
+    """Everything that a run writes about members, in files that nobody has committed yet."""
+
+    memberships: list[NewFile]
+    sets: list[NewFile]
+    trouble: str | None
+
+    @property
+    def rows(self) -> int:
+        """How many memberships there are."""
+        return sum(file.rows for file in self.memberships)
+
+
+def write_results(
+    read: ReadBatch, loop: LevelLoop, table: LakeTable, version: int, sets: NewSets
+) -> Results:
+    """Let each bucket write its rows of memberships, and its members of new sets."""
+    buckets = loop.places.value.buckets
+    everywhere = read.shown().flatMap(lambda shown: [(at, shown) for at in range(buckets)])
+    here = loop.state.mapPartitionsWithIndex(staying).union(everywhere)
+    task = _writing_task(loop.tables, loop.places, table, version, sets)
+    written = here.partitionBy(buckets, int).mapPartitionsWithIndex(task).collect()
+    troubles = [each.trouble for each in written if each.trouble is not None]
+    return Results(
+        memberships=[file for each in written for file in each.memberships],
+        sets=[file for each in written for file in each.sets],
+        trouble=troubles[0] if troubles else None,
     )
-    rows = _rows(everything, batch)
-    counted = Observation()
-    versioned = rows.select(F.lit(version).cast("bigint").alias(VERSION), SUB_ID, PEID, STAGE_NO)
-    replace_version(versioned.observe(counted, F.count(F.lit(1)).alias("rows")), path, version)
-    return int(counted.get["rows"])
 
 
-def _tasks(facts: BatchFacts, members: int, parallelism: int) -> int:
-    """How many tasks, and so files, the rows need, if all nodes were equally popular."""
-    for_each_member = facts.shown_sub_ids / max(facts.shown_nodes, 1)
-    tasks = math.ceil(members * for_each_member / ROWS_PER_TASK)
-    return max(tasks, parallelism if members > MEMBERS_OF_ONE_TASK else 1)
+def _writing_task(
+    tables: Broadcast[BatchTables],
+    world: Broadcast[WorldBuckets],
+    table: LakeTable,
+    version: int,
+    sets: NewSets,
+) -> PartitionTask:
+    def write(bucket: int, rows: Iterable[Routed]) -> Iterator[WrittenResults]:
+        blocks: list[Any] = [block for _, block in rows]
+        entities = world.value.entities(bucket)
+        members = [block for block in blocks if isinstance(block, Members)]
+        resolved_now = [block for block in members if block.level > 0]
+        files, trouble = _kept_sets(resolved_now, entities.is_home, tables.value, bucket, sets)
+        nodes, peids = all_members(members)
+        home = entities.is_home(peids)
+        shown = [block for block in blocks if isinstance(block, ShownRows)]
+        batches = written_out(nodes[home], peids[home], shown, tables.value)
+        yield WrittenResults(table.write(version, None, batches, FILE_SCHEMA), files, trouble)
+
+    return write
 
 
-def _rows(members: DataFrame, batch: CompiledBatch) -> DataFrame:
-    """Every member of a node with every subscription that shows it."""
-    shown = _in_chunks(batch.shown())
-    if batch.facts.shown_sub_ids <= BROADCAST_SUB_IDS:
-        joined = members.join(F.broadcast(shown), on=NODE, how="inner")
-    else:
-        every_part = F.explode(F.sequence(F.lit(0), F.lit(SPREAD_OVER - 1)))
-        joined = members.withColumn(_SPREAD, spread(F.col(ENTITY), SPREAD_OVER)).join(
-            shown.withColumn(_SPREAD, every_part), on=[NODE, _SPREAD], how="inner"
-        )
-    return joined.select(F.explode(SUB_IDS).alias(SUB_ID), F.col(ENTITY).alias(PEID), STAGE_NO)
+def _kept_sets(
+    members: Sequence[Members], is_home: Any, tables: BatchTables, bucket: int, sets: NewSets
+) -> tuple[list[NewFile], str | None]:
+    """The run is complete without them: when they cannot be written, that is only said."""
+    nodes, peids = all_members(members)
+    home = is_home(peids)
+    try:
+        return sets.write_members(bucket, tables.node_ids[nodes[home]], peids[home]), None
+    except SpapsError as error:
+        return [], str(error)
 
 
-def _in_chunks(shown: DataFrame) -> DataFrame:
-    """No more than CHUNK subscriptions in a row: half of all may show the same node."""
-    starts = F.sequence(F.lit(1), F.size(SUB_IDS), F.lit(CHUNK))
-    chunks = F.transform(starts, lambda start: F.slice(F.col(SUB_IDS), start, F.lit(CHUNK)))
-    return shown.select(NODE, STAGE_NO, F.explode(chunks).alias(SUB_IDS))
+def written_out(
+    nodes: Int32s, peids: Int64s, shown: Sequence[ShownRows], tables: BatchTables
+) -> Iterator[pa.RecordBatch]:
+    """Every member of a node with every subscription that shows it, in batches."""
+    order = np.argsort(nodes, kind="stable")
+    nodes, peids = nodes[order], peids[order]
+    for part in shown:
+        first, counts = _members_of(part.nodes, nodes, tables)
+        shows = np.diff(part.starts)
+        ends = np.cumsum(counts * shows)
+        total = int(ends[-1]) if len(ends) else 0
+        for begin in range(0, total, ROWS_IN_BATCH):
+            places = np.arange(begin, min(begin + ROWS_IN_BATCH, total))
+            rows = np.searchsorted(ends, places, side="right")
+            within = places - (ends[rows] - counts[rows] * shows[rows])
+            subscriber, member = np.divmod(within, counts[rows])
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array(part.sub_ids[part.starts[rows] + subscriber]),
+                    pa.array(peids[first[rows] + member]),
+                    pa.array(part.stages[rows]),
+                ],
+                schema=FILE_SCHEMA,
+            )
+
+
+def _members_of(ids: Int64s, nodes: Int32s, tables: BatchTables) -> tuple[Int64s, Int64s]:
+    """For each node (by its id) where its members begin among the ordered ones, and how many."""
+    by_id = np.argsort(tables.node_ids)
+    numbers = by_id[np.searchsorted(tables.node_ids, ids, sorter=by_id)]
+    first = np.searchsorted(nodes, numbers)
+    return first, np.searchsorted(nodes, numbers, side="right") - first

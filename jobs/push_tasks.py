@@ -6,7 +6,6 @@ thousand values for the shuffle. Each part carries what its reader counted of it
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import Final, NamedTuple, TypeAlias
@@ -22,6 +21,9 @@ from redis_link.pair_arrays import by_block
 from redis_link.set_reader import read_shards
 from redis_link.tally import Int64s, Tally, tally_of
 from schemas.errors import GenerationError
+from spatial_udfs.python_workers import spare_idle_work
+
+spare_idle_work()
 
 PAIRS_PACKED_AT_ONCE: Final = 1_000_000
 PACKED_SCHEMA: Final = (
@@ -45,22 +47,10 @@ class PackedPairs(NamedTuple):
 Block: TypeAlias = tuple[int, PackedPairs]
 
 
-def forget_archives() -> None:
-    """Spare the next task of this worker the listing of pyspark.zip.
-
-    Before each task Spark makes Python look anew at all that it imports from, which lists that
-    archive once for each of its folders: a tenth of a second and more. What is dropped here
-    comes back by itself when something is imported from there.
-    """
-    for path in [path for path in sys.path_importer_cache if ".zip" in path or ".jar" in path]:
-        sys.path_importer_cache.pop(path)
-
-
 def file_task(uri: str, blocks: int) -> Callable[[Iterable[FilePart]], Iterator[Block]]:
     """The task that reads parts of files."""
 
     def read(parts: Iterable[FilePart]) -> Iterator[Block]:
-        forget_archives()
         for peids, sub_ids in read_parts(uri, list(parts)):
             yield from _packed(peids, sub_ids, blocks)
 
@@ -73,7 +63,6 @@ def row_task(
     """The task that takes rows (peid, subId) from Spark; it gives rows of PACKED_SCHEMA."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        forget_archives()
         held: list[pa.RecordBatch] = []
         for batch in batches:
             held.append(batch)
@@ -92,7 +81,6 @@ def writing_task(
     """The task that writes whole blocks; it gives what it received and what it wrote."""
 
     def write(parts: Iterable[Block]) -> Iterator[tuple[Tally, Tally]]:
-        forget_archives()
         blocks: dict[int, list[PackedPairs]] = {}
         for block, packed in parts:
             blocks.setdefault(block, []).append(packed)
@@ -113,7 +101,6 @@ def reading_task(redis_url: str, generation: int) -> Callable[[Iterable[int]], I
     """The task that reads shards back, given their numbers; it gives what Redis holds."""
 
     def read(shards: Iterable[int]) -> Iterator[Tally]:
-        forget_archives()
         with closing(connect(redis_url)) as client:
             parts = read_shards(client, generation, shards)
             yield sum((members.tally() for members in parts), Tally())

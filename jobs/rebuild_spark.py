@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.bulk_run import resolve_batch
 from jobs.exact_memberships import memberships_path
@@ -26,14 +25,14 @@ from jobs.resolved_sets import NO_ROWS, MemberRows, ResolvedSets
 from jobs.run_facts import RunFacts
 from jobs.session import spark_session
 from jobs.spark_errors import spark_errors_as
-from jobs.subscription_lines import REASON, WHERE, SubscriptionFrames
+from jobs.subscription_lines import subscriptions_of
 from redis_link.generation_push import PushSource
 from redis_link.push_report import PushReport
 from redis_link.sweep import Retention
 from redis_link.tally import Int64s
 from schemas.descriptor_json import descriptor_json
 from schemas.errors import WorldError
-from schemas.membership import DESCRIPTOR, PEID, STAGE_NO, SUB_ID, VERSION
+from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from world.store import WorldStore
 
 SOURCE: Final = "registered subscriptions"
@@ -103,8 +102,11 @@ class SparkRebuild:
     ) -> RunFacts:
         with spark_errors_as(WorldError, "Spark failed"):
             spark = self._session()
-            frames = _frames(spark, numbers, texts)
-            facts = resolve_batch(spark, self._world, version, frames, SOURCE, out, self._say)
+            # As they were read: what is registered by now is not among them.
+            subscriptions = subscriptions_of(spark, numbers, texts, SOURCE)
+            facts = resolve_batch(
+                spark, self._world, version, subscriptions, SOURCE, out, self._say
+            )
         for line in facts.lines():
             self._say(line)
         return facts
@@ -183,10 +185,3 @@ def _remove_part(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     elif DeltaTable.is_deltatable(memberships_path(folder)):
         DeltaTable(memberships_path(folder)).delete()
-
-
-def _frames(spark: SparkSession, numbers: Int64s, texts: pa.StringArray) -> SubscriptionFrames:
-    """The subscriptions as they were read: what is registered by now is not among them."""
-    good = spark.createDataFrame(pa.table({SUB_ID: numbers, DESCRIPTOR: texts}))
-    bad = good.limit(0).select(F.lit("").alias(WHERE), SUB_ID, F.col(DESCRIPTOR).alias(REASON))
-    return SubscriptionFrames(good, bad, bad_count=0)

@@ -1,46 +1,38 @@
-"""Subscriptions that brokers have registered in Redis, as Spark reads them."""
+"""Subscriptions that brokers have registered in Redis, read by a task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import islice
-from typing import Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.subscription_lines import REASON, WHERE, SubscriptionFrames
+from jobs.subscription_lines import BYTES_IN_ROW, ROWS_IN_PART, Subscriptions
+from jobs.subscription_parts import SubscriptionPart, part_of_texts
 from redis_link.client import connect
 from redis_link.registry import registered_subscriptions, registry_coverage
+from redis_link.url import masked
 from schemas.generation import RegistryCoverage
-from schemas.membership import DESCRIPTOR, SUB_ID
-
-READ_AT_ONCE: Final = 10_000
 
 
-def open_registered(
-    spark: SparkSession, redis_url: str
-) -> tuple[SubscriptionFrames, RegistryCoverage]:
+def open_registered(spark: SparkSession, redis_url: str) -> tuple[Subscriptions, RegistryCoverage]:
     """All registered subscriptions, and what a generation made of them covers."""
     with closing(connect(redis_url)) as client:
         coverage = registry_coverage(client)
 
-    def read(_: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    def read(_: Iterable[int]) -> Iterator[SubscriptionPart]:
         with closing(connect(redis_url)) as client:
             registered = registered_subscriptions(client)
-            while batch := list(islice(registered, READ_AT_ONCE)):
-                yield pa.RecordBatch.from_arrays(
-                    [
-                        pa.array([sub_id for sub_id, _ in batch], pa.int64()),
-                        pa.array([entry.descriptor for _, entry in batch], pa.string()),
-                    ],
-                    names=[SUB_ID, DESCRIPTOR],
-                )
+            while batch := list(islice(registered, ROWS_IN_PART)):
+                sub_ids = np.array([sub_id for sub_id, _ in batch], np.int64)
+                texts = pa.array([entry.descriptor for _, entry in batch], pa.string())
+                yield part_of_texts(sub_ids, texts)
 
-    # One task reads the registry: one hash, walked by one cursor. A second one, even without a
-    # row of its own, would read everything again.
-    good = spark.range(0, 1, 1, 1).mapInArrow(read, f"{SUB_ID} bigint, {DESCRIPTOR} string")
-    none_bad = good.limit(0).select(F.lit("").alias(WHERE), SUB_ID, F.col(DESCRIPTOR).alias(REASON))
-    return SubscriptionFrames(good, none_bad, bad_count=0), coverage
+    # One task reads the registry: one hash, walked by one cursor, that gives each number once.
+    parts = spark.sparkContext.parallelize([0], 1).mapPartitions(read)
+    # There are at most as many as numbers were given.
+    size = coverage.up_to * BYTES_IN_ROW
+    return Subscriptions(parts, size, masked(redis_url), numbers_differ=True), coverage

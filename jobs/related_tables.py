@@ -1,113 +1,221 @@
 """Related pairs of a world version, kept beside the world: computed once, reused by every run.
 
 A version whose pairs are not there yet takes over those of an earlier one wherever both ends
-have the same geometry, and joins only what changed.
+have the same geometry, and joins only what changed. Pairs and entities are committed first and
+the row in ``relatedVersions`` last, so a killed run leaves nothing that anybody would read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
-from jobs.delta_tables import is_table
-from jobs.related_build import RelatedBuild
-from jobs.related_writing import CURRENT_METHOD, RelatedWriting
+from jobs.lake_tables import LakeTable, NewFile, lake_errors
+from jobs.related_build import (
+    PAIR_SCHEMA,
+    PLACED_SCHEMA,
+    BaseVersion,
+    RelatedBuild,
+    build_related,
+)
+from jobs.stage_progress import stage_progress
+from jobs.world_buckets import FilesByBucket, WorldBuckets
 from jobs.world_tables import WorldVersion
-from schemas.entity import CHECKSUM, CREATED_AT, RELATED_TABLE, VERSION
+from schemas.entity import CHECKSUM, CREATED_AT, PEID, PLACED_TABLE, RELATED_TABLE, VERSION
+from schemas.errors import WorldError
 from schemas.related import (
+    BUCKET,
+    BUCKETS,
+    CATEGORY_SET,
+    DERIVED_FROM,
     DIAMETER,
     HEAVY,
     METHOD,
     PAIR_COUNT,
     PAIR_KINDS,
     RELATED_VERSIONS_TABLE,
+    SHAPE,
     VOCABULARY,
+)
+from spatial_udfs.category_sets import Vocabulary
+from spatial_udfs.world_bucket import HeavyEntities
+
+# Raise it whenever pairs or kinds could come out differently from before.
+CURRENT_METHOD: Final = 5
+PARTITIONS: Final = [VERSION, BUCKET]
+
+_HEAVY_TYPE: Final = pa.struct(
+    [(PEID, pa.int64()), (SHAPE, pa.int32()), (CATEGORY_SET, pa.int32())]
+)
+_MARKER_SCHEMA: Final = pa.schema(
+    [
+        (VERSION, pa.int64()),
+        (CHECKSUM, pa.string()),
+        (METHOD, pa.int32()),
+        (PAIR_COUNT, pa.int64()),
+        (PAIR_KINDS, pa.list_(pa.int32())),
+        (BUCKETS, pa.int32()),
+        (HEAVY, pa.list_(_HEAVY_TYPE)),
+        (DIAMETER, pa.float64()),
+        (DERIVED_FROM, pa.int64()),
+        (VOCABULARY, pa.list_(pa.list_(pa.string()))),
+        (CREATED_AT, pa.timestamp("us", tz="UTC")),
+    ]
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RelatedWorld:
-    """All that a run needs to know about who shares a point with whom.
+    """All that a run needs to know about who shares a point with whom."""
 
-    Pairs that were computed just now are in memory, and a thread writes them meanwhile.
-    """
-
-    pairs: DataFrame
+    buckets: WorldBuckets
     # The categories of each set, by its number.
-    vocabulary: list[list[str]]
-    heavy: tuple[int, ...]
+    vocabulary: Vocabulary
     pair_kinds: tuple[int, ...]
     pair_count: int
     diameter: float
     origin: str
-    # The placed entities, where they are in memory.
-    entities: DataFrame | None = None
-    writing: RelatedWriting | None = None
-
-    def finish(self) -> None:
-        """Wait until the pairs are in their tables; what hindered them is raised here."""
-        if self.writing is not None:
-            self.writing.finish()
-
-    def release(self) -> None:
-        """Let Spark forget what is in memory, when nobody writes it any more."""
-        if self.writing is not None:
-            self.writing.release()
 
 
 def ensure_related(
     spark: SparkSession, world: WorldVersion, say: Callable[[str], None]
 ) -> RelatedWorld:
-    """The related pairs of the version, computed and kept when nobody has done so before.
-
-    Whoever gets them calls ``finish`` before saying that the run is complete, and ``release``
-    at the end, however it ends.
-    """
+    """The related pairs of the version, computed and kept when nobody has done so before."""
     markers = world.table(RELATED_VERSIONS_TABLE)
-    known = _usable_markers(spark, markers)
+    known = _usable_markers(markers)
     marker = known.get(world.version)
     if marker is not None and marker[CHECKSUM] == world.checksum:
-        return _opened(spark, world, marker)
+        return _opened(world, marker, "reused")
     if marker is not None:
         # What an older state of the version left must not vouch for the rows that come now.
-        DeltaTable.forPath(spark, markers).delete(F.col(VERSION) == world.version)
-    base = max((number for number in known if number != world.version), default=None)
+        _forget(markers, world.version)
+    earlier = [known[number] for number in known if number != world.version]
+    base = max(earlier, key=lambda row: int(row[VERSION]), default=None)
     say("no related pairs of this version yet: joining all that share a point")
-    build = RelatedBuild(spark, world, base)
-    facts = build.facts
-    return RelatedWorld(
-        pairs=build.pairs,
-        vocabulary=build.vocabulary,
-        entities=build.entities,
-        heavy=facts.heavy,
-        pair_kinds=facts.pair_kinds,
-        pair_count=facts.pair_count,
-        diameter=facts.diameter,
-        origin="computed" if facts.derived_from is None else f"derived from version {base}",
-        writing=RelatedWriting(spark, world, build),
+    with stage_progress(spark, "related pairs", say):
+        build = build_related(spark, world, None if base is None else _base(base))
+    marker = _marker(world, build)
+    for name, files, schema in (
+        (RELATED_TABLE, build.pair_files, PAIR_SCHEMA),
+        (PLACED_TABLE, build.placed_files, PLACED_SCHEMA),
+    ):
+        world.table(name).replace_version(world.version, files, _partitioned(schema), PARTITIONS)
+    markers.append_rows(pa.Table.from_pylist([marker], schema=_MARKER_SCHEMA))
+    derived = build.derived_from
+    return _related(
+        world,
+        marker,
+        "computed" if derived is None else f"derived from version {derived}",
+        _new_files(build.pair_files),
+        _new_files(build.placed_files),
     )
 
 
-def _usable_markers(spark: SparkSession, path: str) -> dict[int, Row]:
-    if not is_table(spark, path):
+def _base(marker: dict[str, Any]) -> BaseVersion:
+    return BaseVersion(marker[VERSION], _heavy(marker).peids)
+
+
+def _usable_markers(table: LakeTable) -> dict[int, dict[str, Any]]:
+    with lake_errors(table.uri):
+        rows = table.rows()
+    if rows is None:
         return {}
-    rows = spark.read.format("delta").load(path)
-    usable = rows.where(F.col(METHOD) == CURRENT_METHOD).orderBy(CREATED_AT)
-    return {row[VERSION]: row for row in usable.collect()}
+    usable = [row for row in rows.to_pylist() if row.get(METHOD) == CURRENT_METHOD]
+    return {row[VERSION]: row for row in sorted(usable, key=lambda row: row[CREATED_AT])}
 
 
-def _opened(spark: SparkSession, world: WorldVersion, marker: Row) -> RelatedWorld:
-    rows = spark.read.format("delta").load(world.table(RELATED_TABLE))
+def _forget(table: LakeTable, version: int) -> None:
+    with lake_errors(table.uri):
+        opened = table.opened()
+        if opened is not None:
+            opened.delete(f"{VERSION} = {version}")
+
+
+def _partitioned(schema: pa.Schema) -> pa.Schema:
+    """The schema of the table: that of its files, and what their folders say."""
+    return pa.schema([(VERSION, pa.int64()), (BUCKET, pa.int32()), *schema])
+
+
+def _marker(world: WorldVersion, build: RelatedBuild) -> dict[str, Any]:
+    heavy = build.heavy
+    columns = (heavy.peids.tolist(), heavy.shapes.tolist(), heavy.category_sets.tolist())
+    return {
+        VERSION: world.version,
+        CHECKSUM: world.checksum,
+        METHOD: CURRENT_METHOD,
+        PAIR_COUNT: build.pair_count,
+        PAIR_KINDS: list(build.pair_kinds),
+        BUCKETS: build.buckets,
+        HEAVY: [
+            {PEID: peid, SHAPE: shape, CATEGORY_SET: number}
+            for peid, shape, number in zip(*columns, strict=True)
+        ],
+        DIAMETER: build.survey.diameter,
+        DERIVED_FROM: build.derived_from,
+        VOCABULARY: build.survey.vocabulary,
+        CREATED_AT: datetime.now(UTC),
+    }
+
+
+def _opened(world: WorldVersion, marker: dict[str, Any], origin: str) -> RelatedWorld:
+    files = [_table_files(world, name) for name in (RELATED_TABLE, PLACED_TABLE)]
+    return _related(world, marker, origin, *files)
+
+
+def _related(
+    world: WorldVersion,
+    marker: dict[str, Any],
+    origin: str,
+    pair_files: FilesByBucket,
+    placed_files: FilesByBucket,
+) -> RelatedWorld:
     return RelatedWorld(
-        pairs=rows.where(F.col(VERSION) == world.version).drop(VERSION),
-        vocabulary=[list(categories) for categories in marker[VOCABULARY]],
-        heavy=tuple(marker[HEAVY]),
+        buckets=WorldBuckets(
+            buckets=marker[BUCKETS],
+            heavy=_heavy(marker),
+            related=world.table(RELATED_TABLE),
+            pair_files=pair_files,
+            placed=world.table(PLACED_TABLE),
+            placed_files=placed_files,
+        ),
+        vocabulary=marker[VOCABULARY],
         pair_kinds=tuple(marker[PAIR_KINDS]),
         pair_count=marker[PAIR_COUNT],
         diameter=marker[DIAMETER],
-        origin="reused",
+        origin=origin,
     )
+
+
+def _heavy(marker: dict[str, Any]) -> HeavyEntities:
+    rows = marker[HEAVY]
+    return HeavyEntities(
+        np.array([row[PEID] for row in rows], np.int64),
+        np.array([row[SHAPE] for row in rows], np.uint8),
+        np.array([row[CATEGORY_SET] for row in rows], np.int32),
+    )
+
+
+def _table_files(world: WorldVersion, name: str) -> FilesByBucket:
+    table = world.table(name)
+    with lake_errors(table.uri):
+        files = table.files(world.version)
+    if any(file.bucket is None for file in files):
+        raise WorldError(f"{table.uri}: files without a bucket")
+    return _by_bucket((file.bucket or 0, file.path) for file in files)
+
+
+def _new_files(files: Iterable[NewFile]) -> FilesByBucket:
+    return _by_bucket((int(dict(file.partition)[BUCKET]), file.path) for file in files)
+
+
+def _by_bucket(files: Iterable[tuple[int, str]]) -> FilesByBucket:
+    found: dict[int, tuple[str, ...]] = {}
+    for bucket, path in sorted(files):
+        found[bucket] = (*found.get(bucket, ()), path)
+    return found

@@ -22,7 +22,7 @@ from jobs.push_to_redis import push_generation
 from jobs.registered_subscriptions import open_registered
 from jobs.session import spark_session
 from jobs.spark_errors import spark_errors_as
-from jobs.subscription_lines import SubscriptionFrames, open_subscriptions
+from jobs.subscription_lines import Subscriptions, open_subscriptions
 from redis_link.background_sweep import BackgroundSweep
 from redis_link.embedded import redis_or_embedded
 from schemas.errors import PushBusyError, SpapsError, WorldError
@@ -96,7 +96,7 @@ def _resolve_and_push(
 
 def _subscriptions(
     spark: SparkSession, source: str, url: str | None
-) -> tuple[SubscriptionFrames, RegistryCoverage]:
+) -> tuple[Subscriptions, RegistryCoverage]:
     if source == REGISTERED and url is not None:
         return open_registered(spark, url)
     return open_subscriptions(spark, source), FROM_FILE

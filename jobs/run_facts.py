@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
-from pyspark.storagelevel import StorageLevel
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row, SparkSession
 
-from jobs.delta_tables import append_row, is_table, replace_version
+from jobs.batch_reading import ReadBatch
+from jobs.lake_tables import lake_table
 from jobs.level_loop import LevelReport
-from jobs.problem_rows import KIND, PROBLEM_FIELDS, UNRESOLVED
+from jobs.problem_rows import (
+    KIND,
+    PROBLEM_FIELDS,
+    PROBLEM_SCHEMA,
+    UNRESOLVED,
+    WrittenProblems,
+    first_rows,
+    problem_task,
+)
 from jobs.subscription_lines import WHERE
-from schemas.membership import RUNS_TABLE, SUB_ID, VERSION
+from jobs.subscription_parts import Int64s
+from schemas.membership import RUNS_TABLE, VERSION
+from schemas.related import REFERENCE
 
 PROBLEMS_TABLE: Final = "problems"
-_LISTED_TYPE: Final = "array<struct<kind:string,where:string,subId:bigint,reason:string>>"
-_LEVEL_TYPE: Final = "array<struct<level:int,nodes:bigint,members:bigint,seconds:double>>"
-_RUN_TYPES: Final = (
-    "version bigint, startedAt timestamp, finishedAt timestamp, world string, source string, "
-    "subscriptions bigint, resolved bigint, unresolvedCount bigint, remarkCount bigint, "
-    "descriptors bigint, nodes bigint, rows bigint, related string, "
-    f"levels {_LEVEL_TYPE}, seconds map<string:double>, "
-    f"unresolved {_LISTED_TYPE}, remarks {_LISTED_TYPE}"
-).replace("map<string:double>", "map<string,double>")
-_PROBLEM_TYPES: Final = "kind string, where string, subId bigint, reason string"
+_PROBLEMS_SCHEMA: Final = pa.schema([pa.field(VERSION, pa.int64()), *PROBLEM_SCHEMA])
+_LISTED: Final = pa.list_(pa.struct(list(PROBLEM_SCHEMA)))
+_LEVELS: Final = pa.list_(
+    pa.struct(
+        {"level": pa.int32(), "nodes": pa.int64(), "members": pa.int64(), "seconds": pa.float64()}
+    )
+)
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_RUN_SCHEMA: Final = pa.schema(
+    {
+        VERSION: pa.int64(), "startedAt": _TIME, "finishedAt": _TIME, "world": pa.string(),
+        "source": pa.string(), "subscriptions": pa.int64(), "resolved": pa.int64(),
+        "unresolvedCount": pa.int64(), "remarkCount": pa.int64(), "descriptors": pa.int64(),
+        "nodes": pa.int64(), "rows": pa.int64(), "related": pa.string(), "levels": _LEVELS,
+        "seconds": pa.map_(pa.string(), pa.float64()), "unresolved": _LISTED, "remarks": _LISTED,
+    }
+)  # fmt: skip
 # The table ``problems`` has all of them.
 LISTED_IN_RUN: Final = 1_000
 SHOWN: Final = 10
@@ -106,63 +125,66 @@ class RunFacts:
         )
 
 
-def write_problems(folder: str, version: int, rows: DataFrame) -> Problems:
-    """Replace the problems of the version, and give back what a summary needs of them."""
-    path = f"{folder}/{PROBLEMS_TABLE}"
-    kept = rows.select(F.lit(version).cast("bigint").alias(VERSION), *PROBLEM_FIELDS)
-    kept.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        replace_version(kept.coalesce(1), path, version)
-        counts = {row[KIND]: row["count"] for row in kept.groupBy(KIND).count().collect()}
-        unresolved = F.col(KIND).isin(*UNRESOLVED)
-        first = [
-            row
-            for chosen in (unresolved, ~unresolved)
-            for row in kept.where(chosen)
-            .orderBy(KIND, SUB_ID, WHERE)
-            .limit(LISTED_IN_RUN)
-            .collect()
-        ]
-    finally:
-        kept.unpersist()
-    return Problems(counts, tuple(first))
+def write_problems(
+    spark: SparkSession, folder: str, version: int, read: ReadBatch, existing: Int64s
+) -> Problems:
+    """Replace the problems of the version, and give back what a summary needs of them.
+
+    ``existing`` are the references of the batch that the version has, in order. Where nothing is
+    wrong, and the table says nothing else, it stays as it is.
+    """
+    table = lake_table(spark, f"{folder}/{PROBLEMS_TABLE}")
+    written: list[WrittenProblems] = []
+    if read.bad_count or read.facts.remarks or _lacks_references(read, existing):
+        task = problem_task(table, version, read.places, existing, LISTED_IN_RUN)
+        # Few files: they are small.
+        parts = read.descriptors.coalesce(spark.sparkContext.defaultParallelism)
+        written = parts.mapPartitions(task).collect()
+    files = [file for each in written for file in each.files]
+    table.replace_version(version, files, _PROBLEMS_SCHEMA, [VERSION])
+    first = [
+        *first_rows([each.unresolved for each in written], LISTED_IN_RUN).to_pylist(),
+        *first_rows([each.remarks for each in written], LISTED_IN_RUN).to_pylist(),
+    ]
+    counts: Counter[str] = sum((each.counts for each in written), Counter())
+    return Problems(dict(counts), tuple(Row(**row) for row in first))
 
 
-def no_problems(spark: SparkSession, folder: str, version: int) -> Problems:
-    """See that the table says nothing of this version; it is written only if it has to be."""
-    path = f"{folder}/{PROBLEMS_TABLE}"
-    if is_table(spark, path):
-        known = spark.read.format("delta").load(path).where(F.col(VERSION) == version)
-        if known.isEmpty():
-            return Problems({}, ())
-    return write_problems(folder, version, spark.createDataFrame([], _PROBLEM_TYPES))
+def _lacks_references(read: ReadBatch, existing: Int64s) -> bool:
+    return not np.isin(read.graph.references.column(REFERENCE).to_numpy(), existing).all()
 
 
 def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
     """Add the row of a run that is complete."""
-    path = f"{folder}/{RUNS_TABLE}"
     problems = facts.problems
 
-    def listed(rows: list[Row]) -> list[tuple[object, ...]]:
-        return [tuple(row[name] for name in PROBLEM_FIELDS) for row in rows]
+    def listed(rows: list[Row]) -> list[dict[str, object]]:
+        return [{name: row[name] for name in PROBLEM_FIELDS} for row in rows]
 
-    row = (
-        facts.version,
-        facts.started_at,
-        datetime.now(UTC),
-        facts.world,
-        facts.source,
-        facts.subscriptions,
-        facts.resolved,
-        problems.unresolved_count,
-        problems.remark_count,
-        facts.descriptors,
-        facts.nodes,
-        facts.rows,
-        facts.related,
-        [(level.level, level.nodes, level.members, level.seconds) for level in facts.levels],
-        facts.seconds,
-        listed(problems.unresolved()),
-        listed(problems.remarks()),
-    )
-    append_row(spark.createDataFrame([row], _RUN_TYPES), path)
+    row = {
+        VERSION: facts.version,
+        "startedAt": facts.started_at,
+        "finishedAt": datetime.now(UTC),
+        "world": facts.world,
+        "source": facts.source,
+        "subscriptions": facts.subscriptions,
+        "resolved": facts.resolved,
+        "unresolvedCount": problems.unresolved_count,
+        "remarkCount": problems.remark_count,
+        "descriptors": facts.descriptors,
+        "nodes": facts.nodes,
+        "rows": facts.rows,
+        "related": facts.related,
+        "levels": [
+            {
+                "level": level.level, "nodes": level.nodes, "members": level.members,
+                "seconds": level.seconds,
+            }
+            for level in facts.levels
+        ],
+        "seconds": facts.seconds,
+        "unresolved": listed(problems.unresolved()),
+        "remarks": listed(problems.remarks()),
+    }  # fmt: skip
+    table = lake_table(spark, f"{folder}/{RUNS_TABLE}")
+    table.append_rows(pa.Table.from_pylist([row], _RUN_SCHEMA))

@@ -1,174 +1,148 @@
-"""Subscriptions as Spark reads them: good ones as texts, bad ones with the reason.
+"""Where the subscriptions of a run are, and how tasks get them: as parts of arrays.
 
-A line in the usual form is taken apart by a regular expression, so that equal descriptors can
-be found before any of them is parsed. Every other line goes through the strict reader, which
-also says what is wrong with it.
+They come as JSON lines (a file or a folder of them) or as a Delta table, or the driver holds
+them; registered ones are in ``jobs/registered_subscriptions.py``. Opening looks at names and
+sizes alone: ``jobs/batch_reading.py`` reads.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
-from pyspark.storagelevel import StorageLevel
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+from deltalake.exceptions import DeltaError
+from pyspark import RDD
+from pyspark.sql import SparkSession
 
-from jobs.delta_tables import is_table
+from jobs.lake_tables import LakeTable, lake_table
+from jobs.line_ranges import BLOCK_BYTES, LineRange, blocks_of, line_files, line_ranges
 from jobs.spark_errors import spark_errors_as
-from schemas.descriptor_json import descriptor_json
-from schemas.errors import SourceError, SpapsError
-from schemas.limits import MAX_DESCRIPTOR_BYTES
-from schemas.membership import DESCRIPTOR, SUB_ID
-from schemas.subscription_line import parse_subscription
+from jobs.subscription_parts import Int64s, PartFacts, SubscriptionPart, part_of_texts
+from jobs.subscription_tables import open_table, table_parts
+from jobs.usual_lines import LINES_IN_RANGE, parts_of_range
+from schemas.errors import SourceError
 
 WHERE: Final = "where"  # string: the line, for a person
 REASON: Final = "reason"  # string: what is wrong, for a person
-# Which of two subscriptions comes first; also where it stands.
-PLACE: Final = "place"
-PLACE_TYPE: Final = "struct<file: string, block: bigint, row: bigint>"
 
-_LINE: Final = "value"
-_SPACE: Final = r"[ \t\r]*"
-_COMMA: Final = f"{_SPACE},{_SPACE}"
-_SUB_ID: Final = rf'"{SUB_ID}"{_SPACE}:{_SPACE}(0|[1-9][0-9]{{0,18}})'
-_DESCRIPTOR: Final = rf'"{DESCRIPTOR}"{_SPACE}:{_SPACE}(\{{.*\}})'
-_SUB_ID_FIRST: Final = rf"^{_SPACE}\{{{_SPACE}{_SUB_ID}{_COMMA}{_DESCRIPTOR}{_SPACE}\}}{_SPACE}$"
-_SUB_ID_LAST: Final = rf"^{_SPACE}\{{{_SPACE}{_DESCRIPTOR}{_COMMA}{_SUB_ID}{_SPACE}\}}{_SPACE}$"
-_READ_TYPE: Final = f"struct<{SUB_ID}: bigint, {DESCRIPTOR}: string, {REASON}: string>"
+ROWS_IN_PART: Final = 100_000
+# What a descriptor takes, where only the number of subscriptions is known.
+BYTES_IN_ROW: Final = 150
+_PATTERN: Final = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionFrames:
-    """``good``: subId, descriptor (text). ``bad``: where, subId (null if unknown), reason."""
+class RowPlaces:
+    """How a person finds a bad row again: by its line, or where rows have none by its number."""
 
-    good: DataFrame
-    bad: DataFrame
-    bad_count: int
-    read: DataFrame | None = None  # persisted for as long as the others are in use
+    names: tuple[str, ...] = ()  # of the file, for each range of lines
+    lines_before: tuple[int, ...] = ()  # in the same file
 
-    def release(self) -> None:
-        """Let Spark forget what was read."""
-        if self.read is not None:
-            self.read.unpersist()
+    def where(self, place: int, sub_id: int | None) -> str:
+        """The place in words."""
+        if not self.names:
+            return f"subId {'null' if sub_id is None else sub_id}"
+        number, line = divmod(place, LINES_IN_RANGE)
+        return f"{self.names[number]} line {self.lines_before[number] + line + 1}"
 
 
-def open_subscriptions(spark: SparkSession, path: str) -> SubscriptionFrames:
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """Subscriptions that tasks can read."""
+
+    parts: RDD[SubscriptionPart]
+    size: int  # bytes, about
+    source: str  # for a person
+    ranges: tuple[LineRange, ...] = ()
+    # A number that is used twice counts where it is first. A table has no order: there the
+    # first by its text counts.
+    by_text: bool = False
+    numbers_differ: bool = False
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one task can hold all of it."""
+        return self.parts.getNumPartitions() == 1 and self.size <= BLOCK_BYTES
+
+    def places(self, facts: Iterable[PartFacts]) -> RowPlaces:
+        """Where rows stand, when their lines are counted: by range, never by file."""
+        counts = [0] * len(self.ranges)
+        for part in facts if counts else ():
+            counts[part.range_number] += part.lines
+        before: list[int] = []
+        for lines in self.ranges:
+            goes_on = lines.start > 0
+            before.append(before[-1] + counts[lines.number - 1] if goes_on else 0)
+        names = tuple(lines.path.rpartition("/")[2] for lines in self.ranges)
+        return RowPlaces(names, tuple(before))
+
+
+def open_subscriptions(spark: SparkSession, path: str) -> Subscriptions:
     """Subscriptions of JSON lines (a file or a folder of them) or of a Delta table."""
-    with spark_errors_as(SourceError, f"no subscriptions at {path}"):
-        if is_table(spark, path):
-            read = _of_table(spark.read.format("delta").load(path), path)
-            return _each_number_once(read, read.select(F.lit(path).alias(WHERE)).limit(0))
-        lines = spark.read.option("lineSep", "\n").text(path)
-        placed = lines.select(_LINE, _place().alias(PLACE))
-        return _each_number_once(_of_lines(placed), placed)
-
-
-def _of_table(rows: DataFrame, path: str) -> DataFrame:
-    """Rows of a table with subId and descriptor (text)."""
-    missing = [name for name in (SUB_ID, DESCRIPTOR) if name not in rows.columns]
-    if missing:
-        raise SourceError(f"{path} is no table of subscriptions: it lacks {', '.join(missing)}")
-    number, text = F.col(SUB_ID).cast("bigint"), F.col(DESCRIPTOR).cast("string")
-    usable = F.coalesce((number >= 0) & text.isNotNull(), F.expr("false"))
-    reason = F.lit("the row has no subId of 0 .. 2^63-1, or no descriptor")
-    # A table has no order: of two rows with one number the first by its text counts.
-    place = F.struct(text.alias("file"), F.lit(0).alias("block"), F.lit(0).alias("row"))
-    return rows.select(
-        number.alias(SUB_ID),
-        text.alias(DESCRIPTOR),
-        F.when(~usable, reason).alias(REASON),
-        place.cast(PLACE_TYPE).alias(PLACE),
-    )
-
-
-def _of_lines(placed: DataFrame) -> DataFrame:
-    """Columns subId, descriptor, reason (null when good) and place, for each line not blank."""
-    written = placed.where(F.trim(_LINE) != "")
-    forms = written.select(
-        _LINE,
-        PLACE,
-        F.coalesce(_group(_SUB_ID_FIRST, 1), _group(_SUB_ID_LAST, 2)).alias(SUB_ID),
-        F.coalesce(_group(_SUB_ID_FIRST, 2), _group(_SUB_ID_LAST, 1)).alias(DESCRIPTOR),
-    ).withColumn(SUB_ID, F.expr(f"try_cast({SUB_ID} AS bigint)"))
-    # The strict reader measures a descriptor without its spaces, so a long one is left to it.
-    short = F.octet_length(DESCRIPTOR) <= MAX_DESCRIPTOR_BYTES
-    sound = F.call_function("is_valid_utf8", F.col(_LINE))
-    usual = F.coalesce(F.col(SUB_ID).isNotNull() & short & sound, F.expr("false"))
-    read = F.udf(_strictly_read, _READ_TYPE)(F.when(sound, F.col(_LINE)))
-    unusual = forms.where(~usual).select(read.alias("read"), PLACE).select("read.*", PLACE)
-    nothing = F.lit(None).cast("string").alias(REASON)
-    return forms.where(usual).select(SUB_ID, DESCRIPTOR, nothing, PLACE).unionByName(unusual)
-
-
-def _group(pattern: str, number: int) -> Column:
-    found = F.regexp_extract(_LINE, pattern, number)
-    return F.when(found != "", found)
-
-
-def _strictly_read(line: str | None) -> tuple[int | None, str | None, str | None]:
-    """What the one strict reader makes of a line; None stands for bytes that are no text."""
-    if line is None:
-        return None, None, "the line is not UTF-8"
+    what = f"no subscriptions at {path}"
     try:
-        subscription = parse_subscription(line)
-    except SpapsError as error:
-        return None, None, str(error)
-    return subscription.sub_id, descriptor_json(subscription.neighborhood), None
+        with spark_errors_as(SourceError, what):
+            at = lake_table(spark, path)
+            folder, files = _files(at)
+            if files is None:
+                table = open_table(at, path)
+                return Subscriptions(table_parts(spark, table), table.size, path, by_text=True)
+            if not files and folder != at:
+                raise SourceError(f"{what}: nothing has that name")
+            return _of_lines(spark, folder, files, path)
+    except (OSError, DeltaError, pa.ArrowException) as error:
+        raise SourceError(f"{what}: {' '.join(str(error).split())}") from error
 
 
-def _place() -> Column:
-    return F.struct(
-        F.col("_metadata.file_path").alias("file"),
-        F.col("_metadata.file_block_start").alias("block"),
-        F.monotonically_increasing_id().alias("row"),
-    )
+def subscriptions_of(
+    spark: SparkSession, sub_ids: Int64s, texts: pa.StringArray, source: str
+) -> Subscriptions:
+    """Subscriptions that the driver holds, each number once."""
+    parts = [
+        part_of_texts(sub_ids[at : at + ROWS_IN_PART], texts[at : at + ROWS_IN_PART])
+        for at in range(0, len(sub_ids), ROWS_IN_PART)
+    ]
+    spread = spark.sparkContext.parallelize(parts, max(len(parts), 1))
+    return Subscriptions(spread, texts.nbytes, source, numbers_differ=True)
 
 
-def _each_number_once(read: DataFrame, lines: DataFrame) -> SubscriptionFrames:
-    """A number that is used twice counts where it is first."""
-    read = read.persist(StorageLevel.MEMORY_AND_DISK)
-    is_good = F.col(REASON).isNull()
-    counts = read.agg(
-        F.count_if(is_good).alias("good"),
-        F.count_if(~is_good).alias("bad"),
-        F.count_distinct(F.when(is_good, F.col(SUB_ID))).alias("numbers"),
-    ).collect()[0]
-    good = read.where(is_good)
-    bad = read.where(~is_good).select(PLACE, SUB_ID, REASON)
-    repeated = counts["good"] - counts["numbers"]
-    if repeated:
-        counted = good.groupBy(SUB_ID).agg(F.min(PLACE).alias("first"), F.count("*").alias("times"))
-        twice = counted.where(F.col("times") > 1).select(SUB_ID, "first")
-        with_first = good.join(twice, on=SUB_ID, how="left")
-        is_first = F.coalesce(F.col(PLACE) == F.col("first"), F.expr("true"))
-        came_before = F.concat(F.lit("subId "), SUB_ID, F.lit(" came before")).alias(REASON)
-        bad = bad.unionByName(with_first.where(~is_first).select(PLACE, SUB_ID, came_before))
-        good = with_first.where(is_first)
-    return SubscriptionFrames(
-        good.select(SUB_ID, DESCRIPTOR),
-        _with_line_numbers(bad, lines),
-        counts["bad"] + repeated,
-        read,
-    )
+def _files(at: LakeTable) -> tuple[LakeTable, list[pa_fs.FileInfo] | None]:
+    """The files that are meant, and the folder that they are in; None for a Delta table."""
+    uri, _, name = at.uri.rpartition("/")
+    around = LakeTable(uri, at.keys)
+    info = None if uri.endswith("/") else around.store().get_file_info(name)
+    if info is not None and info.type is pa_fs.FileType.File:
+        return around, [info]
+    if info is None or info.type is pa_fs.FileType.Directory:
+        log = at.store().get_file_info("_delta_log")
+        is_table = log.type is pa_fs.FileType.Directory
+        return at, None if is_table else line_files(at.store(), "")
+    # Not there, or a pattern for several files.
+    return around, line_files(around.store(), "", name) if _PATTERN.search(name) else []
 
 
-def _with_line_numbers(bad: DataFrame, lines: DataFrame) -> DataFrame:
-    """Say where bad lines stand. Only blocks are counted up, never the lines of a file."""
-    if PLACE not in lines.columns:
-        where = F.concat(F.lit("subId "), F.coalesce(F.col(SUB_ID).cast("string"), F.lit("null")))
-        return bad.select(where.alias(WHERE), SUB_ID, REASON)
-    blocks = lines.groupBy(f"{PLACE}.file", f"{PLACE}.block").agg(
-        F.count("*").alias("lines"), F.min(f"{PLACE}.row").alias("firstRow")
-    )
-    earlier = Window.partitionBy("file").orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
-    before = blocks.select(
-        "file", "block", "firstRow", F.coalesce(F.sum("lines").over(earlier), F.lit(0)).alias("n")
-    )
-    number = F.col("n") + F.col("row") - F.col("firstRow") + 1
-    name = F.element_at(F.split("file", "/"), -1)
-    return (
-        bad.select(f"{PLACE}.*", SUB_ID, REASON)
-        .join(F.broadcast(before), on=["file", "block"], how="inner")
-        .select(F.concat(name, F.lit(" line "), number).alias(WHERE), SUB_ID, REASON)
-    )
+def _of_lines(
+    spark: SparkSession, folder: LakeTable, files: Sequence[pa_fs.FileInfo], path: str
+) -> Subscriptions:
+    context = spark.sparkContext
+    shares = line_ranges(files, context.defaultParallelism)
+    ranges = tuple(each for share in shares for each in share)
+    spread = context.parallelize(shares, max(len(shares), 1))
+    size = sum(lines.unpacked_bytes for lines in ranges)
+    return Subscriptions(spread.mapPartitions(_line_task(folder)), size, path, ranges)
+
+
+def _line_task(
+    folder: LakeTable,
+) -> Callable[[Iterable[list[LineRange]]], Iterator[SubscriptionPart]]:
+    def read(shares: Iterable[list[LineRange]]) -> Iterator[SubscriptionPart]:
+        store = folder.store()
+        for share in shares:
+            for lines in share:
+                yield from parts_of_range(lines.number, blocks_of(store, lines))
+
+    return read

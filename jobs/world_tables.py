@@ -1,4 +1,4 @@
-"""A world version as Spark reads it: its facts and its entities."""
+"""A world version as the bulk job reads it: its facts, and the files of its entities."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.spark_errors import spark_errors_as
+from jobs.lake_tables import LakeTable, TableFile, counted, lake_errors, lake_table
 from schemas.entity import (
     CATEGORIES,
     CHECKSUM,
@@ -22,49 +21,77 @@ from schemas.entity import (
 from schemas.errors import WorldError
 
 SHOWN_VERSIONS: Final = 5
+_ENTITY_TYPES: Final = f"{PEID} bigint, {CATEGORIES} array<string>, {GEOMETRY} binary"
 
 
 @dataclass(frozen=True, slots=True)
 class WorldVersion:
-    """One complete version; ``entities`` has peid, categories and geometry (WKB)."""
+    """One complete version."""
 
+    spark: SparkSession
     path: str
     version: int
     checksum: str
     entity_count: int
-    entities: DataFrame
+    files: tuple[TableFile, ...]
 
-    def table(self, name: str) -> str:
-        """Where a table beside the entities lies."""
-        return f"{self.path}/{name}"
+    def table(self, name: str) -> LakeTable:
+        """A table beside the entities."""
+        return lake_table(self.spark, f"{self.path}/{name}")
+
+    def entities(self, version: int | None = None) -> DataFrame:
+        """Peid, categories and geometry (WKB) of this or another version, as Spark reads them."""
+        table = self.table(ENTITIES_TABLE)
+        files = self.files if version is None else table.files(version)
+        return frame_of_files(self.spark, table, files, _ENTITY_TYPES)
+
+
+def frame_of_files(
+    spark: SparkSession,
+    table: LakeTable,
+    files: tuple[TableFile, ...] | list[TableFile],
+    types: str,
+) -> DataFrame:
+    """Rows of some files of a table, without asking Spark's Delta for them."""
+    if not files:
+        return spark.createDataFrame([], types)
+    names = [part.split()[0] for part in types.split(", ")]
+    paths = [f"{table.uri}/{file.path}" for file in files]
+    return spark.read.schema(types).parquet(*paths).select(*names)
 
 
 def open_world(spark: SparkSession, path: str, version: int | None) -> WorldVersion:
     """The version, the newest when none is given; a WorldError when it is not whole."""
     folder = path.rstrip("/")
-    with spark_errors_as(WorldError, f"no world at {folder}"):
-        versions = spark.read.format("delta").load(f"{folder}/{VERSIONS_TABLE}")
-        rows = versions.select(VERSION, CHECKSUM, ENTITY_COUNT).collect()
-    known = {row[VERSION]: row for row in rows}
+    with lake_errors(folder):
+        rows = lake_table(spark, f"{folder}/{VERSIONS_TABLE}").rows(
+            columns=[VERSION, CHECKSUM, ENTITY_COUNT]
+        )
+    if rows is None:
+        raise WorldError(f"no world at {folder}: it has no table {VERSIONS_TABLE}")
+    known = {row[VERSION]: row for row in rows.to_pylist()}
     chosen = max(known, default=None) if version is None else version
     if chosen is None or chosen not in known:
         shown = ", ".join(str(number) for number in sorted(known)[-SHOWN_VERSIONS:]) or "none"
         raise WorldError(f"world {folder} has no version {chosen} (there: {shown})")
     facts = known[chosen]
-    entities = _entities(spark, folder, chosen, facts[ENTITY_COUNT])
-    return WorldVersion(folder, chosen, facts[CHECKSUM], facts[ENTITY_COUNT], entities)
+    files = _entity_files(spark, folder, chosen, facts[ENTITY_COUNT])
+    return WorldVersion(spark, folder, chosen, facts[CHECKSUM], facts[ENTITY_COUNT], files)
 
 
-def _entities(spark: SparkSession, folder: str, version: int, expected: int) -> DataFrame:
-    with spark_errors_as(WorldError, f"world {folder} cannot be read"):
-        table = spark.read.format("delta").load(f"{folder}/{ENTITIES_TABLE}")
-        rows = table.where(F.col(VERSION) == version).select(
-            F.col(PEID).cast("long").alias(PEID), CATEGORIES, GEOMETRY
-        )
-        found = rows.count()
+def _entity_files(
+    spark: SparkSession, folder: str, version: int, expected: int
+) -> tuple[TableFile, ...]:
+    table = lake_table(spark, f"{folder}/{ENTITIES_TABLE}")
+    with lake_errors(f"world {folder} cannot be read"):
+        opened = table.opened()
+        if opened is None:
+            raise WorldError(f"world {folder} cannot be read: it has no table {ENTITIES_TABLE}")
+        files = counted(table, table.files(version))
+    found = sum(file.rows or 0 for file in files)
     if found != expected:
         raise WorldError(
             f"world {folder}: version {version} should have {expected} entities, "
             f"its table has {found}"
         )
-    return rows
+    return tuple(files)

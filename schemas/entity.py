@@ -14,7 +14,9 @@ ENTITIES_TABLE: Final = "entities"
 VERSIONS_TABLE: Final = "versions"
 PROBLEMS_TABLE: Final = "problems"
 # Made by the bulk job: related pairs of one world version with their DE-9IM matrices.
-RELATED_TABLE: Final = "related"
+RELATED_TABLE: Final = "relatedPairs"
+# Made by the bulk job too: shape and categories of each entity as numbers, by bucket.
+PLACED_TABLE: Final = "placedEntities"
 
 VERSION: Final = "version"  # long, counts from 1
 PEID: Final = "peid"  # long, 0 .. 2^63-1

@@ -1,6 +1,7 @@
 """Tables beside a world that the bulk job keeps from one run to the next.
 
-``related``: every ordered pair of entities that share a point, partitioned by version.
+``relatedPairs``: every ordered pair of entities that share a point, by version and bucket.
+``placedEntities``: what a stage looks at of each entity, by version and bucket.
 ``relatedVersions``: one row for each version whose pairs are complete, written after them: without
 it nobody looks at them.
 ``resolvedSets``: the members of sets that runs resolved on a version, and a row without a member
@@ -11,36 +12,40 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.entity import CHECKSUM, CREATED_AT, VERSION
+from schemas.entity import CHECKSUM, CREATED_AT, PEID, VERSION
 
 RELATED_VERSIONS_TABLE: Final = "relatedVersions"
 RESOLVED_SETS_TABLE: Final = "resolvedSets"
 
 REFERENCE: Final = "reference"  # long, peid
 ENTITY: Final = "entity"  # long, peid
-SALT: Final = "salt"  # int: spreads the pairs of a reference that has very many of them
 PAIR_KIND: Final = "pairKind"  # int: DE-9IM matrix of (reference, entity) and both shapes
 CATEGORY_SET: Final = "categorySet"  # int: the entity's categories
+SHAPE: Final = "shape"  # int: point, closed line, line or area
+BUCKET: Final = "bucket"  # int: the part of the world, by a hash of a peid (spatial_udfs/buckets)
 
-RELATED_COLUMNS: Final = (VERSION, REFERENCE, SALT, ENTITY, PAIR_KIND, CATEGORY_SET)
+RELATED_COLUMNS: Final = (VERSION, BUCKET, REFERENCE, ENTITY, PAIR_KIND, CATEGORY_SET)
+PLACED_COLUMNS: Final = (VERSION, BUCKET, PEID, SHAPE, CATEGORY_SET)
 
 METHOD: Final = "method"  # int: raised when pairs are computed in a way that may differ
 PAIR_COUNT: Final = "pairCount"  # long
 PAIR_KINDS: Final = "pairKinds"  # list<int>: those that occur
-HEAVY: Final = "heavyReferences"  # list<long>: those that have salts
+BUCKETS: Final = "buckets"  # int: in how many parts pairs and entities are held
+# list<struct<peid, shape, categorySet>>: those whose pairs lie in the buckets of their other ends
+HEAVY: Final = "heavyEntities"
 DIAMETER: Final = "diameter"  # double: no two entities are further apart, in metres
 DERIVED_FROM: Final = "derivedFrom"  # long or null: the version whose pairs were taken over
 
 VOCABULARY: Final = "categorySets"  # list<list<string>>: the categories of each set, by its number
 
 RELATED_VERSION_COLUMNS: Final = (
-    VERSION, CHECKSUM, METHOD, PAIR_COUNT, PAIR_KINDS, HEAVY, DIAMETER, DERIVED_FROM, VOCABULARY,
-    CREATED_AT,
+    VERSION, CHECKSUM, METHOD, PAIR_COUNT, PAIR_KINDS, BUCKETS, HEAVY, DIAMETER, DERIVED_FROM,
+    VOCABULARY, CREATED_AT,
 )  # fmt: skip
 
 NODE: Final = "node"  # long: a set of entities, by a hash of what defines it
 PROOF: Final = "proof"  # long: a second, independent hash of the same
 RUN: Final = "run"  # long: tells the rows of one run from those of another
 
-# A row has either a member (ENTITY), or the three that vouch for the set.
-RESOLVED_SET_COLUMNS: Final = (VERSION, RUN, NODE, ENTITY, PROOF, CHECKSUM, METHOD)
+# A row has either a member (ENTITY), or the three that vouch for the set; those are in bucket -1.
+RESOLVED_SET_COLUMNS: Final = (VERSION, BUCKET, RUN, NODE, ENTITY, PROOF, CHECKSUM, METHOD)

@@ -1,90 +1,65 @@
 """Disjoint pairs within reach: one index-backed join for all distances of a level.
 
-A reference may be asked for at many reaches. They are put into buckets, each twice as wide as
-the one before, and the reference is joined once for each bucket: so thousands of distances
-cost a handful of rows, and one giant reach does not widen all the others.
+A reference is joined once, with the widest reach that anybody asks it for; who asks for less
+takes the nearest of what is found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from schemas.related import CATEGORY_SET, ENTITY, REFERENCE
-from spatial_udfs.sedona_categories import CATS
-from spatial_udfs.sedona_conditions import COND, FAR, REACH, span_holds
-from spatial_udfs.sedona_entities import SHAPE
-from spatial_udfs.sedona_pair_kinds import shape_pair
-from spatial_udfs.sedona_places import ORIGIN, ORIGIN_SHAPE, TARGET
-from spatial_udfs.sedona_salting import spread
-from spatial_udfs.sedona_stages import IS_JOINED, PAIR_COLUMNS, PAIR_HOLDS, SHAPE_PAIR, Lookups
+from schemas.entity import CATEGORIES, GEOMETRY, PEID
+from schemas.related import ENTITY, REFERENCE
+from spatial_udfs.python_workers import spare_idle_work
 
-BUCKET: Final = "bucket"  # int: reaches of up to 2^bucket metres
+spare_idle_work()
+
+REACH: Final = "reach"
 DISTANCE: Final = "distance"
-# How many tasks share the pairs of one reference and bucket.
-SPREAD_OVER: Final = 8
+PACKED_TYPES: Final = f"{REFERENCE} binary, {ENTITY} binary, {DISTANCE} binary"
 
-_PART: Final = "part"
-_SPAN_COND: Final = "spanCond"
+_ORIGIN: Final = "origin"
+_TARGET: Final = "target"
 # Whether a pair is disjoint is asked only where rounding could hide it.
 _SURELY_APART: Final = 0.001
 # Boxes are widened by more than rounding can change; the exact distance decides afterwards.
 _WIDENED: Final = f"{REACH} + 1e-6 + 1e-9 * {REACH}"
 
 
-def origins(references: DataFrame, lookups: Lookups, *, few: bool) -> DataFrame:
-    """Each reference once for each bucket it is asked for in, with its geometry."""
-    widest = _asked(references).groupBy(REFERENCE, BUCKET).agg(F.max(REACH).alias(REACH))
-    return lookups.places.origins(widest, few=few)
-
-
 def near_pairs(
-    references: DataFrame,
-    sources: DataFrame,
-    targets: DataFrame,
-    lookups: Lookups,
-    *,
-    few: bool,
-    with_failing: bool,
+    asked: DataFrame, entities: DataFrame, categories: Iterable[str], *, few: bool
 ) -> DataFrame:
-    """Disjoint pairs within reach (PAIR_COLUMNS), of selected categories; may repeat.
+    """Disjoint pairs (reference, entity, distance) within the reach that is asked for.
 
-    ``sources`` are the ``origins`` of the references, ``targets`` the entities of any category
-    that is asked for. Only pairs for which the condition holds, unless failing ones count too.
+    ``asked`` has REFERENCE and REACH, each reference once. ``entities`` have PEID, CATEGORIES
+    and GEOMETRY (WKB); of these, those with one of the ``categories`` are measured to.
     """
-    measured, asked, by = _measured(sources, targets), _asked(references), [REFERENCE, BUCKET]
-    if few:
-        found = measured.join(F.broadcast(asked), on=by, how="inner")
-    else:
-        every_part = F.explode(F.sequence(F.lit(0), F.lit(SPREAD_OVER - 1)))
-        parted = measured.withColumn(_PART, spread(F.col(ENTITY), SPREAD_OVER))
-        found = asked.withColumn(_PART, every_part).join(parted, on=[*by, _PART], how="inner")
-    within = found.where(F.col(DISTANCE) <= F.col(REACH)).join(
-        F.broadcast(lookups.sets), on=[CATS, CATEGORY_SET], how="left_semi"
+    geometry = F.expr(f"ST_GeomFromWKB({GEOMETRY})")
+    named = F.col(PEID) == F.col(REFERENCE)
+    origins = entities.join(F.broadcast(asked) if few else asked, on=named, how="inner").select(
+        REFERENCE, REACH, geometry.alias(_ORIGIN)
     )
-    spans = F.broadcast(lookups.spans.withColumnRenamed(COND, _SPAN_COND))
-    covered = (F.col(COND) == F.col(_SPAN_COND)) & span_holds(F.col(DISTANCE), F.col(SHAPE_PAIR))
-    judged = within.join(spans, on=covered, how="left" if with_failing else "inner")
-    holds = F.col(_SPAN_COND).isNotNull()
-    wanted = judged.withColumn(PAIR_HOLDS, holds).where(holds | (F.col(FAR) != 0))
-    return wanted.select(*PAIR_COLUMNS)
-
-
-def _asked(references: DataFrame) -> DataFrame:
-    """References that must be joined and whose condition looks at distances."""
-    bucket = F.ceil(F.log2(F.greatest(F.col(REACH), F.lit(1.0)))).cast("int")
-    return references.where(F.col(IS_JOINED) & F.col(REACH).isNotNull()).withColumn(BUCKET, bucket)
-
-
-def _measured(sources: DataFrame, targets: DataFrame) -> DataFrame:
-    """Disjoint pairs (reference, bucket, entity) with their distance."""
-    met = F.expr(f"ST_DWithin({ORIGIN}, {TARGET}, {_WIDENED})")
-    distance = F.expr(f"ST_Distance({ORIGIN}, {TARGET})")
-    pairs = sources.join(targets, on=met, how="inner").withColumn(DISTANCE, distance)
-    apart = (F.col(DISTANCE) > _SURELY_APART) | ~F.expr(f"ST_Intersects({ORIGIN}, {TARGET})")
-    shapes: Column = shape_pair(F.col(ORIGIN_SHAPE), F.col(SHAPE))
-    return pairs.where((F.col(DISTANCE) <= F.col(REACH)) & apart).select(
-        REFERENCE, BUCKET, ENTITY, DISTANCE, shapes.alias(SHAPE_PAIR), CATEGORY_SET
+    wanted = F.array(*(F.lit(name) for name in sorted(categories)))
+    targets = entities.where(F.arrays_overlap(F.col(CATEGORIES), wanted)).select(
+        F.col(PEID).alias(ENTITY), geometry.alias(_TARGET)
     )
+    met = F.expr(f"ST_DWithin({_ORIGIN}, {_TARGET}, {_WIDENED})")
+    distance = F.expr(f"ST_Distance({_ORIGIN}, {_TARGET})")
+    # Few origins: every task searches its entities for all. Many: both are divided.
+    pairs = (F.broadcast(origins) if few else origins).join(targets, on=met, how="inner")
+    measured = pairs.withColumn(DISTANCE, distance).where(F.col(DISTANCE) <= F.col(REACH))
+    apart = (F.col(DISTANCE) > _SURELY_APART) | ~F.expr(f"ST_Intersects({_ORIGIN}, {_TARGET})")
+    return measured.where(apart).select(REFERENCE, ENTITY, DISTANCE)
+
+
+def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of ``near_pairs`` as whole columns in one row (PACKED_TYPES)."""
+    for batch in batches:
+        if batch.num_rows:
+            columns = [pa.array([column.to_numpy().tobytes()]) for column in batch.columns]
+            yield pa.RecordBatch.from_arrays(columns, names=[REFERENCE, ENTITY, DISTANCE])

@@ -26,5 +26,5 @@ def tiled(entities: DataFrame, tiles: Boxes) -> DataFrame:
         TILE, F.expr("ST_PolygonFromEnvelope(west, south, east, north)").alias(_TILE_BOX)
     )
     # Boxes, not geometries: the point by which a pair belongs to a tile lies in both boxes.
-    met = F.expr(f"ST_Intersects({_TILE_BOX}, ST_Envelope({GEOMETRY}))")
+    met = F.expr(f"ST_Intersects({_TILE_BOX}, ST_Envelope(ST_GeomFromWKB({GEOMETRY})))")
     return entities.join(F.broadcast(frame), on=met, how="inner").drop(_TILE_BOX)

@@ -12,20 +12,22 @@ import shapely
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from schemas.entity import PEID
-from schemas.related import CATEGORY_SET, ENTITY, PAIR_KIND, REFERENCE
-from spatial_udfs import sedona_pair_matrices
+from schemas.entity import CATEGORIES, GEOMETRY, PEID
+from spatial_udfs import tile_pairs
+from spatial_udfs.bucket_parts import BucketPart, unpacked
+from spatial_udfs.buckets import bucket_of
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.sedona_entities import SHAPE
-from spatial_udfs.sedona_pair_kinds import decoded
-from spatial_udfs.sedona_pair_matrices import CHANGED, WKB, pairs_of_tiles
 from spatial_udfs.sedona_tiles import TILE
 from spatial_udfs.shapes import shape_codes
+from spatial_udfs.stored_kinds import decoded
+from spatial_udfs.tile_pairs import CHANGED, TileTask
 from spatial_udfs.world_tiles import ENTITIES_PER_TILE, Boxes, cut_into_tiles
 from tests.oracle.definition import matrix_of
-from tests.strategies.worlds import worlds
+from tests.strategies.worlds import table_of, worlds
 
 Pair = tuple[int, int, str, int]
+BUCKETS = 3
+NOBODY = np.empty(0, np.int64)
 
 
 def small_tiles(world: EntityTable, per_tile: int) -> Boxes:
@@ -34,7 +36,7 @@ def small_tiles(world: EntityTable, per_tile: int) -> Boxes:
     return cut_into_tiles(corners, len(world) * ENTITIES_PER_TILE // per_tile)
 
 
-def found_pairs(world: EntityTable, tiles: Boxes, changed: Any) -> list[Pair]:
+def found_parts(world: EntityTable, tiles: Boxes, changed: Any) -> list[tuple[int, BucketPart]]:
     """What one task finds that has all tiles; the category set of an entity is its position."""
     boxes = shapely.box(*tiles.clip(-1e9, 1e9).T)
     around = shapely.box(*shapely.bounds(world.geometries).T)
@@ -43,17 +45,25 @@ def found_pairs(world: EntityTable, tiles: Boxes, changed: Any) -> list[Pair]:
         {
             TILE: tile.astype(np.int32),
             PEID: world.peids[entity],
-            SHAPE: shape_codes(world)[entity].astype(np.int32),
-            CATEGORY_SET: entity.astype(np.int32),
+            CATEGORIES: [[f"{place:03d}"] for place in entity],
             CHANGED: changed[entity],
-            WKB: shapely.to_wkb(world.geometries[entity]),
+            GEOMETRY: shapely.to_wkb(world.geometries[entity]),
         }
     )
-    batches = pairs_of_tiles(rows.to_batches(max_chunksize=3), tiles=tiles)
+    task = TileTask(tiles, [[f"{place:03d}"] for place in range(len(world))], BUCKETS, NOBODY)
+    batches = task(rows.to_batches(max_chunksize=3))
+    return [
+        (row["bucket"], unpacked(row["part"])) for batch in batches for row in batch.to_pylist()
+    ]
+
+
+def found_pairs(world: EntityTable, tiles: Boxes, changed: Any) -> list[Pair]:
     return sorted(
-        (row[REFERENCE], row[ENTITY], decoded(row[PAIR_KIND])[2], row[CATEGORY_SET])
-        for batch in batches
-        for row in batch.to_pylist()
+        (reference, entity, decoded(kind)[2], category_set)
+        for _, part in found_parts(world, tiles, changed)
+        for reference, entity, kind, category_set in zip(
+            *(column.tolist() for column in part.pairs), strict=True
+        )
     )
 
 
@@ -78,7 +88,7 @@ def is_wrong(world: EntityTable, per_tile: int, moved: float = 0.0) -> bool:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(world=worlds(max_entities=10), per_tile=st.integers(1, 10))
 def test_tiles_find_every_pair_once(world: EntityTable, per_tile: int) -> None:
-    with patch.object(sedona_pair_matrices, "REFERENCES_PER_STEP", 2):
+    with patch.object(tile_pairs, "REFERENCES_PER_STEP", 2):
         assert not is_wrong(world, per_tile)
 
 
@@ -93,3 +103,37 @@ def test_tiles_that_gape_or_overlap_are_caught(moved: float) -> None:
         suppress_health_check=list(HealthCheck),
     )
     find(worlds(max_entities=10), lambda world: is_wrong(world, 2, moved), settings=search)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(world=worlds(max_entities=10), per_tile=st.integers(1, 10))
+def test_each_bucket_gets_what_is_looked_up_in_it(world: EntityTable, per_tile: int) -> None:
+    with patch.object(tile_pairs, "HEAVY_IN_STEP", 2):
+        parts = found_parts(world, small_tiles(world, per_tile), np.ones(len(world), np.bool_))
+    heavy = {peid for _, part in parts for peid in part.heavy.peids.tolist()}
+    for bucket, part in parts:
+        references, entities = part.pairs.references, part.pairs.entities
+        home = bucket_of(references, BUCKETS) == bucket
+        spread = np.isin(references, sorted(heavy)) & (bucket_of(entities, BUCKETS) == bucket)
+        assert (home | spread).all()
+        assert (bucket_of(part.entities.peids, BUCKETS) == bucket).all()
+    placed = sorted(
+        row
+        for _, part in parts
+        for row in zip(*(column.tolist() for column in part.entities), strict=True)
+    )
+    shapes = shape_codes(world).tolist()
+    assert placed == list(zip(world.peids.tolist(), shapes, range(len(world)), strict=True))
+
+
+def test_a_reference_with_very_many_pairs_is_heavy() -> None:
+    points = shapely.points([(place, place % 7) for place in range(1, 40)])
+    rows = [(peid, ("poi",), point) for peid, point in enumerate(points)]
+    zone = (1_000, ("zone",), shapely.box(0, -1, 50, 8))
+    world = table_of([*rows, zone])
+    with patch.object(tile_pairs, "HEAVY_IN_STEP", 20):
+        parts = found_parts(world, small_tiles(world, 100), np.ones(len(world), np.bool_))
+    assert {peid for _, part in parts for peid in part.heavy.peids.tolist()} == {1_000}
+    shares = [int((part.pairs.references == 1_000).sum()) for _, part in parts]
+    assert sum(shares) == len(rows)
+    assert max(shares) < len(rows)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.conditions import Condition, Relate, WithinDistance, leaves
 from schemas.far_pairs import SHAPE_PAIRS
-from spatial_udfs.sedona_conditions import truth_of
+from spatial_udfs.numbered_conditions import truth_of
 from tests.spark.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
 from tests.strategies.large_batches import LargeBatch, large_batch
 

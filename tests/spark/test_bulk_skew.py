@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import shapely
+from deltalake import DeltaTable
 
+from schemas.entity import RELATED_TABLE
+from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.reading import read_neighborhood
+from spatial_udfs import buckets
 from spatial_udfs.entity_table import EntityTable
 from tests.spark.bulk_scene import (
     bulk_rows,
     exact_rows,
-    forget_sets,
     run_bulk,
     write_lines,
     write_world,
@@ -26,11 +30,11 @@ pytestmark = pytest.mark.spark
 SIDE = 120
 ENTITIES = SIDE * SIDE
 LARGE, POPULAR, FIRST_SMALL, SMALL_ZONES = 1_000_001, 1_000_002, 1_000_003, 40
-# A stage with fewer rows than this is nobody's burden.
-MANY_ROWS = 3_000
+# A stage with fewer bytes than this is nobody's burden.
+MANY_BYTES = 50_000
 # With two cores two tasks share the work at best; one that has it all is far beyond this.
 LARGEST_SHARE = 0.75
-JOIN_SMALL_TASKS = "spark.sql.adaptive.coalescePartitions.enabled"
+ENTITIES_PER_BUCKET = 2_000
 
 
 def skewed_city() -> EntityTable:
@@ -45,8 +49,8 @@ def skewed_city() -> EntityTable:
     return table_of(rows)
 
 
-def records_by_task(spark: Any, first_stage: int) -> dict[int, list[int]]:
-    """For each stage from this one on: the rows that each of its tasks took out of a shuffle."""
+def bytes_by_task(spark: Any, first_stage: int) -> dict[int, list[int]]:
+    """For each stage from this one on: the bytes that each of its tasks took out of a shuffle."""
     context = spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty()
     store, jvm = context.statusStore(), spark.sparkContext._jvm
@@ -55,17 +59,26 @@ def records_by_task(spark: Any, first_stage: int) -> dict[int, list[int]]:
     found = {}
     for place in range(stages.size()):
         stage = stages.apply(place)
-        if stage.stageId() < first_stage or stage.shuffleReadRecords() < MANY_ROWS:
+        if stage.stageId() < first_stage or stage.shuffleReadBytes() < MANY_BYTES:
             continue
         tasks = store.taskList(stage.stageId(), stage.attemptId(), 10_000)
         metrics = [tasks.apply(number).taskMetrics() for number in range(tasks.size())]
         found[stage.stageId()] = [
-            each.get().shuffleReadMetrics().recordsRead() for each in metrics if each.isDefined()
+            read.localBytesRead() + read.remoteBytesRead()
+            for read in (each.get().shuffleReadMetrics() for each in metrics if each.isDefined())
         ]
     return found
 
 
-def test_skewed_references(spark: Any, tmp_path: Path) -> None:
+def rows_by_file(table: Path, version: int = 1) -> list[int]:
+    """How many rows of a version each file has."""
+    files = pa.table(DeltaTable(str(table)).get_add_actions(flatten=True)).to_pylist()
+    return [file["num_records"] for file in files if int(file["partition.version"]) == version]
+
+
+def test_skewed_references(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So that a small city has several buckets.
+    monkeypatch.setattr(buckets, "ENTITIES_PER_BUCKET", ENTITIES_PER_BUCKET)
     city = skewed_city()
     others = [
         f"({{{FIRST_SMALL + n % SMALL_ZONES}}},{{poi/#}},{condition})"
@@ -77,22 +90,19 @@ def test_skewed_references(spark: Any, tmp_path: Path) -> None:
     wanted = [read_neighborhood(text) for text in (*others, *popular, *large)]
     lines = write_lines(tmp_path / "s.jsonl", wanted)
     world = write_world(tmp_path / "world", city)
-    run_bulk(spark, world, lines, tmp_path / "first")
-    forget_sets(world)
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
     first_stage = scheduler.nextStageId()
-    # Spark would give this little to one task; with much to do, the division is as it is here.
-    spark.conf.set(JOIN_SMALL_TASKS, "false")
-    try:
-        assert run_bulk(spark, world, lines, tmp_path / "out").related == "reused"
-    finally:
-        spark.conf.unset(JOIN_SMALL_TASKS)
+    assert run_bulk(spark, world, lines, tmp_path / "out").related == "computed"
     found = bulk_rows(tmp_path / "out")
     assert found == exact_rows(city, wanted)
     assert sum(row[0] == len(wanted) for row in found) * 3 == ENTITIES
-    loads = records_by_task(spark, first_stage)
-    assert loads, "no stage had many rows: the limit above is wrong"
-    # A stage of one task was made so: few rows go into one file. Skew shows among several.
-    shares = {stage: max(rows) / sum(rows) for stage, rows in loads.items() if len(rows) > 1}
+    loads = bytes_by_task(spark, first_stage)
+    assert loads, "no stage had many bytes: the limit above is wrong"
+    # A stage of one task was made so: few rows go into one part. Skew shows among several.
+    shares = {stage: max(read) / sum(read) for stage, read in loads.items() if len(read) > 1}
     assert shares
     assert max(shares.values()) <= LARGEST_SHARE, shares
+    for table in (Path(world) / RELATED_TABLE, tmp_path / "out" / MEMBERSHIPS_TABLE):
+        rows = rows_by_file(table)
+        assert len(rows) > 1
+        assert max(rows) <= LARGEST_SHARE * sum(rows)

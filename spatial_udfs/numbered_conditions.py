@@ -1,4 +1,4 @@
-"""Conditions as data: rows that a join looks up, however many different conditions there are.
+"""Conditions as data: arrays that a stage looks up, however many different conditions there are.
 
 For a pair that shares a point the pair kind decides, so a condition is the list of kinds for
 which it holds. For a disjoint pair shapes and distance decide, so it is a list of spans of
@@ -10,95 +10,86 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+import numpy as np
 
 from schemas.condition_parser import parse_condition
 from schemas.conditions import Condition, Leaf, Relate, Topological, WithinDistance, fold, leaves
 from schemas.far_pairs import SHAPE_PAIRS, leaf_far_bits
 from schemas.matrix_sets import MatrixSet
-from schemas.related import PAIR_KIND
-from spatial_udfs.sedona_pair_kinds import decoded
+from spatial_udfs.batch_tables import Bools, Floats, Int32s
+from spatial_udfs.entity_table import Int64s
+from spatial_udfs.stored_kinds import decoded
 
 CONDITION: Final = "condition"
-COND: Final = "cond"  # int, the number of a condition in this batch
-REACH: Final = "reach"  # double, null where no disjoint pair differs from a far one
-FAR: Final = "far"  # int, a bit for each of SHAPE_PAIRS: the truth beyond the reach
-# A span of distance: more than ABOVE, at most UP_TO; HOLDS has a bit for each of SHAPE_PAIRS.
-ABOVE: Final = "above"
-UP_TO: Final = "upTo"
-HOLDS: Final = "holds"
 
+# A span of distance: more than the first, at most the second; a bit for each of SHAPE_PAIRS.
 Span = tuple[float, float, int]
 
-_NUMBER_FIELDS: Final = pa.schema(
-    {CONDITION: pa.string(), COND: pa.int32(), REACH: pa.float64(), FAR: pa.int32()}
-)
-_KIND_FIELDS: Final = pa.schema({COND: pa.int32(), PAIR_KIND: pa.int32()})
-_SPAN_FIELDS: Final = pa.schema(
-    {COND: pa.int32(), ABOVE: pa.float64(), UP_TO: pa.float64(), HOLDS: pa.int32()}
-)
 _ALL_PAIRS: Final = (1 << len(SHAPE_PAIRS)) - 1
 
 # More than rounding can add to a distance between two corners of the world's box.
 _ROOM: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NumberedConditions:
-    """Distinct conditions of a batch as rows: they belong to the batch, not to the world."""
+    """Distinct conditions of a batch, by number: they belong to the batch, not to the world."""
 
-    numbers: pa.Table  # condition (text), cond, reach, far
-    kinds: pa.Table  # cond, pairKind: where it holds for pairs that share a point
-    spans: pa.Table  # cond, above, upTo, holds: where it holds for disjoint pairs
+    numbers: dict[str, int]  # by text
+    truth_of: Int32s  # the row of ``truths``
+    truths: Bools  # by place in the pair kinds of the world
+    reaches: Floats  # nan where no disjoint pair differs from a far one
+    far: Int32s  # a bit for each of SHAPE_PAIRS: the truth beyond the reach
+    span_starts: Int64s
+    above: Floats
+    up_to: Floats
+    holds: Int32s
 
 
 def numbered_conditions(
     conditions: Iterable[str], pair_kinds: tuple[int, ...], diameter: float
 ) -> NumberedConditions:
     """Number the conditions (texts) and say where each of them holds."""
-    numbers: list[tuple[Any, ...]] = []
-    kinds: list[tuple[Any, ...]] = []
-    spans: list[tuple[Any, ...]] = []
-    for number, text in enumerate(sorted(set(conditions)), start=1):
-        holding, covered, reach, far = truth_of(parse_condition(text), pair_kinds, diameter)
-        numbers.append((text, number, reach, far))
-        kinds.extend((number, kind) for kind in holding)
-        spans.extend((number, *span) for span in covered)
+    texts = sorted(set(conditions))
+    # Thousands of distances share a handful of truths.
+    rows: dict[tuple[int, ...], int] = {}
+    truth_rows, reaches, far, starts, spans = [], [], [], [0], []
+    for text in texts:
+        condition = parse_condition(text)
+        holding, covered, reach, beyond = truth_of(condition, pair_kinds, diameter)
+        truth_rows.append(rows.setdefault(tuple(holding), len(rows)))
+        reaches.append(np.nan if reach is None else reach)
+        far.append(beyond)
+        spans.extend(covered)
+        starts.append(len(spans))
+    truths = np.zeros((len(rows), len(pair_kinds)), np.bool_)
+    for held, row in rows.items():
+        truths[row, list(held)] = True
+    above, up_to, holds = zip(*spans, strict=True) if spans else ((), (), ())
     return NumberedConditions(
-        _table(_NUMBER_FIELDS, numbers), _table(_KIND_FIELDS, kinds), _table(_SPAN_FIELDS, spans)
+        numbers={text: number for number, text in enumerate(texts)},
+        truth_of=np.array(truth_rows, np.int32),
+        truths=truths,
+        reaches=np.array(reaches, np.float64),
+        far=np.array(far, np.int32),
+        span_starts=np.array(starts, np.int64),
+        above=np.array(above, np.float64),
+        up_to=np.array(up_to, np.float64),
+        holds=np.array(holds, np.int32),
     )
-
-
-def _table(fields: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else ((),) * len(fields)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=fields)
-
-
-def span_holds(distance: Column, pair: Column) -> Column:
-    """Whether a span (of ``span_rows``) covers a disjoint pair at this distance."""
-    within = (distance > F.col(ABOVE)) & (distance <= F.col(UP_TO))
-    return within & has_bit(F.col(HOLDS), pair)
-
-
-def has_bit(bits: Column, place: Column) -> Column:
-    """Whether the bit at ``place`` is set."""
-    return F.call_function("getbit", bits.cast("bigint"), place.cast("int")) == 1
 
 
 def truth_of(
     condition: Condition, pair_kinds: tuple[int, ...], diameter: float
 ) -> tuple[list[int], list[Span], float | None, int]:
-    """Kinds and spans for which the condition holds, its reach, and its truth beyond that."""
+    """Places of kinds, and spans, for which it holds; its reach, and its truth beyond that."""
     holding = fold(
         condition, _related_leaf(pair_kinds), _matrices(pair_kinds).complement,
         int.__and__, int.__or__,
     )  # fmt: skip
-    kinds = [kind for place, kind in enumerate(pair_kinds) if holding >> place & 1]
+    places = [place for place in range(len(pair_kinds)) if holding >> place & 1]
     widest = diameter + _ROOM
     limits = _limits(condition, widest)
     # The last span has no end; ``widest`` stands for it, because no pair is further apart.
@@ -110,7 +101,7 @@ def truth_of(
         for place in range(deciding + 1)
         if bits[place]
     ]
-    return kinds, spans, limits[deciding] if deciding >= 0 else None, far
+    return places, spans, limits[deciding] if deciding >= 0 else None, far
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column
+import numpy as np
+from numpy.typing import NDArray
 
 from schemas.far_pairs import SHAPE_PAIRS
 from schemas.relations import Shape, disjoint_matrix
@@ -17,21 +18,15 @@ from schemas.relations import Shape, disjoint_matrix
 CELL_SYMBOLS: Final = "F012"
 SHAPES: Final = tuple(Shape)
 SHAPE_COUNT: Final = len(SHAPES)
-AREA: Final = SHAPES.index(Shape.AREA)
 
 _CELL_BITS: Final = 2
 _CELLS: Final = 9
 _SHAPE_PAIR_BITS: Final = 4
 
 
-def shape_pair(reference: Column, entity: Column) -> Column:
-    """The place of two shapes in ``SHAPE_PAIRS``."""
-    return reference * SHAPE_COUNT + entity
-
-
-def shape_pair_of(kind: Column) -> Column:
-    """The place in ``SHAPE_PAIRS`` of the shapes of a kind."""
-    return kind.bitwiseAND((1 << _SHAPE_PAIR_BITS) - 1)
+def reference_shapes(kinds: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """The place in ``SHAPES`` of the reference of pairs of these kinds."""
+    return ((kinds & (1 << _SHAPE_PAIR_BITS) - 1) // SHAPE_COUNT).astype(np.uint8)
 
 
 def _shift(cell: int) -> int:

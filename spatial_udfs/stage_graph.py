@@ -14,9 +14,6 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
-
 from schemas.canonical import canonical_condition
 from schemas.condition_printer import condition_text
 from schemas.conditions import Condition
@@ -24,7 +21,7 @@ from schemas.descriptor_json import parse_descriptor
 from schemas.errors import SpapsError
 from schemas.neighborhood import Neighborhood, Stage, WrittenStage
 from schemas.warnings_of import warnings_of
-from spatial_udfs.sedona_workers import spare_idle_work
+from spatial_udfs.python_workers import spare_idle_work
 
 spare_idle_work()
 
@@ -37,16 +34,6 @@ REFERRED_FROM: Final = "referredFrom"
 JOINED: Final = "joined"
 # The patterns as one text, so that equal ones are found without taking lists apart.
 PATTERNS: Final = "patterns"
-
-GRAPH_TYPE: Final = (
-    "struct<"
-    "error: string, warnings: array<string>, base: struct<node: bigint, proof: bigint>, "
-    "refs: array<bigint>, "
-    "nodes: array<struct<node: bigint, proof: bigint, level: int, referredFrom: int,"
-    " referred: array<bigint>, joined: array<boolean>,"
-    " patterns: string, condition: string>>, "
-    "shown: array<struct<node: bigint, stageNo: int>>>"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +54,11 @@ def patterns_text(patterns: Iterable[str]) -> str:
     return json.dumps(sorted(set(patterns)))
 
 
-def graph_column(text: Column, salt: int) -> Column:
-    """The graph (GRAPH_TYPE) of each descriptor text, computed by the executors."""
-    column: Column = F.udf(lambda content: graph_of(content, salt), GRAPH_TYPE)(text)
-    return column
-
-
 def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
-    """The nodes of a descriptor in the order of GRAPH_TYPE, or what is wrong with it.
+    """What is wrong with a descriptor or None, its warnings, base, references, nodes, shown nodes.
 
+    The base is the node of the references: number and proof. A node has number, proof, level,
+    REFERRED_FROM, REFERRED, JOINED, PATTERNS, condition; a shown one number and stage.
     ``salt`` changes all numbers: for the day on which two different nodes get the same one.
     """
     try:

@@ -1,0 +1,134 @@
+"""Files of lines, cut into ranges of bytes that tasks read side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple
+
+import pyarrow.fs as pa_fs
+
+from schemas.errors import SourceError
+
+# Lines that a task takes apart at once.
+BLOCK_BYTES: Final = 8_000_000
+# A range is worth a task of its own, and no task reads more than a few blocks.
+LEAST_BYTES: Final = 2_000_000
+MOST_BYTES: Final = 32_000_000
+_STEP_BYTES: Final = 100_000
+
+# By the end of its name Arrow knows how a file was packed; the others only Hadoop unpacks.
+_PACKED: Final = (".gz", ".bz2", ".lz4", ".zst")
+_PACKED_TIMES: Final = 16
+_UNREADABLE: Final = (".snappy", ".deflate")
+
+
+class LineRange(NamedTuple):
+    """The lines of a file that start at ``start`` or later and before ``end``.
+
+    A packed file has no places to start at: it is one range.
+    """
+
+    number: int
+    path: str
+    start: int
+    end: int
+    is_packed: bool
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """How much there is to read, about."""
+        return (self.end - self.start) * (_PACKED_TIMES if self.is_packed else 1)
+
+
+def line_files(store: pa_fs.FileSystem, folder: str, pattern: str = "*") -> list[pa_fs.FileInfo]:
+    """The files of a folder as Spark would read them, in the order of their paths.
+
+    Hidden ones are left out, and folders other than those that Spark divides rows into.
+    """
+    files: list[pa_fs.FileInfo] = []
+    for info in store.get_file_info(pa_fs.FileSelector(folder)):
+        if info.type is pa_fs.FileType.File:
+            is_hidden = info.base_name.startswith(("_", "."))
+            if not is_hidden and fnmatchcase(info.base_name, pattern):
+                files.append(info)
+        elif "=" in info.base_name and not info.base_name.startswith("."):
+            files.extend(line_files(store, info.path, pattern))
+    return sorted(files, key=lambda info: info.path)
+
+
+def line_ranges(files: Sequence[pa_fs.FileInfo], at_once: int) -> list[list[LineRange]]:
+    """What each task reads, for ``at_once`` tasks side by side or several times as many.
+
+    A large file is cut for many tasks; many small ones are not as many tasks.
+    """
+    total = sum(info.size for info in files)
+    width = min(max(LEAST_BYTES, -(-total // at_once)), MOST_BYTES)
+    shares: list[list[LineRange]] = []
+    held = width
+    for number, (path, start, end, is_packed) in enumerate(_cut(files, width)):
+        if held + end - start > width:
+            shares.append([])
+            held = 0
+        shares[-1].append(LineRange(number, path, start, end, is_packed))
+        held += end - start
+    return shares
+
+
+def _cut(files: Sequence[pa_fs.FileInfo], width: int) -> Iterator[tuple[str, int, int, bool]]:
+    for info in files:
+        is_packed = _is_packed(info.path)
+        step = info.size if is_packed else min(width, info.size)
+        for start in range(0, info.size, max(step, 1)):
+            yield info.path, start, min(start + step, info.size), is_packed
+
+
+def blocks_of(store: pa_fs.FileSystem, lines: LineRange) -> Iterator[bytes]:
+    """The lines of a range, some megabytes of whole lines at once."""
+    if lines.is_packed:
+        with store.open_input_stream(lines.path, compression="detect") as stream:
+            yield from _whole_lines(stream, left=None, within_line=False)
+        return
+    with store.open_input_file(lines.path) as stream:
+        # The byte before tells whether a line starts here or goes on here.
+        before = 1 if lines.start else 0
+        stream.seek(lines.start - before)
+        left = lines.end - lines.start + before
+        yield from _whole_lines(stream, left, within_line=before > 0)
+
+
+def _whole_lines(stream: Any, left: int | None, *, within_line: bool) -> Iterator[bytes]:
+    """Whole lines; the last one goes on behind the ``left`` bytes in which it starts."""
+    held = b""
+    while data := stream.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)):
+        left = None if left is None else left - len(data)
+        held += data
+        if within_line:
+            line_end = held.find(b"\n") + 1
+            held, within_line = held[line_end:], line_end == 0
+            if within_line:
+                held = b""
+                continue
+        if left == 0 and held:
+            held = _line_completed(held, stream)
+        complete = held.rfind(b"\n") + 1
+        if complete:
+            yield held[:complete]
+            held = held[complete:]
+    if held:
+        yield held
+
+
+def _line_completed(held: bytes, stream: Any) -> bytes:
+    while not held.endswith(b"\n") and (data := stream.read(_STEP_BYTES)):
+        line_end = data.find(b"\n") + 1
+        held += data[:line_end] if line_end else data
+    return held
+
+
+def _is_packed(path: str) -> bool:
+    if path.endswith(_UNREADABLE):
+        raise SourceError(
+            f"{path} is packed in a way that is not read; allowed: {', '.join(_PACKED)}"
+        )
+    return path.endswith(_PACKED)

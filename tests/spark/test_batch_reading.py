@@ -1,0 +1,229 @@
+"""Subscriptions from where they are to nodes: every way in, by one task and by many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from jobs import batch_reading, line_ranges, subscription_lines
+from jobs.batch_reading import ReadBatch, read_batch
+from jobs.graph_tables import graph_tables
+from jobs.subscription_lines import open_subscriptions, subscriptions_of
+from schemas.errors import SourceError, SpapsError
+from spatial_udfs.stage_graph import graph_of
+
+pytestmark = pytest.mark.spark
+
+Shown = set[tuple[int, int, int]]
+
+
+def text(ref: int, stages: int = 1) -> str:
+    more = ',{"refStages":"Prev","cats":["road/#"],"cond":"T"}' * (stages - 1)
+    return f'{{"refs":[{ref}],"stages":[{{"cats":["road/#"],"cond":"C"}}{more}]}}'
+
+
+TEXTS = [text(1 + number % 7, 1 + number % 3) for number in range(200)]
+
+
+def line(number: int, descriptor: str) -> str:
+    return f'{{"subId": {number}, "descriptor": {descriptor}}}\n'
+
+
+def shown(read: ReadBatch) -> Shown:
+    """Rows (node, stage, subId), each once."""
+    found = [
+        (int(rows.nodes[at]), int(rows.stages[at]), sub_id)
+        for rows in read.shown().collect()
+        for at in range(len(rows.nodes))
+        for sub_id in rows.sub_ids[rows.starts[at] : rows.starts[at + 1]].tolist()
+    ]
+    assert len(set(found)) == len(found)
+    return set(found)
+
+
+def expected(texts: dict[int, str], salt: int = 0) -> Shown:
+    return {
+        (node, stage, sub_id)
+        for sub_id, descriptor in texts.items()
+        for node, stage in graph_of(descriptor, salt)[5]
+    }
+
+
+def bad(read: ReadBatch) -> dict[str, str]:
+    rows = read.descriptors.flatMap(lambda part: part.bad).collect()
+    assert len(rows) == read.bad_count
+    return {read.places.where(row.place, row.sub_id): row.reason for row in rows}
+
+
+@pytest.fixture
+def by_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small inputs be read as large ones are."""
+    monkeypatch.setattr(line_ranges, "LEAST_BYTES", 1_000)
+    monkeypatch.setattr(line_ranges, "MOST_BYTES", 4_000)
+    monkeypatch.setattr(batch_reading, "LEAST_BYTES", 1_000)
+    monkeypatch.setattr(subscription_lines, "BLOCK_BYTES", 0)
+    monkeypatch.setattr(subscription_lines, "ROWS_IN_PART", 30)
+
+
+@pytest.fixture(params=["one task", "many tasks"])
+def layout(request: pytest.FixtureRequest) -> str:
+    if request.param == "many tasks":
+        request.getfixturevalue("by_many")
+    return str(request.param)
+
+
+def test_nodes_and_who_shows_them(spark: Any, tmp_path: Path, layout: str) -> None:
+    texts = dict(enumerate(TEXTS, start=1))
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(line(number, each) for number, each in texts.items()))
+    subscriptions = open_subscriptions(spark, str(path))
+    assert (subscriptions.parts.getNumPartitions() > 1) == (layout == "many tasks")
+    read = read_batch(spark, subscriptions)
+    assert shown(read) == expected(texts)
+    assert bad(read) == {}
+    graphs = [graph_of(each) for each in set(TEXTS)]
+    nodes = {node[:2] for graph in graphs for node in graph[4]}
+    found = read.graph.nodes
+    assert nodes == set(
+        zip(found.column("node").to_pylist(), found.column("proof").to_pylist(), strict=True)
+    )
+    assert len(read.graph.references) == 7
+    assert read.facts == batch_reading.BatchFacts(
+        subscriptions=200,
+        descriptors=len(graphs),
+        shown_nodes=sum(len(graph[5]) for graph in graphs),
+        shown_sub_ids=len(expected(texts)),
+        remarks=0,
+    )
+
+
+@pytest.mark.usefixtures("layout")
+def test_the_first_of_a_number_counts_and_bad_lines_have_their_places(
+    spark: Any, tmp_path: Path
+) -> None:
+    texts = {number: TEXTS[number] for number in range(100, 50, -1)}
+    lines = "".join(line(number, each) for number, each in texts.items())
+    (tmp_path / "a.jsonl").write_text(f"{{no\n\n{lines}{line(70, text(99))}")
+    (tmp_path / "b.jsonl").write_text(line(60, text(98)) + line(7, '{"refs": []}') + line(8, "{}"))
+    (tmp_path / "_SUCCESS").write_text("")
+    read = read_batch(spark, open_subscriptions(spark, str(tmp_path)))
+    assert shown(read) == expected(texts)
+    found = bad(read)
+    assert "not JSON" in found.pop("a.jsonl line 1")
+    assert found == {
+        "a.jsonl line 53": "subId 70 came before",
+        "b.jsonl line 1": "subId 60 came before",
+    }
+    assert (read.facts.subscriptions, read.facts.remarks) == (52, 2)
+
+
+@pytest.mark.usefixtures("by_many")
+def test_what_the_driver_holds_is_read_in_the_same_way(spark: Any) -> None:
+    texts = dict(enumerate(TEXTS))
+    numbers = np.array(list(texts), np.int64)
+    given = subscriptions_of(spark, numbers, pa.array(TEXTS, pa.string()), "the driver")
+    assert given.parts.getNumPartitions() > 1
+    assert shown(read_batch(spark, given)) == expected(texts)
+
+
+def test_nothing_is_no_error(spark: Any, tmp_path: Path) -> None:
+    read = read_batch(spark, open_subscriptions(spark, str(tmp_path)))
+    assert (read.facts.subscriptions, read.bad_count, len(read.graph.nodes)) == (0, 0, 0)
+    assert shown(read) == set()
+
+
+def write_table(path: str, only_for_spark: Callable[[], None] | None) -> None:
+    """Rows in several files, the oldest from before descriptors had their column."""
+    number = pa.field("subId", pa.int32())
+    write_deltalake(path, pa.table({"subId": pa.array([90], pa.int32())}, pa.schema([number])))
+    rows: list[list[tuple[int | None, str]]]
+    rows = [[(1, text(2)), (2, text(2)), (1, text(1))], [(1, text(3)), (-7, text(1)), (None, "")]]
+    for part in rows:
+        table = pa.table(
+            {
+                "subId": pa.array([number for number, _ in part], pa.int32()),
+                "descriptor": [each for _, each in part],
+                "since": [2024] * len(part),
+            }
+        )
+        write_deltalake(path, table, mode="append", schema_mode="merge")
+    if only_for_spark is not None:
+        only_for_spark()
+
+
+@pytest.mark.parametrize("reader", ["tasks", "spark"])
+@pytest.mark.usefixtures("layout")
+def test_a_table_of_subscriptions(spark: Any, tmp_path: Path, reader: str) -> None:
+    path = str(tmp_path / "table")
+
+    def rename_columns() -> None:
+        spark.sql(
+            f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+        )
+        spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN since TO year")
+
+    write_table(path, rename_columns if reader == "spark" else None)
+    subscriptions = open_subscriptions(spark, path)
+    read = read_batch(spark, subscriptions)
+    # A table has no order: the first text counts.
+    assert shown(read) == expected({1: text(1), 2: text(2)})
+    unusable = "the row has no subId of 0 .. 2^63-1, or no descriptor"
+    assert bad(read) | {"subId 1": ""} == {
+        "subId 1": "",
+        "subId -7": unusable,
+        "subId null": unusable,
+        "subId 90": unusable,
+    }
+    assert read.bad_count == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({}, "no subscriptions at .*absent.jsonl"),
+        ({"s.jsonl.gz": b"no gzip"}, "cannot be read"),
+        ({"s.jsonl.snappy": b""}, "snappy is packed in a way"),
+    ],
+)
+def test_what_cannot_be_read_is_said(
+    spark: Any, tmp_path: Path, content: dict[str, bytes], reason: str
+) -> None:
+    for name, each in content.items():
+        (tmp_path / name).write_bytes(each)
+    path = tmp_path if content else tmp_path / "absent.jsonl"
+    with pytest.raises(SourceError, match=reason):
+        read_batch(spark, open_subscriptions(spark, str(path)))
+
+
+def test_a_pattern_stands_for_its_files(spark: Any, tmp_path: Path) -> None:
+    for number, name in enumerate(("a1.jsonl", "a2.jsonl", "b.jsonl")):
+        (tmp_path / name).write_text(line(number, text(number)))
+    read = read_batch(spark, open_subscriptions(spark, str(tmp_path / "a*.jsonl")))
+    assert shown(read) == expected({0: text(0), 1: text(1)})
+
+
+@pytest.mark.usefixtures("layout")
+def test_nodes_that_share_a_number_get_other_numbers(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = dict(enumerate(TEXTS))
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(line(number, each) for number, each in texts.items()))
+    clashes = [True, False]
+
+    def with_clash(graphs: pa.Table) -> Any:
+        tables = graph_tables(graphs)
+        return type(tables)(tables.nodes, tables.references, clashes.pop(0))
+
+    monkeypatch.setattr(batch_reading, "graph_tables", with_clash)
+    read = read_batch(spark, open_subscriptions(spark, str(path)))
+    assert shown(read) == expected(texts, salt=1) != expected(texts)
+    clashes = [True] * 3
+    with pytest.raises(SpapsError, match="cannot be told apart"):
+        read_batch(spark, open_subscriptions(spark, str(path)))

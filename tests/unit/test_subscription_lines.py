@@ -1,0 +1,259 @@
+"""Lines of subscriptions as tasks read them: cut anywhere, they give what one reader gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs import line_ranges
+from jobs.line_ranges import LineRange, blocks_of, line_files
+from jobs.subscription_parts import (
+    BadRow,
+    SubscriptionPart,
+    by_number,
+    by_text,
+    each_once,
+    facts_of,
+    may_share_numbers,
+    merged,
+    part_of_texts,
+)
+from jobs.usual_lines import LINES_IN_RANGE, parts_of_range
+from schemas.errors import SourceError
+from schemas.limits import MAX_DESCRIPTOR_BYTES
+from schemas.membership import DESCRIPTOR, SUB_ID
+from schemas.subscription_line import MAX_SUB_ID, parse_subscription
+from spaps.subscription_file import read_subscriptions
+
+GOOD = '{"refs":[1],"stages":[{"cats":["road/#"],"cond":"C"}]}'
+OTHER = '{"refs":[2],"stages":[{"cats":["würfel/#"],"cond":"T"}]}'
+
+
+def part_of(content: bytes) -> SubscriptionPart:
+    [part] = parts_of_range(0, [content])
+    return each_once(part, by_text=False)
+
+
+def texts_by_number(part: SubscriptionPart) -> dict[int, str]:
+    texts = part.texts.to_pylist()
+    numbers = part.sub_ids.tolist()
+    assert len(set(numbers)) == len(numbers)
+    return {number: texts[of] for number, of in zip(numbers, part.text_of.tolist(), strict=True)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{{"subId": 7, "descriptor": {GOOD}}}',
+        f'{{"descriptor": {GOOD}, "subId": 7}}',
+        f'{{"descriptor":{GOOD},"subId":7}}\r',
+        f' \t{{ "subId" : 7 , "descriptor" : {GOOD} }} ',
+        f'{{"sub\\u0049d": 7, "descriptor": {GOOD}}}',  # no usual form
+        f'{{"subId": 7, "descriptor": {GOOD[:-1]}{" " * MAX_DESCRIPTOR_BYTES}}}}}',  # long
+    ],
+)
+def test_a_line_has_its_meaning_in_whatever_way_it_is_written(line: str) -> None:
+    part = part_of(f"{line}\n".encode())
+    assert part.bad == []
+    assert part.lines == 1
+    [(number, text)] = texts_by_number(part).items()
+    assert number == 7
+    meant = parse_subscription(f'{{"subId": 7, "descriptor": {text}}}')
+    assert meant == parse_subscription(f'{{"subId": 7, "descriptor": {GOOD}}}')
+
+
+@pytest.mark.parametrize("number", [0, 1, 10**18, MAX_SUB_ID])
+def test_every_number_of_a_subscription_is_read(number: int) -> None:
+    part = part_of(f'{{"subId": {number}, "descriptor": {GOOD}}}'.encode())
+    assert part.sub_ids.tolist() == [number]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{oh no", "not JSON"),
+        (f'{{"subId": {MAX_SUB_ID + 1}, "descriptor": {GOOD}}}'.encode(), "0 .. 2^63-1"),
+        (f'{{"subId": 07, "descriptor": {GOOD}}}'.encode(), "not JSON"),
+        (f'{{"subId": -1, "descriptor": {GOOD}}}'.encode(), "0 .. 2^63-1"),
+        (f'{{"subId": 1, "descriptor": {GOOD}}}'.encode("utf-16"), "not UTF-8"),
+        (f'{{"subId": 1, "descriptor": {OTHER}}}'.encode("latin-1"), "not UTF-8"),
+        (b'{"subId": 1, "descriptor": "\xff"}', "not UTF-8"),
+    ],
+)
+def test_a_bad_line_says_what_is_wrong_and_spoils_no_other(line: bytes, reason: str) -> None:
+    before, after = (f'{{"subId": {n}, "descriptor": {OTHER}}}'.encode() for n in (1, 2))
+    part = part_of(b"\n".join([before, b"", b" \r", line, after]))
+    assert texts_by_number(part) == {1: OTHER, 2: OTHER}
+    assert part.places.tolist() == [0, 4]
+    [bad] = part.bad
+    assert (bad.place, bad.sub_id) == (3, None)
+    assert reason in bad.reason
+    assert part.lines == 5
+
+
+LINES = st.lists(
+    st.one_of(
+        st.builds(
+            lambda number, text: f'{{"subId": {number}, "descriptor": {text}}}',
+            st.integers(0, 5),
+            st.sampled_from([GOOD, OTHER]),
+        ),
+        st.sampled_from(["", " ", "{", "[]", f'{{"descriptor": {GOOD}, "subId": 3}}\r']),
+    ),
+    max_size=12,
+)
+
+
+@given(LINES, st.booleans(), st.integers(1, 400), st.integers(1, 300))
+def test_ranges_and_blocks_of_any_size_give_what_one_reader_gives(
+    lines: list[str], ends: bool, width: int, block: int
+) -> None:
+    content = ("\n".join(lines) + ("\n" if ends else "")).encode()
+    # A file system of its own for each example: pytest's folders are for all of them.
+    store = pa_fs._MockFileSystem()
+    with store.open_output_stream("s.jsonl") as stream:
+        stream.write(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_ranges, "BLOCK_BYTES", block)
+        ranges = [
+            LineRange(number, "s.jsonl", start, min(start + width, len(content)), is_packed=False)
+            for number, start in enumerate(range(0, len(content), width))
+        ]
+        parts = [
+            part for each in ranges for part in parts_of_range(each.number, blocks_of(store, each))
+        ]
+    found = each_once(merged(parts), by_text=False)
+    counts = np.zeros(len(content) // width + 1, np.int64)
+    for part in parts:
+        counts[part.range_number] += part.lines
+    before = np.cumsum(counts) - counts
+
+    def line_of(place: int) -> int:
+        return int(before[place // LINES_IN_RANGE]) + place % LINES_IN_RANGE + 1
+
+    meant = {number: parse_subscription(f'{{"subId": {number}, "descriptor": {text}}}')
+             for number, text in texts_by_number(found).items()}  # fmt: skip
+    good, bad = expected(content)
+    assert meant == good
+    assert {line_of(row.place): row.reason for row in found.bad} == bad
+
+
+def expected(content: bytes) -> tuple[dict[int, object], dict[int, str]]:
+    """What the reader of small files says."""
+    path = Path("s.jsonl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "read_text", lambda _path, _encoding: content.decode())
+        good, bad = read_subscriptions(path)
+    return (
+        {each.sub_id: each for each in good},
+        {int(each.where.split()[1]): each.reason for each in bad},
+    )
+
+
+def test_packed_files_are_read_as_they_are(tmp_path: Path) -> None:
+    line = json.dumps({SUB_ID: 1, DESCRIPTOR: json.loads(GOOD)}).encode()
+    (tmp_path / "s.jsonl.gz").write_bytes(gzip.compress(line + b"\n") + gzip.compress(line))
+    store = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
+    [[lines]] = line_ranges.line_ranges(line_files(store, ""), at_once=4)
+    assert lines.is_packed
+    assert b"".join(blocks_of(store, lines)) == line + b"\n" + line
+
+
+def test_a_folder_gives_the_files_that_spark_would_read(tmp_path: Path) -> None:
+    names = ("b.jsonl", "a.jsonl", "_SUCCESS", ".a.crc", "day=1/c.jsonl", "old/d.jsonl")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}\n")
+    store = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
+    files = line_files(store, "")
+    assert [info.path for info in files] == ["a.jsonl", "b.jsonl", "day=1/c.jsonl"]
+    assert [info.path for info in line_files(store, "", "b*")] == ["b.jsonl"]
+    # Small files are no reason for many tasks.
+    assert len(line_ranges.line_ranges(files, at_once=4)) == 1
+
+
+def test_a_file_is_cut_for_all_tasks_and_none_of_them_gets_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "large.jsonl"
+    with path.open("wb") as file:
+        file.truncate(100_000_001)
+    files = line_files(pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem()), "")
+    for at_once in (1, 3, 16):
+        ranges = [each for share in line_ranges.line_ranges(files, at_once) for each in share]
+        assert ranges[0].start == 0
+        assert ranges[-1].end == 100_000_001
+        assert [each.end for each in ranges[:-1]] == [each.start for each in ranges[1:]]
+        assert len(ranges) >= at_once
+        assert max(each.end - each.start for each in ranges) <= line_ranges.MOST_BYTES
+
+
+def test_what_only_hadoop_unpacks_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl.snappy").write_bytes(b"x")
+    files = line_files(pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem()), "")
+    with pytest.raises(SourceError, match="snappy is packed"):
+        line_ranges.line_ranges(files, at_once=1)
+
+
+def a_part(numbers: list[int], texts: list[str], places: list[int]) -> SubscriptionPart:
+    return part_of_texts(
+        np.array(numbers, np.int64), pa.array(texts, pa.string()), np.array(places, np.int64)
+    )
+
+
+def test_the_first_of_two_counts_by_place_or_by_text() -> None:
+    part = a_part([5, 3, 5, 4], ["b", "c", "a", "a"], [30, 20, 10, 40])
+    by_place = each_once(part, by_text=False)
+    assert texts_by_number(by_place) == {5: "a", 3: "c", 4: "a"}
+    assert by_place.bad == [BadRow(30, 5, "subId 5 came before")]
+    part = a_part([5, 5, 5], ["b", "a", "b"], [1, 2, 3])
+    by_its_text = each_once(part, by_text=True)
+    assert texts_by_number(by_its_text) == {5: "a"}
+    assert len(by_its_text.bad) == 2
+
+
+def test_parts_that_overlap_may_share_numbers() -> None:
+    def spans(*numbers: tuple[int, ...]) -> bool:
+        return may_share_numbers(
+            facts_of(a_part(list(of), ["a"] * len(of), list(of))) for of in numbers
+        )
+
+    assert not spans((1, 2), (), (3, 9))
+    assert not spans((3, 9), (1, 2))
+    assert spans((1, 3), (3, 9))
+    assert spans((1, 9), (3, 4))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**63 - 1), st.sampled_from("abcü"))), st.integers(1, 5))
+def test_an_exchange_loses_nothing_and_brings_together(
+    rows: list[tuple[int, str]], count: int
+) -> None:
+    half = len(rows) // 2
+    parts = [
+        a_part([n for n, _ in some], [t for _, t in some], list(range(first, first + len(some))))
+        for first, some in ((0, rows[:half]), (half, rows[half:]))
+    ]
+    wrong = [BadRow(1, None, "why")]
+    parts[0] = parts[0]._replace(bad=wrong)
+    for cut, key in ((by_number, 0), (by_text, 1)):
+        pieces: dict[int, list[SubscriptionPart]] = {}
+        for owner, piece in (sent for part in parts for sent in cut(part, count)):
+            assert 0 <= owner < count
+            pieces.setdefault(owner, []).append(piece)
+        found = [merged(each) for each in pieces.values()]
+        told = [
+            (number, each.texts[of].as_py(), place, owner)
+            for owner, each in enumerate(found)
+            for number, of, place in zip(each.sub_ids, each.text_of, each.places, strict=True)
+        ]
+        assert sorted(row[:3] for row in told) == sorted(
+            (*row, place) for place, row in enumerate(rows)
+        )
+        assert len({(row[key], row[3]) for row in told}) == len({row[key] for row in rows})
+        assert [row for each in found for row in each.bad] == wrong
