@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pytest
 from hypothesis import given
@@ -16,15 +15,9 @@ from hypothesis import strategies as st
 from jobs import line_ranges
 from jobs.line_ranges import LineRange, blocks_of, line_files
 from jobs.subscription_parts import (
-    BadRow,
     SubscriptionPart,
-    by_number,
-    by_text,
     each_once,
-    facts_of,
-    may_share_numbers,
     merged,
-    part_of_texts,
 )
 from jobs.usual_lines import LINES_IN_RANGE, parts_of_range
 from schemas.errors import SourceError
@@ -199,61 +192,3 @@ def test_what_only_hadoop_unpacks_is_refused(tmp_path: Path) -> None:
     files = line_files(pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem()), "")
     with pytest.raises(SourceError, match="snappy is packed"):
         line_ranges.line_ranges(files, at_once=1)
-
-
-def a_part(numbers: list[int], texts: list[str], places: list[int]) -> SubscriptionPart:
-    return part_of_texts(
-        np.array(numbers, np.int64), pa.array(texts, pa.string()), np.array(places, np.int64)
-    )
-
-
-def test_the_first_of_two_counts_by_place_or_by_text() -> None:
-    part = a_part([5, 3, 5, 4], ["b", "c", "a", "a"], [30, 20, 10, 40])
-    by_place = each_once(part, by_text=False)
-    assert texts_by_number(by_place) == {5: "a", 3: "c", 4: "a"}
-    assert by_place.bad == [BadRow(30, 5, "subId 5 came before")]
-    part = a_part([5, 5, 5], ["b", "a", "b"], [1, 2, 3])
-    by_its_text = each_once(part, by_text=True)
-    assert texts_by_number(by_its_text) == {5: "a"}
-    assert len(by_its_text.bad) == 2
-
-
-def test_parts_that_overlap_may_share_numbers() -> None:
-    def spans(*numbers: tuple[int, ...]) -> bool:
-        return may_share_numbers(
-            facts_of(a_part(list(of), ["a"] * len(of), list(of))) for of in numbers
-        )
-
-    assert not spans((1, 2), (), (3, 9))
-    assert not spans((3, 9), (1, 2))
-    assert spans((1, 3), (3, 9))
-    assert spans((1, 9), (3, 4))
-
-
-@given(st.lists(st.tuples(st.integers(0, 2**63 - 1), st.sampled_from("abcü"))), st.integers(1, 5))
-def test_an_exchange_loses_nothing_and_brings_together(
-    rows: list[tuple[int, str]], count: int
-) -> None:
-    half = len(rows) // 2
-    parts = [
-        a_part([n for n, _ in some], [t for _, t in some], list(range(first, first + len(some))))
-        for first, some in ((0, rows[:half]), (half, rows[half:]))
-    ]
-    wrong = [BadRow(1, None, "why")]
-    parts[0] = parts[0]._replace(bad=wrong)
-    for cut, key in ((by_number, 0), (by_text, 1)):
-        pieces: dict[int, list[SubscriptionPart]] = {}
-        for owner, piece in (sent for part in parts for sent in cut(part, count)):
-            assert 0 <= owner < count
-            pieces.setdefault(owner, []).append(piece)
-        found = [merged(each) for each in pieces.values()]
-        told = [
-            (number, each.texts[of].as_py(), place, owner)
-            for owner, each in enumerate(found)
-            for number, of, place in zip(each.sub_ids, each.text_of, each.places, strict=True)
-        ]
-        assert sorted(row[:3] for row in told) == sorted(
-            (*row, place) for place, row in enumerate(rows)
-        )
-        assert len({(row[key], row[3]) for row in told}) == len({row[key] for row in rows})
-        assert [row for each in found for row in each.bad] == wrong
