@@ -25,6 +25,7 @@ class LevelPlan:
     nodes: int
     edges: LevelEdges
     near_names: frozenset[str]  # the categories that distances are measured to
+    from_references_alone: bool  # whether nobody refers to members of another level
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +72,13 @@ def compile_batch(graph: GraphTables, related: RelatedWorld, known: Int64s) -> C
         tables=tables,
         unknown=unknown,
         levels=tuple(
-            _level(int(level), unknown.filter(pa.array(levels == level)), tables, patterns.names)
+            _level(
+                int(level),
+                unknown.filter(pa.array(levels == level)),
+                tables,
+                patterns.names,
+                len(bases),
+            )
             for level in np.unique(levels)
         ),
         reference_nodes=_places(ids, graph.references.column(NODE).to_numpy()),
@@ -92,7 +99,11 @@ def _numbers(
 
 
 def _level(
-    level: int, nodes: pa.Table, tables: BatchTables, names: tuple[frozenset[str], ...]
+    level: int,
+    nodes: pa.Table,
+    tables: BatchTables,
+    names: tuple[frozenset[str], ...],
+    bases: int,
 ) -> LevelPlan:
     own = _places(tables.node_ids, nodes.column(NODE).to_numpy())
     owners, referred = exploded_lists(nodes.column(REFERRED).combine_chunks())
@@ -112,6 +123,7 @@ def _level(
             with_far=bool((tables.far_of(own) != 0).any()),
         ),
         near_names=frozenset().union(*(names[place] for place in tables.patterns[measuring])),
+        from_references_alone=bool((sources < bases).all()),
     )
 
 

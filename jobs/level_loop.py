@@ -1,8 +1,12 @@
-"""Level after level: the members of all nodes, those of one level at once."""
+"""Level after level: the members of all nodes, those of one level at once.
+
+Levels follow each other without a stop: a task selects the members of a level and asks for the
+next one before it lets its bucket go. Nothing is held in memory between two stages but what the
+exchanges keep on disk, so the loss of an executor costs a few tasks.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -16,20 +20,21 @@ from pyspark.storagelevel import StorageLevel
 
 from jobs.compiled_batch import CompiledBatch, LevelPlan
 from jobs.known_sets import KnownSets
+from jobs.level_progress import LevelProgress
 from jobs.level_tasks import (
     FarTotals,
     LevelTasks,
     existing,
-    home_counts,
-    home_entities,
     known_members,
     measured,
+    members_here,
     staying,
 )
 from jobs.related_tables import RelatedWorld
 from jobs.stage_progress import stage_progress
 from jobs.world_tables import WorldVersion
 from schemas.related import REFERENCE
+from spatial_udfs.batch_tables import widest_reaches
 from spatial_udfs.entity_table import Int64s
 from spatial_udfs.sedona_distances import PACKED_TYPES, REACH, near_pairs, packed
 from spatial_udfs.shapes import SHAPE_COUNT
@@ -74,31 +79,42 @@ class LevelLoop:
         self._heavy = related.buckets.heavy
         self.reports: list[LevelReport] = []
         self.existing: Int64s = np.empty(0, np.int64)
-        self._members_so_far = 0
         self.state: RDD[Any] = context.emptyRDD()
 
     def run(self, say: Callable[[str], None]) -> None:
         """All levels, each with a line that says what came out."""
-        self._begin()
-        last = max((plan.level for plan in self._batch.levels), default=0)
-        for plan in self._batch.levels:
-            started = time.monotonic()
-            with stage_progress(self._spark, f"level {plan.level}", say):
-                count = self._advance(plan)
-            seconds = time.monotonic() - started
-            self.reports.append(LevelReport(plan.level, plan.nodes, count, seconds))
+        levels = self._batch.levels
+        last = max((plan.level for plan in levels), default=0)
+
+        def tell(plan: LevelPlan, members: int, seconds: float) -> None:
             say(
                 f"level {plan.level} of {last}: {plan.nodes:,} sets, "
-                f"{count:,} members, {seconds:.1f} s"
+                f"{members:,} members, {seconds:.1f} s"
             )
 
+        with (
+            stage_progress(self._spark, "levels", say),
+            LevelProgress(self._spark, levels, self._buckets, tell) as progress,
+        ):
+            self.state = self._begun()
+            for plan in levels:
+                self._advance(plan, progress)
+            found = self.state.mapPartitionsWithIndex(members_here(self.places)).collect()
+            counts = np.sum([here.counts(last) for here in found], axis=0)
+            progress.finish(counts)
+        self.existing = np.unique(np.concatenate([here.references for here in found]))
+        self.reports = [
+            LevelReport(plan.level, plan.nodes, int(counts[plan.level]), seconds)
+            for plan, seconds in zip(levels, progress.seconds(), strict=True)
+        ]
+
     def release(self) -> None:
-        """Let Spark forget the members."""
+        """Let Spark forget what tasks looked up."""
         self.state.unpersist()
         self.tables.destroy()
         self.places.destroy()
 
-    def _begin(self) -> None:
+    def _begun(self) -> RDD[Any]:
         """The references that exist, and the members that are known."""
         batch = self._batch
         written = Members(0, batch.reference_nodes, batch.references)
@@ -109,44 +125,50 @@ class LevelLoop:
             numbers = context.parallelize(range(self._buckets), self._buckets)
             task = known_members(self._known, self.tables, self.places)
             begun = begun.union(numbers.mapPartitionsWithIndex(task))
-        self.state = self._kept(begun.partitionBy(self._buckets, int), existing(self.places))
-        found = self.state.mapPartitionsWithIndex(home_entities(self.places, 0)).collect()
-        self._members_so_far = sum(count for count, _ in found)
-        self.existing = np.unique(np.concatenate([peids for _, peids in found]))
+        return self._exchanged(begun, existing(self.places))
 
-    def _advance(self, plan: LevelPlan) -> int:
-        """One level; how many members it has."""
-        tasks = LevelTasks(plan.edges, self.tables, self.places)
+    def _advance(self, plan: LevelPlan, progress: LevelProgress) -> None:
+        """Add a level to what is to be done."""
+        tasks = LevelTasks(plan.edges, self.tables, self.places, progress.counts)
         asking = self.state
         if plan.edges.with_distances:
             near = self._near(tasks, plan).rdd.flatMap(measured(self._buckets))
             here = asking.mapPartitionsWithIndex(staying).union(near)
             asking = here.partitionBy(self._buckets, int).values()
-        found = asking.mapPartitionsWithIndex(tasks.ask).partitionBy(self._buckets, int)
-        after = self._kept(found, tasks.select(self._totals(tasks, plan)))
-        counts = after.mapPartitionsWithIndex(home_counts(self.places, plan.level)).collect()
-        self.state.unpersist()
-        self.state = after
-        members = int(sum(counts))
-        self._members_so_far += members
-        return members
+        found = asking.mapPartitionsWithIndex(tasks.ask)
+        self.state = self._exchanged(found, tasks.select(self._totals(tasks, plan)))
+
+    def _exchanged(self, rows: RDD[Any], task: Callable[..., Any]) -> RDD[Any]:
+        """What the task makes of each bucket, when all has come there."""
+        state = rows.partitionBy(self._buckets, int).mapPartitionsWithIndex(task)
+        # With a checkpoint folder the loss of a machine's disk costs a level, without it the run.
+        if self._spark.sparkContext.getCheckpointDir() is not None:
+            state.persist(StorageLevel.MEMORY_AND_DISK)
+            state.checkpoint()
+            state.count()
+        return state
 
     def _near(self, tasks: LevelTasks, plan: LevelPlan) -> DataFrame:
         """Disjoint pairs of the level's references within their widest reach."""
-        asked: RDD[tuple[int, float]] = self.state.mapPartitionsWithIndex(tasks.reaches)
-        few = self._members_so_far <= BROADCAST_ORIGINS or asked.count() <= BROADCAST_ORIGINS
-        if few:
-            rows = asked.collect()
-            frame = self._spark.createDataFrame(
-                pa.table(
-                    {
-                        REFERENCE: pa.array([peid for peid, _ in rows], pa.int64()),
-                        REACH: pa.array([reach for _, reach in rows], pa.float64()),
-                    }
-                )
+        batch = self._batch
+        if len(batch.references) <= BROADCAST_ORIGINS and plan.from_references_alone:
+            few = True
+            asked = widest_reaches(
+                plan.edges, batch.tables, batch.reference_nodes, batch.references
             )
         else:
-            frame = self._spark.createDataFrame(asked, f"{REFERENCE} bigint, {REACH} double")
+            everywhere: RDD[tuple[int, float]] = self.state.mapPartitionsWithIndex(tasks.reaches)
+            few = everywhere.count() <= BROADCAST_ORIGINS
+            if few:
+                rows = everywhere.collect()
+                asked = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+        if few:
+            columns = pa.table(
+                {REFERENCE: pa.array(asked[0], pa.int64()), REACH: pa.array(asked[1], pa.float64())}
+            )
+            frame = self._spark.createDataFrame(columns)
+        else:
+            frame = self._spark.createDataFrame(everywhere, f"{REFERENCE} bigint, {REACH} double")
         pairs = near_pairs(frame, self._world.entities(), plan.near_names, few=few)
         return pairs.mapInArrow(packed, PACKED_TYPES)
 
@@ -157,14 +179,6 @@ class LevelLoop:
             return nothing
         parts = self.state.mapPartitionsWithIndex(tasks.far_references).collect()
         return reduce(added, parts, nothing)
-
-    def _kept(self, exchanged: RDD[Any], task: Callable[..., Any]) -> RDD[Any]:
-        """What the task makes of each bucket after an exchange, kept by the executors."""
-        state = exchanged.mapPartitionsWithIndex(task).persist(StorageLevel.MEMORY_AND_DISK)
-        # With a checkpoint folder the loss of an executor costs a level, without it some more.
-        if self._spark.sparkContext.getCheckpointDir() is not None:
-            state.checkpoint()
-        return state
 
 
 def added(one: FarTotals, other: FarTotals) -> FarTotals:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from pyspark import Broadcast
+from pyspark import Accumulator, Broadcast
 
 from jobs.known_sets import KnownSets
+from jobs.level_progress import Told
 from jobs.world_buckets import WorldBuckets
 from spatial_udfs.batch_tables import BatchTables, Int32s, LevelEdges
 from spatial_udfs.bulk_stage import BulkStage, Counts
@@ -23,7 +24,6 @@ from spatial_udfs.stage_rows import (
     NearPairs,
     NearRows,
     RelatedRows,
-    all_members,
     by_bucket,
     routed,
     taken,
@@ -46,9 +46,14 @@ class LevelTasks:
     """The tasks of one level; sent to executors with what they look up."""
 
     def __init__(
-        self, edges: LevelEdges, tables: Broadcast[BatchTables], world: Broadcast[WorldBuckets]
+        self,
+        edges: LevelEdges,
+        tables: Broadcast[BatchTables],
+        world: Broadcast[WorldBuckets],
+        counts: Accumulator[Told],
     ) -> None:
         self._edges = edges
+        self._counts = counts
         self._tables = tables
         self._world = world
 
@@ -73,11 +78,14 @@ class LevelTasks:
             blocks = [block for _, block in rows]
             stage = self._stage(bucket, blocks)
             yield from (block for block in blocks if isinstance(block, Members))
-            yield stage.select(
+            members = stage.select(
                 [block for block in blocks if isinstance(block, RelatedRows)],
                 [block for block in blocks if isinstance(block, NearRows)],
                 *totals,
             )
+            home = self._world.value.entities(bucket).is_home(members.entities)
+            self._counts.add({(self._edges.level, bucket): int(home.sum())})
+            yield members
 
         return work
 
@@ -126,23 +134,30 @@ def existing(world: Broadcast[WorldBuckets]) -> PartitionTask:
     return work
 
 
-def home_counts(world: Broadcast[WorldBuckets], level: int) -> PartitionTask:
-    """The task that counts the members of a level, each in one bucket alone."""
+class MembersHere(NamedTuple):
+    """How many members each level has in a bucket, and which references exist there."""
 
-    def work(bucket: int, blocks: Iterable[Members]) -> Iterator[int]:
-        members = [block for block in blocks if block.level == level]
-        yield int(world.value.entities(bucket).is_home(all_members(members)[1]).sum())
+    by_level: dict[int, int]
+    references: Int64s
 
-    return work
+    def counts(self, last: int) -> list[int]:
+        """The members by level, from 0 to the last one."""
+        return [self.by_level.get(level, 0) for level in range(last + 1)]
 
 
-def home_entities(world: Broadcast[WorldBuckets], level: int) -> PartitionTask:
-    """The task that tells which entities are members of a level, each in one bucket alone."""
+def members_here(world: Broadcast[WorldBuckets]) -> PartitionTask:
+    """The task that counts members, each in one bucket alone."""
 
-    def work(bucket: int, blocks: Iterable[Members]) -> Iterator[tuple[int, Int64s]]:
-        _, entities = all_members([block for block in blocks if block.level == level])
-        home = entities[world.value.entities(bucket).is_home(entities)]
-        yield len(home), np.unique(home)
+    def work(bucket: int, blocks: Iterable[Members]) -> Iterator[MembersHere]:
+        is_home = world.value.entities(bucket).is_home
+        by_level: dict[int, int] = {}
+        references = [np.empty(0, np.int64)]
+        for block in blocks:
+            home = is_home(block.entities)
+            by_level[block.level] = by_level.get(block.level, 0) + int(home.sum())
+            if block.level == 0:
+                references.append(np.unique(block.entities[home]))
+        yield MembersHere(by_level, np.concatenate(references))
 
     return work
 

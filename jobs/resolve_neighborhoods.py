@@ -29,6 +29,7 @@ from schemas.errors import PushBusyError, SpapsError, WorldError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.settings import Settings, load_settings
+from world.arrow_alone import keep_pandas_out
 from world.importing import import_world
 from world.store import WorldStore
 
@@ -42,6 +43,7 @@ EXIT_BUSY: Final = 3
 def main(arguments: Sequence[str] | None = None) -> int:
     """Resolve, write, push when asked; the exit code."""
     options = _parser().parse_args(arguments)
+    keep_pandas_out()
     try:
         with spark_errors_as(WorldError, "Spark failed"):
             _run(options, load_settings(options={"redis.url": options.redis or None}))

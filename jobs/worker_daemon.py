@@ -30,5 +30,7 @@ if __name__ == "__main__":
     import jobs.membership_rows
     import jobs.related_build
     import jobs.world_survey  # noqa: F401 - for those who are forked
+    from world.arrow_alone import keep_pandas_out
 
+    keep_pandas_out()
     daemon.manager()  # type: ignore[no-untyped-call]

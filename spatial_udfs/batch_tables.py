@@ -101,6 +101,23 @@ class LevelEdges:
         return self.nodes[edges], entities[rows], self.joined[edges]
 
 
+def widest_reaches(
+    edges: LevelEdges, tables: BatchTables, nodes: Int32s, entities: Int64s
+) -> tuple[Int64s, Floats]:
+    """References out of members from which distances are measured, each with its widest reach."""
+    asking, references, joined = edges.references(nodes, entities)
+    return widest(references[joined], tables.reach_of(asking[joined]))
+
+
+def widest(references: Int64s, reaches: Floats) -> tuple[Int64s, Floats]:
+    """Each reference once, with its widest reach; those without one are left out."""
+    measuring = ~np.isnan(reaches)
+    found, places = np.unique(references[measuring], return_inverse=True)
+    most = np.zeros(len(found))
+    np.maximum.at(most, places, reaches[measuring])
+    return found, most
+
+
 def has_bit(bits: Int32s, places: NDArray[np.integer]) -> Bools:
     """Whether the bit at each place is set."""
     found: Bools = (bits >> places.astype(np.int32) & 1).astype(np.bool_)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spatial_udfs.entity_table import Int64s
 
-ENTITIES_PER_BUCKET: Final = 30_000
+ENTITIES_PER_BUCKET: Final = 60_000
 
 # The constants of the finalizer of splitmix64: every bit of a peid changes half of the bits.
 _FIRST_FACTOR: Final = np.uint64(0xBF58476D1CE4E5B9)

@@ -14,7 +14,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spatial_udfs.batch_tables import BatchTables, Bools, Int32s, LevelEdges, has_bit, shape_pair
+from spatial_udfs.batch_tables import (
+    BatchTables,
+    Bools,
+    Int32s,
+    LevelEdges,
+    has_bit,
+    shape_pair,
+    widest,
+)
 from spatial_udfs.entity_table import Int64s
 from spatial_udfs.shapes import SHAPE_COUNT
 from spatial_udfs.stage_rows import Members, NearPairs, NearRows, RelatedRows, all_members
@@ -80,12 +88,8 @@ class BulkStage:
     def reaches_asked(self) -> tuple[Int64s, NDArray[np.float64]]:
         """References from which distances are measured, each once with its widest reach."""
         nodes, references = self._unkeyed(self._asked)
-        reaches = self._tables.reach_of(nodes)
-        measuring = ~np.isnan(reaches) & self._entities.is_home(references)
-        found, places = np.unique(references[measuring], return_inverse=True)
-        widest = np.zeros(len(found))
-        np.maximum.at(widest, places, reaches[measuring])
-        return found, widest
+        home = self._entities.is_home(references)
+        return widest(references[home], self._tables.reach_of(nodes[home]))
 
     def references_by_shape(self) -> tuple[Int32s, Counts]:
         """For nodes that far pairs matter to: how many references of each shape are here."""
