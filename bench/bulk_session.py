@@ -22,8 +22,7 @@ from jobs.session import spark_session
 from jobs.subscription_lines import open_subscriptions
 from schemas.entity import ENTITIES_TABLE, VERSIONS_TABLE
 
-# The JVM compiles what it has seen often, and has it at hand after some five rounds.
-WARM_UPS = 5
+WARM_UPS = 2
 ROUNDS = 3
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -37,7 +38,7 @@ from spatial_udfs.entity_table import Int64s
 from spatial_udfs.sedona_tiles import TILE, tiled
 from spatial_udfs.tile_pairs import CHANGED, TileTask
 from spatial_udfs.world_bucket import HeavyEntities
-from spatial_udfs.world_tiles import cut_into_tiles
+from spatial_udfs.world_tiles import ENTITIES_PER_TILE, cut_into_tiles
 
 # When more than this share has changed, taking pairs over saves nothing.
 MOST_CHANGED: Final = 0.5
@@ -102,7 +103,11 @@ def build_related(
     spark: SparkSession, world: WorldVersion, base: BaseVersion | None
 ) -> RelatedBuild:
     """Find and write the pairs of a version."""
-    survey = survey_world(spark, world)
+    with ThreadPoolExecutor(1, "planning") as beside:
+        # The workers look at the world; meanwhile the driver learns to plan.
+        planned = beside.submit(_plan_ahead, world)
+        survey = survey_world(spark, world)
+        planned.result()
     buckets = bucket_count(world.entity_count)
     no_heavy = np.empty(0, np.int64)
     marked = _marked(world, base)
@@ -136,6 +141,13 @@ def build_related(
         heavy=HeavyEntities(*heavy.at(first)),
         derived_from=None if base is None else base.version,
     )
+
+
+def _plan_ahead(world: WorldVersion) -> None:
+    """Plan the join for no tiles in particular: the first plan of a process takes a second."""
+    survey = WorldSurvey([[]], 0.0, np.array([[0.0, 0.0], [1.0, 1.0]]))
+    parts = _fresh_parts(_marked(world, None), survey, 2 * ENTITIES_PER_TILE, np.empty(0, np.int64))
+    parts._jdf.queryExecution().executedPlan()  # noqa: SLF001 - explain() prints what it plans
 
 
 def _marked(world: WorldVersion, base: BaseVersion | None) -> DataFrame:

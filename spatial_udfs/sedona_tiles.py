@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
@@ -13,7 +14,7 @@ from spatial_udfs.world_tiles import Boxes
 TILE: Final = "tile"
 
 _TILE_BOX: Final = "tileBox"
-_TILE_TYPES: Final = f"{TILE} int, west double, south double, east double, north double"
+_SIDES: Final = ("west", "south", "east", "north")
 
 
 def tiled(entities: DataFrame, tiles: Boxes) -> DataFrame:
@@ -21,8 +22,9 @@ def tiled(entities: DataFrame, tiles: Boxes) -> DataFrame:
     if len(tiles) == 1:
         return entities.withColumn(TILE, F.lit(0))
     # Finite, because a box of Sedona's must end somewhere; no entity lies out there.
-    rows = [(number, *box) for number, box in enumerate(tiles.clip(-1e15, 1e15).tolist())]
-    frame = entities.sparkSession.createDataFrame(rows, _TILE_TYPES).select(
+    sides = dict(zip(_SIDES, tiles.clip(-1e15, 1e15).T, strict=True))
+    numbered = pa.table({TILE: pa.array(range(len(tiles)), pa.int32()), **sides})
+    frame = entities.sparkSession.createDataFrame(numbered).select(
         TILE, F.expr("ST_PolygonFromEnvelope(west, south, east, north)").alias(_TILE_BOX)
     )
     # Boxes, not geometries: the point by which a pair belongs to a tile lies in both boxes.
