@@ -39,9 +39,6 @@ HINTS = {
     "No space left on device": "the disk is full",
 }
 SPARK_FILES = ("spark-defaults.conf", "spark-env.sh", "log4j2.properties")
-START_SPARK = (
-    "from jobs.session import spark_session; spark_session('setup', master='local[1]').stop()"
-)
 
 
 class SetupError(Exception):
@@ -204,16 +201,9 @@ def java_is() -> str:
 
 
 def prepare_spark() -> None:
-    """Put our Spark settings where spark-submit looks, then fetch the jars by one start."""
-    found = subprocess.check_output(
-        [str(VENV_PYTHON), "-c", "import pyspark; print(pyspark.__path__[0])"], text=True
-    )
-    folder = Path(found.strip()) / "conf"
-    folder.mkdir(exist_ok=True)
-    for name in SPARK_FILES:
-        shutil.copyfile(ROOT / "conf" / name, folder / name)
-    shutil.copyfile(VENV / "java-home", folder / "java-home")
-    run([str(VENV_PYTHON), "-c", START_SPARK], "Spark did not start or could not fetch its jars")
+    """Jars, settings where spark-submit looks, and what makes it start quickly."""
+    failure = "Spark did not start or could not fetch its jars"
+    run([str(VENV_PYTHON), "bootstrap_spark.py"], failure)
 
 
 def python_is() -> str:
@@ -227,9 +217,14 @@ def packages_are() -> str:
 
 
 def spark_is() -> str:
-    """What Spark's settings and jars follow from."""
-    files = [ROOT / "requirements.lock", *(ROOT / "conf" / name for name in SPARK_FILES)]
-    return fingerprint(python_is(), java_is(), *files)
+    """What Spark's settings, jars and archive of classes follow from."""
+    files = [ROOT / "requirements.lock", ROOT / "bootstrap_spark.py"]
+    files += [ROOT / "conf" / name for name in SPARK_FILES]
+    home = Path((VENV / "java-home").read_text().strip())
+    # An update of Java leaves it in its place, and makes the archive worthless.
+    modules = home / "lib" / "modules"
+    build = str(modules.stat().st_mtime_ns) if modules.is_file() else ""
+    return fingerprint(python_is(), java_is(), build, *files)
 
 
 def main() -> None:
@@ -240,7 +235,7 @@ def main() -> None:
     once("packages", packages_are, "Python packages (some minutes, once)", install_packages)
     try:
         once("java", java_is, "Java", note_java)
-        once("spark", spark_is, "Spark and its jars (110 MB, once)", prepare_spark)
+        once("spark", spark_is, "Spark, its jars (110 MB) and a first run", prepare_spark)
     except SetupError as error:
         # Everything but the Spark jobs works without Java, so the rest must not wait for it.
         print(f"setup: {error}\nsetup: ready without Spark: its jobs will not run until then")

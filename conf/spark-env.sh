@@ -3,3 +3,5 @@
 if [ -r "${SPARK_HOME}/conf/java-home" ]; then
   JAVA_HOME="$(cat "${SPARK_HOME}/conf/java-home")"
 fi
+# The JVM that only puts together the command line of the next one.
+SPARK_LAUNCHER_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC ${SPARK_LAUNCHER_OPTS:-}"

@@ -1,9 +1,10 @@
 """The Spark session: the only place that configures Spark.
 
 Jars and extensions stand in conf/spark-defaults.conf. Under ``spark-submit`` the JVM is up
-before Python runs, so they must come from the file that spark-submit reads (the set-up copies
-ours into the conf folder of pyspark). Started from plain Python, pyspark launches its JVM
-through spark-submit too, and is pointed at our conf folder here.
+before Python runs, so they must come from the file that spark-submit reads: the set-up writes
+one into the conf folder of pyspark, with the jars on the class path. Started from plain Python,
+pyspark launches its JVM through spark-submit too; where there was no set-up it is pointed at our
+own file, which has Spark fetch the jars.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -39,6 +42,10 @@ PLAIN_COMMITS: Final = {
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     "spark.databricks.delta.writeChecksumFile.enabled": "false",
 }
+# A session inside of a longer process is worth the second compiler, which the settings leave out
+# for the drivers of single jobs.
+LONG_LIVED: Final = "--driver-java-options -XX:TieredStopAtLevel=4 pyspark-shell"
+CLASS_PATH: Final = "spark.driver.extraClassPath"
 REQUIRED_EXTENSIONS: Final = ("DeltaSparkSessionExtension", "SedonaSqlExtensions")
 
 
@@ -51,7 +58,8 @@ def spark_session(
 ) -> SparkSession:
     """A session with Sedona and Delta, on whatever master is given or configured."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit: we choose the file
-        os.environ.setdefault("SPARK_CONF_DIR", str(CONF_FOLDER))
+        os.environ.setdefault("SPARK_CONF_DIR", str(_conf_folder()))
+        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", LONG_LIVED)
     # The JVM must be up for SparkConf to see what spark-submit and the conf file say.
     SparkContext._ensure_initialized()  # noqa: SLF001 - pyspark has no public way to ask this
     chosen_master = master or SparkConf().get("spark.master", "local[*]") or "local[*]"
@@ -62,12 +70,21 @@ def spark_session(
     _check_extensions(spark)
     context = spark.sparkContext
     context.setLogLevel("ERROR")
+    _stop_at_once(context)
     if shuffle_partitions is not None or not context.getConf().contains(PARTITIONS_SETTING):
         partitions = shuffle_partitions or max(4, 2 * context.defaultParallelism)
         spark.conf.set(PARTITIONS_SETTING, str(partitions))
-    if not chosen_master.startswith("local["):
+    if not _is_one_process(chosen_master):
         _ship_packages(context)
     return spark
+
+
+def _conf_folder() -> Path:
+    """The settings that the set-up wrote for this machine, or ours for any machine."""
+    spark_home = Path(pyspark.__file__).parent
+    written = spark_home / "conf"
+    is_ours = os.environ.get("SPARK_HOME", str(spark_home)) == str(spark_home)
+    return written if is_ours and (written / "spark-defaults.conf").is_file() else CONF_FOLDER
 
 
 def _settings_for(master: str) -> dict[str, str]:
@@ -95,7 +112,24 @@ def _settings_for(master: str) -> dict[str, str]:
         settings["spark.databricks.delta.snapshotPartitions"] = "2"
         # Workers on this machine run in the environment of the driver, activated or not.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not _is_one_process(master):
+        settings["spark.jars"] = _jars_to_send(
+            SparkConf().get("spark.jars", ""), SparkConf().get(CLASS_PATH, "")
+        )
     return settings
+
+
+def _is_one_process(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def _jars_to_send(given: str | None, class_path: str | None) -> str:
+    """What executors get from the driver: what was asked for, and what it has on its class path.
+
+    Spark's own jars, which they have, stand there as a folder.
+    """
+    found = (part for part in (class_path or "").split(os.pathsep) if part.endswith(".jar"))
+    return ",".join([*filter(None, (given or "").split(",")), *found])
 
 
 def _python_files_only(files: str | None) -> str:
@@ -105,6 +139,20 @@ def _python_files_only(files: str | None) -> str:
     entries: half a second of each task that runs Python.
     """
     return ",".join(name for name in (files or "").split(",") if not name.endswith(".jar"))
+
+
+def _stop_at_once(context: SparkContext) -> None:
+    """Let ``stop`` not wait for the thread that receives accumulators.
+
+    That thread looks once a second whether it shall end: half a second of each job, for nothing.
+    """
+    server = context._accumulatorServer  # noqa: SLF001 - pyspark has no public way to it
+    wait_for_end = server.shutdown
+
+    def end() -> None:
+        threading.Thread(target=wait_for_end, name="accumulators-end", daemon=True).start()
+
+    server.shutdown = end  # type: ignore[method-assign]
 
 
 def _check_extensions(spark: SparkSession) -> None:

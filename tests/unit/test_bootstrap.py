@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,19 @@ def test_a_java_that_was_removed_is_looked_for_again(bootstrap: ModuleType, tmp_
     before = bootstrap.java_is()
     (home / "bin" / "java").unlink()
     assert bootstrap.java_is() != before
+
+
+def test_spark_is_prepared_again_when_java_was_updated_in_its_place(
+    bootstrap: ModuleType, tmp_path: Path
+) -> None:
+    modules = java(tmp_path / "jvm" / "a", "17.0.9") / "lib" / "modules"
+    modules.parent.mkdir()
+    modules.touch()
+    bootstrap.note_java()
+    before = bootstrap.spark_is()
+    assert bootstrap.spark_is() == before
+    os.utime(modules, (1, 1))
+    assert bootstrap.spark_is() != before
 
 
 def test_a_broken_stamp_is_no_stamp(bootstrap: ModuleType) -> None:

@@ -1,0 +1,148 @@
+"""The part of `make setup` that makes Spark start quickly; run by the Python of .venv.
+
+The jars are fetched once and put on the class path, instead of being resolved again by every
+start. What the JVM loads and checks of them during one run of the bulk job is written into an
+archive that later starts map into memory. Both are noted in the conf folder of the installed
+pyspark, where plain spark-submit looks. docs/decisions/0044-spark-starts-from-an-archive.md.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyspark
+from pyspark import SparkConf, SparkContext
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+CONF = ROOT / "conf"
+PYSPARK = Path(pyspark.__file__).parent
+JARS = VENV / "spark-jars"
+ARCHIVE = VENV / "spark-classes.jsa"
+# A run of the bulk job on the sample goes through all that a job of ours goes through.
+TRAINING_JOB = ROOT / "jobs" / "resolve_neighborhoods.py"
+SAMPLE_WORLD = ROOT / "data" / "monaco.osm.pbf"
+SAMPLE_SUBSCRIPTIONS = ROOT / "data" / "sample_subscriptions.jsonl"
+TIMEOUT_SECONDS = 300
+PACKAGES = "spark.jars.packages"
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+# An archive that does not fit (another Java, other jars, a heap beyond 32 GB) is left unused, and
+# nobody needs to read about it.
+QUIET_ARCHIVE = "-Xshare:auto -Xlog:cds*=off"
+NO_TRACES = "-XX:-CreateCoredumpOnCrash -XX:ErrorFile=/dev/null"
+
+
+def fetched_jars() -> list[Path]:
+    """The jars that conf/spark-defaults.conf names and what they need, by a start with them."""
+    os.environ["SPARK_CONF_DIR"] = str(CONF)
+    SparkContext._ensure_initialized()  # noqa: SLF001 - pyspark has no public way to ask this
+    named = SparkConf().get("spark.jars") or ""
+    return [Path(name.removeprefix("file://")) for name in named.split(",") if name]
+
+
+def own_jars(fetched: list[Path], sparks: Path) -> list[Path]:
+    """Those that Spark does not bring itself; Ivy writes the organisation before the name."""
+    return [jar for jar in fetched if not (sparks / jar.name.partition("_")[2]).is_file()]
+
+
+def keep_jars(fetched: list[Path]) -> list[Path]:
+    """Copies inside the environment: the cache of Ivy is not ours."""
+    shutil.rmtree(JARS, ignore_errors=True)
+    JARS.mkdir()
+    return [Path(shutil.copy2(jar, JARS)) for jar in sorted(fetched)]
+
+
+def quick_settings(settings: str, sparks: Path, jars: list[Path], archive: Path | None) -> str:
+    """The settings for this machine: jars on the class path, and the archive if there is one.
+
+    Spark's own jars come first. Sedona brings an old SLF4J that would hide theirs; and the folder
+    of settings, which Spark puts before its jars, must not come before any jar: the JVM takes
+    no archive whose class path has a folder before the last jar.
+    """
+    lines = []
+    for line in settings.splitlines():
+        name = line.split(maxsplit=1)[0] if line.strip() else ""
+        if name == JAVA_OPTIONS and archive is not None:
+            lines.append(f'{line} "-XX:SharedArchiveFile={archive}" {QUIET_ARCHIVE}')
+        elif name != PACKAGES:
+            lines.append(line)
+    class_path = ":".join([f"{sparks}/*", *map(str, jars)])
+    return "\n".join([*lines, "", f"spark.driver.extraClassPath {class_path}", ""])
+
+
+def write_settings(jars: list[Path], archive: Path | None) -> None:
+    """Settings where spark-submit looks; in one step, for jobs that start at this moment."""
+    settings = (CONF / "spark-defaults.conf").read_text("utf-8")
+    written = PYSPARK / "conf" / "spark-defaults.conf.new"
+    written.write_text(quick_settings(settings, PYSPARK / "jars", jars, archive), "utf-8")
+    written.replace(written.with_suffix(""))
+
+
+def submit(java_options: str, *arguments: str) -> int:
+    """The exit code of a spark-submit with the settings of pyspark's folder, whatever is set."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SPARK_", "PYSPARK_"))
+    }
+    programs = Path(sys.executable).parent
+    environment["PATH"] = f"{programs}{os.pathsep}{environment.get('PATH', '')}"
+    command = [str(programs / "spark-submit"), "--driver-java-options", java_options, *arguments]
+    return subprocess.run(  # noqa: S603 - what was just installed
+        command, cwd=VENV, env=environment, check=False, timeout=TIMEOUT_SECONDS
+    ).returncode
+
+
+def make_archive(target: Path) -> None:
+    """Run the training job with the JVM writing down what it loads.
+
+    A job that fails leaves a smaller archive, which is good as well.
+    """
+    # Loaded here: a world is needed for the training alone, and its failure ends nothing.
+    from world.importing import import_world  # noqa: PLC0415
+
+    target.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="spaps-training-") as folder:
+        import_world([SAMPLE_WORLD], f"{folder}/world")
+        submit(
+            f'"-XX:ArchiveClassesAtExit={target}" {QUIET_ARCHIVE}',
+            *("--master", "local[2]", str(TRAINING_JOB), "--world", f"{folder}/world"),
+            *("--subscriptions", str(SAMPLE_SUBSCRIPTIONS), "--out", f"{folder}/out"),
+        )
+
+
+def holds(archive: Path) -> bool:
+    """Whether a JVM that reads all of the archive survives it: one cut off by a full disk kills."""
+    options = f'"-XX:SharedArchiveFile={archive}" -XX:+VerifySharedSpaces {QUIET_ARCHIVE}'
+    return archive.is_file() and submit(f"{options} {NO_TRACES}", "--version") == 0
+
+
+def archive_for(jars: list[Path]) -> Path | None:
+    """The archive for these jars, or None where it cannot be made: jobs then start more slowly."""
+    write_settings(jars, archive=None)
+    new = ARCHIVE.with_suffix(".new")
+    try:
+        make_archive(new)
+        if holds(new):
+            return new.replace(ARCHIVE)
+    except Exception as error:  # noqa: BLE001 - a full disk, a job that hangs, an old JVM
+        print(f"no archive of classes: {error}")  # noqa: T201 - into the log of the set-up
+    new.unlink(missing_ok=True)
+    return None
+
+
+def main() -> None:
+    """Settings, jars, archive."""
+    folder = PYSPARK / "conf"
+    folder.mkdir(exist_ok=True)
+    for file in (CONF / "spark-env.sh", CONF / "log4j2.properties", VENV / "java-home"):
+        shutil.copyfile(file, folder / file.name)
+    jars = keep_jars(own_jars(fetched_jars(), PYSPARK / "jars"))
+    write_settings(jars, archive_for(jars))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""How a session finds its settings and jars, and that it ends at once; no Spark is started."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyspark
+import pytest
+from pyspark import SparkContext
+
+from jobs import session
+
+
+@pytest.fixture
+def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed pyspark without settings."""
+    monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    return tmp_path
+
+
+def test_without_a_set_up_the_settings_are_ours(spark_home: Path) -> None:
+    assert session._conf_folder() == session.CONF_FOLDER
+    (spark_home / "conf").mkdir()
+    assert session._conf_folder() == session.CONF_FOLDER
+
+
+def test_what_the_set_up_wrote_is_for_its_own_spark(
+    spark_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (spark_home / "conf").mkdir()
+    (spark_home / "conf" / "spark-defaults.conf").touch()
+    assert session._conf_folder() == spark_home / "conf"
+    monkeypatch.setenv("SPARK_HOME", str(spark_home))
+    assert session._conf_folder() == spark_home / "conf"
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert session._conf_folder() == session.CONF_FOLDER
+
+
+@pytest.mark.parametrize(
+    ("given", "class_path", "sent"),
+    [
+        (None, None, ""),
+        ("", "/spark/jars/*:/own/a.jar:/own/b.jar", "/own/a.jar,/own/b.jar"),
+        ("/more/c.jar", "/spark/jars/*:/own/a.jar", "/more/c.jar,/own/a.jar"),
+        ("/ivy/a.jar", "", "/ivy/a.jar"),
+    ],
+)
+def test_executors_are_sent_the_jars_of_the_class_path(
+    given: str | None, class_path: str | None, sent: str
+) -> None:
+    assert session._jars_to_send(given, class_path) == sent
+
+
+@pytest.mark.parametrize(
+    ("master", "one"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2,3]", True),
+        ("local-cluster[2,1,1024]", False),
+        ("spark://host:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_only_a_local_master_is_one_process(master: str, one: bool) -> None:
+    assert session._is_one_process(master) == one
+
+
+def test_the_end_of_a_session_waits_for_no_accumulators() -> None:
+    asked, free = threading.Event(), threading.Event()
+
+    def shutdown() -> None:
+        asked.set()
+        assert free.wait(60)
+
+    context: Any = SimpleNamespace(_accumulatorServer=SimpleNamespace(shutdown=shutdown))
+    session._stop_at_once(cast("SparkContext", context))
+    context._accumulatorServer.shutdown()  # would not come back if it waited
+    assert asked.wait(60)
+    free.set()
