@@ -42,6 +42,12 @@ PLAIN_COMMITS: Final = {
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     "spark.databricks.delta.writeChecksumFile.enabled": "false",
 }
+# All Python workers out of one process that has imported everything; Spark would start another
+# one for SQL, only to shorten the stories of its errors.
+ONE_KIND_OF_WORKERS: Final = {
+    "spark.python.daemon.module": "jobs.worker_daemon",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+}
 # A session inside of a longer process is worth the second compiler, which the settings leave out
 # for the drivers of single jobs.
 LONG_LIVED: Final = "--driver-java-options -XX:TieredStopAtLevel=4 pyspark-shell"
@@ -112,7 +118,9 @@ def _settings_for(master: str) -> dict[str, str]:
         settings["spark.databricks.delta.snapshotPartitions"] = "2"
         # Workers on this machine run in the environment of the driver, activated or not.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if not _is_one_process(master):
+    if _is_one_process(master):
+        settings |= ONE_KIND_OF_WORKERS
+    else:
         settings["spark.jars"] = _jars_to_send(
             SparkConf().get("spark.jars", ""), SparkConf().get(CLASS_PATH, "")
         )
