@@ -31,6 +31,8 @@ from schemas.errors import SpapsError, WorldError
 from schemas.related import BUCKET
 
 LOCAL: Final = "file://"
+# Else a disk is read and written in the way that works for every store: for tests of that way.
+DISKS_AS_DISKS = True
 # In tables of this level a file's rows are the table's rows, under their own names.
 PLAIN_READER: Final = 1
 ROWS_PER_FILE: Final = 5_000_000
@@ -72,6 +74,7 @@ class LakeTable:
 
     uri: str
     keys: tuple[tuple[str, str], ...] = ()
+    on_disk: bool = False
 
     @property
     def storage_options(self) -> dict[str, str] | None:
@@ -80,7 +83,7 @@ class LakeTable:
 
     def store(self) -> pa_fs.FileSystem:
         """Paths of the table as files; what works for every store is slow on a disk."""
-        if self.uri.startswith(LOCAL):
+        if self.on_disk:
             return pa_fs.SubTreeFileSystem(self.uri.removeprefix(LOCAL), pa_fs.LocalFileSystem())
         return pa_fs.PyFileSystem(DeltaStorageHandler(self.uri, self.storage_options))
 
@@ -103,7 +106,7 @@ class LakeTable:
         partition = ((VERSION, str(version)), *(() if bucket is None else ((BUCKET, str(bucket)),)))
         folder = "/".join(f"{name}={value}" for name, value in partition)
         store = self.store()
-        if self.uri.startswith(LOCAL):
+        if self.on_disk:
             store.create_dir(folder, recursive=True)
         written = []
         waiting = next(batches, None)
@@ -152,13 +155,10 @@ class LakeTable:
                 commit_properties=CommitProperties(max_commit_retries=15),
             )  # fmt: skip
 
-    def rows(self, version: int | None = None, columns: list[str] | None = None) -> pa.Table | None:
-        """A small table, or its rows of one version, on the driver; None where there is none."""
+    def rows(self, columns: list[str] | None = None) -> pa.Table | None:
+        """A small table on the driver; None where there is none."""
         opened = self.opened()
-        if opened is None:
-            return None
-        filters = None if version is None else [(VERSION, "=", version)]
-        return opened.to_pyarrow_table(filters=filters, columns=columns)
+        return None if opened is None else opened.to_pyarrow_table(columns=columns)
 
     def _made(self, schema: pa.Schema, partition_by: list[str]) -> DeltaTable:
         with lake_errors(self.uri):
@@ -212,9 +212,14 @@ def lake_table(spark: SparkSession, path: str) -> LakeTable:
     qualified = java_path.getFileSystem(configuration).makeQualified(java_path)
     uri = str(qualified.toString()).rstrip("/")
     if uri.startswith("file:/"):
-        return LakeTable(f"{LOCAL}{uri.removeprefix('file:')}")
+        return LakeTable(f"{LOCAL}{uri.removeprefix('file:')}", on_disk=DISKS_AS_DISKS)
+    return LakeTable(uri, store_keys(configuration))
+
+
+def store_keys(configuration: Any) -> tuple[tuple[str, str], ...]:
+    """The keys to stores that Spark was given (its Hadoop configuration), by our names."""
     told = ((ours, configuration.get(f"fs.{theirs}")) for theirs, ours in STORE_KEYS.items())
-    return LakeTable(uri, tuple((name, str(value)) for name, value in told if value is not None))
+    return tuple((name, str(value)) for name, value in told if value is not None)
 
 
 @contextmanager

@@ -9,18 +9,15 @@ or renamed columns is read by Spark alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from deltalake.fs import DeltaStorageHandler
 from pyspark.sql import SparkSession
 
+from jobs.lake_tables import PLAIN_READER, LakeTable, TableFile, counted, files_of, lake_table
 from redis_link.tally import Int64s
 from schemas.errors import GenerationError, SourceError
 from schemas.membership import PEID, SUB_ID, VERSION
@@ -28,10 +25,6 @@ from schemas.membership import PEID, SUB_ID, VERSION
 # A file of more rows is shared by several tasks, as far as it has row groups.
 ROWS_IN_PART: Final = 1_000_000
 MOST_ROWS_AT_ONCE: Final = 5_000_000
-# In tables of this level a file's rows are the table's rows, under their own names.
-PLAIN_READER: Final = 1
-FOOTERS_AT_ONCE: Final = 16
-LOCAL: Final = "file://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,54 +44,53 @@ class FilePart:
 class PlainState:
     """One state of a plain table: where it lies and what its log says about each world version."""
 
-    uri: str
+    table: LakeTable
     state: int
     columns: tuple[str, ...]
-    # The path of each file and its rows, if the log says how many.
-    files: dict[int, tuple[tuple[str, int | None], ...]]
+    files: dict[int, tuple[TableFile, ...]]
 
     def parts(self, version: int) -> list[FilePart]:
         """The files of a version in parts of about one size; together they have all its rows."""
-        files = self.files.get(version, ())
-        counted = dict(_counted(self.uri, [path for path, rows in files if rows is None]))
         parts: list[FilePart] = []
-        for path, said in files:
-            rows = counted[path] if said is None else said
+        for file in self._counted(version):
+            rows = file.rows or 0
             count = max(1, -(-rows // ROWS_IN_PART))
             shares = [rows * at // count for at in range(count + 1)]
             parts += [
-                FilePart(path, part, count, shares[part + 1] - shares[part])
+                FilePart(file.path, part, count, shares[part + 1] - shares[part])
                 for part in range(count)
             ]
         return parts
 
+    def _counted(self, version: int) -> list[TableFile]:
+        try:
+            return counted(self.table, self.files.get(version, ()))
+        except (OSError, DeltaError, pa.ArrowException) as error:
+            raise SourceError(f"a file of {self.table.uri} cannot be read: {error}") from error
 
-def plain_state(spark: SparkSession, table: str) -> PlainState | None:
+
+def plain_state(spark: SparkSession, path: str) -> PlainState | None:
     """The newest state of a table, or None when Spark has to read it."""
-    uri = _qualified(spark, table)
+    table = lake_table(spark, path)
     try:
-        opened = DeltaTable(uri)
-        plain = opened.protocol().min_reader_version == PLAIN_READER
-        if not plain or opened.metadata().partition_columns != [VERSION]:
+        opened = table.opened()
+        if opened is None or opened.protocol().min_reader_version != PLAIN_READER:
             return None
-        actions = pa.table(opened.get_add_actions(flatten=True))
+        if opened.metadata().partition_columns != [VERSION]:
+            return None
+        versions = {partition[VERSION] for partition in opened.partitions()}
+        if None in versions:
+            return None
+        files = {number: tuple(files_of(opened, number)) for number in map(int, versions)}
     except (DeltaError, OSError):  # a store that only Spark has the keys of
         return None
-    files: dict[int, list[tuple[str, int | None]]] = {}
-    names = ("path", f"partition.{VERSION}", "num_records")
-    columns = [_listed(actions, name) for name in names]
-    for path, version, rows in zip(*columns, strict=True):
-        if version is None:
-            return None
-        files.setdefault(int(version), []).append((path, rows))
-    found = {version: tuple(paths) for version, paths in files.items()}
     fields = tuple(field.name for field in opened.schema().fields)
-    return PlainState(uri, opened.version(), fields, found)
+    return PlainState(table, opened.version(), fields, files)
 
 
-def read_parts(uri: str, parts: list[FilePart]) -> Iterator[tuple[Int64s, Int64s]]:
+def read_parts(table: LakeTable, parts: list[FilePart]) -> Iterator[tuple[Int64s, Int64s]]:
     """Peids and subIds of some parts, no more than MOST_ROWS_AT_ONCE rows at a time."""
-    store = _store(uri)
+    store = table.store()
     for part in parts:
         try:
             with store.open_input_file(part.path) as opened:
@@ -107,14 +99,7 @@ def read_parts(uri: str, parts: list[FilePart]) -> Iterator[tuple[Int64s, Int64s
                     for batch in _batches(file, group):
                         yield usable_pairs(batch.column(PEID), batch.column(SUB_ID))
         except (OSError, DeltaError, pa.ArrowException, KeyError) as error:
-            raise SourceError(f"{part.path} of {uri} cannot be read: {error}") from error
-
-
-def _store(uri: str) -> pa_fs.FileSystem:
-    """Paths of the table as files: what works for every store takes thrice as long on a disk."""
-    if uri.startswith(LOCAL):
-        return pa_fs.SubTreeFileSystem(uri.removeprefix(LOCAL), pa_fs.LocalFileSystem())
-    return pa_fs.PyFileSystem(DeltaStorageHandler(uri))
+            raise SourceError(f"{part.path} of {table.uri} cannot be read: {error}") from error
 
 
 def _batches(file: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:
@@ -124,31 +109,6 @@ def _batches(file: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:
         yield from file.read_row_group(group, **wanted).to_batches()
     else:
         yield from file.iter_batches(ROWS_IN_PART, row_groups=[group], **wanted)
-
-
-def _listed(actions: pa.Table, name: str) -> list[Any]:
-    """A column of the log; a log without statistics has no column for them."""
-    if name not in actions.column_names:
-        return [None] * actions.num_rows
-    values: list[Any] = actions.column(name).to_pylist()
-    return values
-
-
-def _counted(uri: str, paths: list[str]) -> Iterator[tuple[str, int]]:
-    """The rows of files by their footers; many at a time, since a store takes its time."""
-    if not paths:
-        return
-    store = _store(uri)
-
-    def count(path: str) -> int:
-        with store.open_input_file(path) as opened:
-            return int(pq.read_metadata(opened).num_rows)
-
-    with ThreadPoolExecutor(min(len(paths), FOOTERS_AT_ONCE)) as threads:
-        try:
-            yield from zip(paths, threads.map(count, paths), strict=True)
-        except (OSError, DeltaError, pa.ArrowException) as error:
-            raise SourceError(f"a file of {uri} cannot be read: {error}") from error
 
 
 def usable_pairs(peids: pa.Array, sub_ids: pa.Array) -> tuple[Int64s, Int64s]:
@@ -161,12 +121,3 @@ def usable_pairs(peids: pa.Array, sub_ids: pa.Array) -> tuple[Int64s, Int64s]:
             f"{bad:,} rows of memberships lack a peid or a subId, or have one below 0"
         )
     return numbers[0], numbers[1]
-
-
-def _qualified(spark: SparkSession, path: str) -> str:
-    """The path as Spark understands it: without a scheme it belongs to the default file system."""
-    context = spark.sparkContext
-    java_path = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001
-    files = java_path.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
-    uri = str(files.makeQualified(java_path).toString())
-    return f"{LOCAL}{uri.removeprefix('file:')}" if uri.startswith("file:/") else uri

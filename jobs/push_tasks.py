@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from jobs.lake_tables import LakeTable
 from jobs.membership_parts import FilePart, read_parts, usable_pairs
 from redis_link.client import connect
 from redis_link.fenced_writer import fenced_writer
@@ -47,11 +48,11 @@ class PackedPairs(NamedTuple):
 Block: TypeAlias = tuple[int, PackedPairs]
 
 
-def file_task(uri: str, blocks: int) -> Callable[[Iterable[FilePart]], Iterator[Block]]:
+def file_task(table: LakeTable, blocks: int) -> Callable[[Iterable[FilePart]], Iterator[Block]]:
     """The task that reads parts of files."""
 
     def read(parts: Iterable[FilePart]) -> Iterator[Block]:
-        for peids, sub_ids in read_parts(uri, list(parts)):
+        for peids, sub_ids in read_parts(table, list(parts)):
             yield from _packed(peids, sub_ids, blocks)
 
     return read

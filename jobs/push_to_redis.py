@@ -20,6 +20,7 @@ from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from jobs.lake_tables import LakeTable
 from jobs.membership_parts import FilePart
 from jobs.memberships_table import OpenMemberships, open_memberships
 from jobs.push_tasks import (
@@ -111,7 +112,7 @@ def _write(
         try:
             parts = opened.plain.parts(opened.version)
             rows = sum(part.rows for part in parts)
-            return _exchange(spark, _read_files(spark, opened.plain.uri, parts), rows, task)
+            return _exchange(spark, _read_files(spark, opened.plain.table, parts), rows, task)
         except (PySparkException, Py4JJavaError, SourceError) as error:
             if not isinstance(error, SourceError) and not raised_in_task(error, SourceError):
                 raise
@@ -122,14 +123,14 @@ def _write(
         return _exchange(spark, _read_rows(pairs, _layout(spark, rows)), rows, task)
 
 
-def _read_files(spark: SparkSession, uri: str, parts: list[FilePart]) -> RDD[Block]:
+def _read_files(spark: SparkSession, table: LakeTable, parts: list[FilePart]) -> RDD[Block]:
     """The tasks read the files of the table's state themselves."""
     layout = _layout(spark, sum(part.rows for part in parts))
     by_size = sorted(parts, key=lambda part: -part.rows)
     shares = [by_size[at :: layout.tasks] for at in range(min(layout.tasks, len(parts)))]
     context = spark.sparkContext
     spread = context.parallelize(shares, max(len(shares), 1)).flatMap(list)
-    return spread.mapPartitions(file_task(uri, layout.blocks))
+    return spread.mapPartitions(file_task(table, layout.blocks))
 
 
 def _read_rows(pairs: DataFrame, layout: Layout) -> RDD[Block]:

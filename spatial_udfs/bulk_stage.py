@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from spatial_udfs.batch_tables import (
     BatchTables,
-    Bools,
     Int32s,
     LevelEdges,
     has_bit,
@@ -24,6 +23,7 @@ from spatial_udfs.batch_tables import (
     widest,
 )
 from spatial_udfs.entity_table import Int64s
+from spatial_udfs.position_sets import is_in
 from spatial_udfs.shapes import SHAPE_COUNT
 from spatial_udfs.stage_rows import Members, NearPairs, NearRows, RelatedRows, all_members
 from spatial_udfs.stored_kinds import reference_shapes
@@ -119,7 +119,7 @@ class BulkStage:
         if len(far_nodes):
             held += self._far(far_nodes, totals, rows, keys)
         found = np.unique(np.concatenate(held)) if held else np.empty(0, np.int64)
-        members = found[~_among(found, self._excluded)]
+        members = found[~is_in(found, self._excluded)]
         return Members(self._edges.level, *self._unkeyed(members))
 
     def _judged(self, rows: NearRows) -> RelatedRows:
@@ -197,12 +197,3 @@ def _within(
         inside = distances[middle] <= reaches[open_spans]
         low[open_spans[inside]] = middle[inside] + 1
         high[open_spans[~inside]] = middle[~inside]
-
-
-def _among(keys: Int64s, ascending: Int64s) -> Bools:
-    if not len(ascending):
-        return np.zeros(len(keys), np.bool_)
-    places = np.searchsorted(ascending, keys)
-    places[places == len(ascending)] = 0
-    found: Bools = ascending[places] == keys
-    return found

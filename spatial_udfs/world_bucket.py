@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spatial_udfs.batch_tables import Int32s
+from spatial_udfs.batch_tables import Bools, Int32s
 from spatial_udfs.buckets import bucket_of
 from spatial_udfs.entity_table import Int64s
+from spatial_udfs.position_sets import is_in
 from spatial_udfs.shapes import ShapeCodes
 
 
@@ -22,11 +23,7 @@ class HeavyEntities:
 
     def among(self, peids: Int64s) -> Int32s:
         """The places of those that are heavy."""
-        if not len(self.peids) or not len(peids):
-            return np.empty(0, np.int32)
-        places = np.searchsorted(self.peids, peids)
-        places[places == len(self.peids)] = 0
-        return np.flatnonzero(self.peids[places] == peids).astype(np.int32)
+        return np.flatnonzero(is_in(peids, self.peids)).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,14 +73,10 @@ class BucketEntities:
         """Where each of these is; all of them must be here."""
         return np.searchsorted(self.peids, peids)
 
-    def has(self, peids: Int64s) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def has(self, peids: Int64s) -> Bools:
         """Which of these are here."""
-        if not len(self.peids):
-            return np.zeros(len(peids), np.bool_)
-        places = np.searchsorted(self.peids, peids)
-        places[places == len(self.peids)] = 0
-        return np.asarray(self.peids[places] == peids)
+        return is_in(peids, self.peids)
 
-    def is_home(self, peids: Int64s) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def is_home(self, peids: Int64s) -> Bools:
         """Which of these have this bucket as their own: here their rows are counted and written."""
         return np.asarray(bucket_of(peids, self.buckets) == self.bucket)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from delta.tables import DeltaTable
 
-from jobs import membership_parts, push_to_redis
+from jobs import push_to_redis
 from jobs.membership_parts import read_parts
 from jobs.memberships_table import open_memberships
 from jobs.push_to_redis import push_generation
@@ -201,7 +201,8 @@ def test_files_that_a_task_cannot_open_are_read_by_spark(
     """As on a store that the driver has the keys of and the executors do not."""
     opened = open_memberships(spark, str(lake), 2)
     assert opened.plain is not None
-    elsewhere = replace(opened, plain=replace(opened.plain, uri=tmp_path.as_uri()))
+    table = replace(opened.plain.table, uri=tmp_path.as_uri())
+    elsewhere = replace(opened, plain=replace(opened.plain, table=table))
     monkeypatch.setattr(push_to_redis, "open_memberships", lambda *_: elsewhere)
     said: list[str] = []
     report = push_generation(spark, str(lake), 2, server.url, retention=AT_ONCE, say=said.append)
@@ -219,8 +220,8 @@ def test_files_with_other_rows_than_the_log_says_are_refused(
     opened = open_memberships(spark, str(lake), 2)
     assert opened.plain is not None
     rows = sum(part.rows for part in opened.plain.parts(2))
-    (path, _), *others = opened.plain.files[2]
-    files = {2: ((path, 10**6 - 1), *others)}
+    first, *others = opened.plain.files[2]
+    files = {2: (replace(first, rows=10**6 - 1), *others)}
     wrong = replace(opened, plain=replace(opened.plain, files=files))
     monkeypatch.setattr(push_to_redis, "open_memberships", lambda *_: wrong)
     with pytest.raises(GenerationError, match=rf"received {rows:,} rows instead of the 1,0"):
@@ -230,7 +231,7 @@ def test_files_with_other_rows_than_the_log_says_are_refused(
 
 @pytest.mark.parametrize("statistics", [True, False])
 def test_rows_are_counted_by_the_log_or_by_the_files(
-    statistics: bool, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    statistics: bool, spark: Any, tmp_path: Path
 ) -> None:
     setting = "spark.databricks.delta.stats.collect"
     before = spark.conf.get(setting, "true")
@@ -243,15 +244,15 @@ def test_rows_are_counted_by_the_log_or_by_the_files(
         spark.conf.set(setting, before)
     plain = open_memberships(spark, str(tmp_path), 3).plain
     assert plain is not None
-    assert [said is not None for _, said in plain.files[3]] == [statistics] * 3
+    assert [file.rows is not None for file in plain.files[3]] == [statistics] * 3
     parts = plain.parts(3)
     assert sum(part.rows for part in parts) == 100
-    for other_store in (False, True):
-        if other_store:  # as an object store is read, by the deltalake package
-            monkeypatch.setattr(membership_parts, "LOCAL", "nowhere://")
-        found = [peid for peids, _ in read_parts(plain.uri, parts) for peid in peids.tolist()]
+    # As a disk is read, and as an object store is, by the deltalake package.
+    for on_disk in (True, False):
+        table = replace(plain.table, on_disk=on_disk)
+        found = [peid for peids, _ in read_parts(table, parts) for peid in peids.tolist()]
         assert sorted(found) == list(range(100))
-        assert plain.parts(3) == parts
+        assert replace(plain, table=table).parts(3) == parts
 
 
 @pytest.mark.parametrize("damage", ["none", "lost", "added"])
