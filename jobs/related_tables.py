@@ -101,12 +101,14 @@ def ensure_related(
     with stage_progress(spark, "related pairs", say):
         build = build_related(spark, world, None if base is None else _base(base))
     marker = _marker(world, build)
-    for name, files, schema in (
-        (RELATED_TABLE, build.pair_files, PAIR_SCHEMA),
-        (PLACED_TABLE, build.placed_files, PLACED_SCHEMA),
-    ):
-        world.table(name).replace_version(world.version, files, _partitioned(schema), PARTITIONS)
-    markers.append_rows(pa.Table.from_pylist([marker], schema=_MARKER_SCHEMA))
+    try:
+        _commit(world, build, marker)
+    except WorldError:
+        # Another run may have been quicker with the same; then there is no need of ours.
+        now = _usable_markers(markers).get(world.version)
+        if now is None or now[CHECKSUM] != world.checksum:
+            raise
+        return _opened(world, now, "reused")
     derived = build.derived_from
     return _related(
         world,
@@ -115,6 +117,16 @@ def ensure_related(
         _new_files(build.pair_files),
         _new_files(build.placed_files),
     )
+
+
+def _commit(world: WorldVersion, build: RelatedBuild, marker: dict[str, Any]) -> None:
+    for name, files, schema in (
+        (RELATED_TABLE, build.pair_files, PAIR_SCHEMA),
+        (PLACED_TABLE, build.placed_files, PLACED_SCHEMA),
+    ):
+        world.table(name).replace_version(world.version, files, _partitioned(schema), PARTITIONS)
+    row = pa.Table.from_pylist([marker], schema=_MARKER_SCHEMA)
+    world.table(RELATED_VERSIONS_TABLE).append_rows(row)
 
 
 def _base(marker: dict[str, Any]) -> BaseVersion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from deltalake import DeltaTable
 
@@ -15,8 +16,11 @@ from world.store import WorldStore
 DERIVED_TABLES = (
     related.RELATED_VERSIONS_TABLE,
     entity.RELATED_TABLE,
+    entity.PLACED_TABLE,
     related.RESOLVED_SETS_TABLE,
 )
+# Longer than any run that reads files of a version, or has written some that are not committed.
+KEEP_FILES_HOURS: Final = 24
 
 
 def versions_to_keep(store: WorldStore, newest: int, in_use: Collection[int]) -> frozenset[int]:
@@ -51,7 +55,18 @@ def _remove_derived(store: WorldStore, published: Collection[int]) -> None:
             if not DeltaTable.is_deltatable(store.table_uri(name)):
                 continue
             table = store.open_table(name)
-            rows = table.to_pyarrow_table(columns=[entity.VERSION])
-            gone = sorted({*rows.column(entity.VERSION).unique().to_pylist()} - {*published})
+            gone = sorted(_versions_in(table) - {*published})
             if gone:
                 table.delete(f"{entity.VERSION} in ({', '.join(map(str, gone))})")
+            # Looked for first: removing writes to the table's log even when there is nothing to do.
+            if table.vacuum(KEEP_FILES_HOURS, enforce_retention_duration=False, full=True):
+                table.vacuum(
+                    KEEP_FILES_HOURS, enforce_retention_duration=False, full=True, dry_run=False
+                )
+
+
+def _versions_in(table: DeltaTable) -> set[int]:
+    if table.metadata().partition_columns:
+        return {int(partition[entity.VERSION]) for partition in table.partitions()}
+    rows = table.to_pyarrow_table(columns=[entity.VERSION])
+    return {*rows.column(entity.VERSION).to_pylist()}

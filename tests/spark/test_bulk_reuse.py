@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import shapely
 from deltalake import DeltaTable
 from shapely import affinity
 
-from schemas.entity import RELATED_TABLE
+from schemas.entity import ENTITIES_TABLE, PROBLEMS_TABLE, RELATED_TABLE, VERSIONS_TABLE
 from schemas.neighborhood import Neighborhood
 from schemas.reading import read_neighborhood
 from schemas.related import ENTITY, PAIR_KIND, REFERENCE
@@ -26,6 +27,8 @@ from tests.spark.bulk_scene import (
     write_world,
 )
 from tests.strategies.worlds import table_of
+from world.retention import DERIVED_TABLES, remove_versions
+from world.store import WorldStore
 from world.synthetic_city import synthetic_city
 
 pytestmark = pytest.mark.spark
@@ -98,6 +101,32 @@ def test_reused_then_derived_then_as_if_from_scratch(spark: Any, tmp_path: Path)
     assert bulk_rows(tmp_path / "fresh") == exact_rows(second, wanted)
     assert pairs_of(scratch, 1) - pairs_of(world, 2) == {kept}
     assert pairs_of(world, 2) - pairs_of(scratch, 1) == set()
+
+
+def test_what_a_run_keeps_goes_with_its_version(spark: Any, tmp_path: Path) -> None:
+    first = synthetic_city(300, seed=6)
+    wanted = [read_neighborhood(f"({{{first.peids[0]}}},{{#}},I)")]
+    lines = write_lines(tmp_path / "s.jsonl", wanted)
+    world = write_world(tmp_path / "world", first)
+    run_bulk(spark, world, lines, tmp_path / "out")
+    write_world(tmp_path / "world", changed(first, 2))
+    run_bulk(spark, world, lines, tmp_path / "out")
+    names = {path.parent.name for path in Path(world).glob("*/_delta_log")}
+    kept_beside = names - {ENTITIES_TABLE, VERSIONS_TABLE, PROBLEMS_TABLE}
+    assert kept_beside == set(DERIVED_TABLES)
+    assert all(versions_in(world, name) == {1, 2} for name in kept_beside)
+    orphan = Path(world) / RELATED_TABLE / "version=1" / "bucket=0" / "part-orphan.parquet"
+    orphan.write_bytes(b"left by a killed run")
+    os.utime(orphan, (0, 0))
+    remove_versions(WorldStore(world), {2})
+    assert all(versions_in(world, name) == {2} for name in kept_beside)
+    assert not orphan.exists()
+    assert run_bulk(spark, world, lines, tmp_path / "again").related == "reused"
+
+
+def versions_in(world: str, name: str) -> set[int]:
+    rows = DeltaTable(f"{world}/{name}").to_pyarrow_table(columns=["version"])
+    return set(rows.column(0).to_pylist())
 
 
 def lost_pair(
