@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,3 +131,28 @@ def test_the_set_up_goes_on_without_an_archive(
     assert written["spark.driver.defaultJavaOptions"] == "-Da=b"
     assert "o_two.jar" in written["spark.driver.extraClassPath"]
     assert not list((machine / "venv").glob("classes.*"))
+
+
+def test_an_archive_of_sources_is_compiled_once(tmp_path: Path) -> None:
+    archive = tmp_path / "spark.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("trained/__init__.py", "import trained.inner\n")
+        made.writestr("trained/inner.py", "NAME = 'inner'\n")
+        made.writestr("trained/data.txt", "kept")
+    bootstrap_spark.add_compiled(archive)
+    bootstrap_spark.add_compiled(archive)
+    with zipfile.ZipFile(archive) as made:
+        names = sorted(made.namelist())
+        assert made.read("trained/inner.py") == b"NAME = 'inner'\n"
+    assert names == [
+        "trained/__init__.py", "trained/__init__.pyc", "trained/data.txt",
+        "trained/inner.py", "trained/inner.pyc",
+    ]  # fmt: skip
+    # Python takes what is compiled, and says where an error stands in the source.
+    told = "import trained.inner as i; print(i.NAME, i.__cached__ or i.__spec__.origin)"
+    done = subprocess.run(
+        [sys.executable, "-c", told], env={"PYTHONPATH": str(archive)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split()[0] == "inner"
+    assert done.stdout.split()[1].endswith("inner.pyc")
