@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -113,7 +113,7 @@ def subscriptions_of(
 def _files(at: LakeTable) -> tuple[LakeTable, list[pa_fs.FileInfo] | None]:
     """The files that are meant, and the folder that they are in; None for a Delta table."""
     uri, _, name = at.uri.rpartition("/")
-    around = LakeTable(uri, at.keys)
+    around = replace(at, uri=uri)
     info = None if uri.endswith("/") else around.store().get_file_info(name)
     if info is not None and info.type is pa_fs.FileType.File:
         return around, [info]
