@@ -1,6 +1,6 @@
 """Sets that earlier runs resolved on a world version: no run has to resolve them again.
 
-The table ``resolvedSets`` has their members, in the bucket of each, and one row more for each
+The table ``resolvedMembers`` has their members, in the bucket of each, and one row more for each
 set that tells which it is: so an empty set is known too. A run adds its rows in one commit and
 changes none, so runs at the same time need not know of each other: of a set that two have
 resolved, the rows of one count.

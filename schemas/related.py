@@ -4,7 +4,7 @@
 ``placedEntities``: what a stage looks at of each entity, by version and bucket.
 ``relatedVersions``: one row for each version whose pairs are complete, written after them: without
 it nobody looks at them.
-``resolvedSets``: the members of sets that runs resolved on a version, and a row without a member
+``resolvedMembers``: the members of sets that runs resolved on a version, and a row without a member
 for each set, which tells what it is the set of.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 from schemas.entity import CHECKSUM, CREATED_AT, PEID, VERSION
 
 RELATED_VERSIONS_TABLE: Final = "relatedVersions"
-RESOLVED_SETS_TABLE: Final = "resolvedSets"
+RESOLVED_SETS_TABLE: Final = "resolvedMembers"
 
 REFERENCE: Final = "reference"  # long, peid
 ENTITY: Final = "entity"  # long, peid
