@@ -53,8 +53,6 @@ class BatchFacts:
 
     subscriptions: int
     descriptors: int
-    shown_nodes: int  # by descriptor
-    shown_sub_ids: int
     remarks: int  # wrong descriptors and warnings
 
 
@@ -143,8 +141,6 @@ def _read_batch(sent: RDD[Sent], found: list[GraphPart], places: RowPlaces) -> R
     facts = BatchFacts(
         subscriptions=sum(part.subscriptions for part in found),
         descriptors=sum(part.descriptors for part in found),
-        shown_nodes=sum(part.shown_nodes for part in found),
-        shown_sub_ids=sum(part.shown_sub_ids for part in found),
         remarks=sum(part.remarks for part in found),
     )
     tables = [GRAPH_SCHEMA.empty_table(), *(_table(part.graph) for part in found)]

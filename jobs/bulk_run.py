@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from jobs.batch_reading import read_batch
 from jobs.compiled_batch import compile_batch
+from jobs.exact_memberships import SCHEMA
 from jobs.known_sets import NewSets, open_known_sets
 from jobs.lake_tables import NewFile, lake_table
 from jobs.level_loop import LevelLoop
-from jobs.membership_rows import TABLE_SCHEMA, write_results
+from jobs.membership_rows import write_results
 from jobs.related_tables import ensure_related
 from jobs.run_facts import RunFacts, write_problems, write_run
 from jobs.subscription_lines import Subscriptions
@@ -64,7 +65,7 @@ def resolve_batch(
         table = lake_table(spark, f"{folder}/{MEMBERSHIPS_TABLE}")
         sets = NewSets(world)
         results = write_results(read, loop, table, world.version, sets)
-        table.replace_version(world.version, results.memberships, TABLE_SCHEMA, [VERSION])
+        table.replace_version(world.version, results.memberships, SCHEMA, [VERSION])
         say(f"memberships: {results.rows:,} rows in {folder}/{MEMBERSHIPS_TABLE}")
         clock.lap("write")
         _keep_sets(sets, results.sets, batch.unknown, results.trouble, say)

@@ -22,7 +22,6 @@ from spatial_udfs.stage_graph import (
     LEVEL,
     PATTERNS,
     REFERRED,
-    REFERRED_FROM,
     graph_of,
 )
 
@@ -32,7 +31,6 @@ _NUMBERED: Final = [pa.field(NODE, pa.int64()), pa.field(PROOF, pa.int64())]
 _NODE_FIELDS: Final = [
     *_NUMBERED,
     pa.field(LEVEL, pa.int32()),
-    pa.field(REFERRED_FROM, pa.int32()),
     pa.field(REFERRED, pa.list_(pa.int64())),
     pa.field(JOINED, pa.list_(pa.bool_())),
     pa.field(PATTERNS, pa.string()),
@@ -62,8 +60,6 @@ class GraphPart(NamedTuple):
     graph: bytes  # Arrow IPC, GRAPH_SCHEMA
     subscriptions: int
     descriptors: int
-    shown_nodes: int
-    shown_sub_ids: int
     remarks: int
     bad: int
 
@@ -90,8 +86,6 @@ class DescriptorPart(NamedTuple):
             graph=self.graph,
             subscriptions=len(self.sub_ids),
             descriptors=len(uses),
-            shown_nodes=len(self.shown_by),
-            shown_sub_ids=int(uses[self.shown_by].sum()),
             remarks=len(self.errors) + sum(map(len, self.warnings.values())),
             bad=len(self.bad),
         )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from schemas.related import NODE, PROOF, REFERENCE
 from spatial_udfs.numbered_conditions import CONDITION
-from spatial_udfs.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED, REFERRED_FROM
+from spatial_udfs.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED
 
 BASE: Final = "base"
 REFS: Final = "refs"
@@ -38,7 +38,7 @@ class GraphTables:
 def graph_tables(graphs: pa.Table) -> GraphTables:
     """From the graphs of descriptors (columns BASE, REFS, NODES) to the nodes of all."""
     every = _one_array(graphs, NODES).flatten()
-    names = (PROOF, LEVEL, REFERRED_FROM, REFERRED, JOINED, PATTERNS, CONDITION)
+    names = (PROOF, LEVEL, REFERRED, JOINED, PATTERNS, CONDITION)
     first, clash = _each_once(every)
     nodes = pa.table({name: every.field(name).take(first) for name in (NODE, *names)})
     bases = _one_array(graphs, BASE)

@@ -5,7 +5,6 @@ The general writer of the deltalake package takes three times as long for 28 mil
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
+from jobs.file_statistics import statistics_of
 from jobs.resolved_sets import ResolvedSets
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from world.in_threads import in_threads
@@ -61,21 +61,5 @@ def _write(table: Path, name: str, version: int, part: ResolvedSets) -> AddActio
         partition_values={VERSION: str(version)},
         modification_time=int(time.time() * 1000),
         data_change=True,
-        stats=_statistics(written),
+        stats=statistics_of(written),
     )
-
-
-def _statistics(written: pq.FileMetaData) -> str:
-    """What Delta keeps about a file, so that readers can leave it out: as its footer has it."""
-    groups = [written.row_group(number) for number in range(written.num_row_groups)]
-    found = {
-        name: [group.column(place).statistics for group in groups if group.num_rows]
-        for place, name in enumerate(FILE_SCHEMA.names)
-    }
-    content = {
-        "numRecords": written.num_rows,
-        "minValues": {name: min(one.min for one in all_) for name, all_ in found.items()},
-        "maxValues": {name: max(one.max for one in all_) for name, all_ in found.items()},
-        "nullCount": dict.fromkeys(FILE_SCHEMA.names, 0),
-    }
-    return json.dumps(content, separators=(",", ":"))

@@ -20,25 +20,15 @@ from jobs.known_sets import NewSets
 from jobs.lake_tables import LakeTable, NewFile
 from jobs.level_loop import LevelLoop
 from jobs.level_tasks import PartitionTask, Routed, staying
+from jobs.membership_files import FILE_SCHEMA
 from jobs.world_buckets import WorldBuckets
 from schemas.errors import SpapsError
-from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from spatial_udfs.batch_tables import BatchTables, Int32s
 from spatial_udfs.entity_table import Int64s
 from spatial_udfs.stage_rows import Members, all_members
 
 # Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.
 ROWS_IN_BATCH: Final = 250_000
-FILE_SCHEMA: Final = pa.schema(
-    [
-        pa.field(SUB_ID, pa.int64(), nullable=False),
-        pa.field(PEID, pa.int64(), nullable=False),
-        pa.field(STAGE_NO, pa.int32(), nullable=False),
-    ]
-)
-TABLE_SCHEMA: Final = pa.schema(
-    [(VERSION, pa.int64()), (SUB_ID, pa.int64()), (PEID, pa.int64()), (STAGE_NO, pa.int32())]
-)
 
 
 class WrittenResults(NamedTuple):

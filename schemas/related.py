@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.entity import CHECKSUM, CREATED_AT, PEID, VERSION
-
 RELATED_VERSIONS_TABLE: Final = "relatedVersions"
 RESOLVED_SETS_TABLE: Final = "resolvedMembers"
 
@@ -23,9 +21,6 @@ PAIR_KIND: Final = "pairKind"  # int: DE-9IM matrix of (reference, entity) and b
 CATEGORY_SET: Final = "categorySet"  # int: the entity's categories
 SHAPE: Final = "shape"  # int: point, closed line, line or area
 BUCKET: Final = "bucket"  # int: the part of the world, by a hash of a peid (spatial_udfs/buckets)
-
-RELATED_COLUMNS: Final = (VERSION, BUCKET, REFERENCE, ENTITY, PAIR_KIND, CATEGORY_SET)
-PLACED_COLUMNS: Final = (VERSION, BUCKET, PEID, SHAPE, CATEGORY_SET)
 
 METHOD: Final = "method"  # int: raised when pairs are computed in a way that may differ
 PAIR_COUNT: Final = "pairCount"  # long
@@ -38,14 +33,6 @@ DERIVED_FROM: Final = "derivedFrom"  # long or null: the version whose pairs wer
 
 VOCABULARY: Final = "categorySets"  # list<list<string>>: the categories of each set, by its number
 
-RELATED_VERSION_COLUMNS: Final = (
-    VERSION, CHECKSUM, METHOD, PAIR_COUNT, PAIR_KINDS, BUCKETS, HEAVY, DIAMETER, DERIVED_FROM,
-    VOCABULARY, CREATED_AT,
-)  # fmt: skip
-
 NODE: Final = "node"  # long: a set of entities, by a hash of what defines it
 PROOF: Final = "proof"  # long: a second, independent hash of the same
 RUN: Final = "run"  # long: tells the rows of one run from those of another
-
-# A row has either a member (ENTITY), or the three that vouch for the set; those are in bucket -1.
-RESOLVED_SET_COLUMNS: Final = (VERSION, BUCKET, RUN, NODE, ENTITY, PROOF, CHECKSUM, METHOD)

@@ -27,9 +27,8 @@ spare_idle_work()
 
 # Two rows of one NODE that differ in their PROOF are two different nodes.
 LEVEL: Final = "level"
-# Nodes whose members are references, and the lowest level at which one of them is.
+# Nodes whose members are references.
 REFERRED: Final = "referred"
-REFERRED_FROM: Final = "referredFrom"
 # For each of them, whether it can give anything new and must be joined.
 JOINED: Final = "joined"
 # The patterns as one text, so that equal ones are found without taking lists apart.
@@ -42,7 +41,6 @@ class StagePlan:
 
     level: int
     referred: tuple[int, ...]
-    referred_from: int
     joined: tuple[int, ...]
     patterns: str
     condition: str
@@ -58,7 +56,7 @@ def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
     """What is wrong with a descriptor or None, its warnings, base, references, nodes, shown nodes.
 
     The base is the node of the references: number and proof. A node has number, proof, level,
-    REFERRED_FROM, REFERRED, JOINED, PATTERNS, condition; a shown one number and stage.
+    REFERRED, JOINED, PATTERNS, condition; a shown one number and stage.
     ``salt`` changes all numbers: for the day on which two different nodes get the same one.
     """
     try:
@@ -76,7 +74,7 @@ def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
         number, proof = _numbers(salt, plan.identity, referred)
         numbers.append(number)
         nodes.append(
-            (number, proof, plan.level, plan.referred_from,
+            (number, proof, plan.level,
              referred, [joined for _, joined in edges], plan.patterns, plan.condition)
         )  # fmt: skip
     shown = [
@@ -108,13 +106,11 @@ def _plans(stages: tuple[Stage, ...]) -> tuple[tuple[StagePlan, ...], tuple[str,
     levels = [0]
     plans = []
     for stage in written:
-        referred_from = min(levels[number] for number in stage.ref_stages)
         levels.append(1 + max(levels[number] for number in stage.ref_stages))
         plans.append(
             StagePlan(
                 level=levels[-1],
                 referred=stage.ref_stages,
-                referred_from=referred_from,
                 joined=_joined(stage, written),
                 patterns=patterns_text(stage.categories),
                 condition=condition_text(stage.condition),
