@@ -81,7 +81,7 @@ def compile_batch(graph: GraphTables, related: RelatedWorld, known: Int64s) -> C
             )
             for level in np.unique(levels)
         ),
-        reference_nodes=_places(ids, graph.references.column(NODE).to_numpy()),
+        reference_nodes=tables.numbers_of(graph.references.column(NODE).to_numpy()),
         references=graph.references.column(REFERENCE).to_numpy(),
     )
 
@@ -105,9 +105,9 @@ def _level(
     names: tuple[frozenset[str], ...],
     bases: int,
 ) -> LevelPlan:
-    own = _places(tables.node_ids, nodes.column(NODE).to_numpy())
+    own = tables.numbers_of(nodes.column(NODE).to_numpy())
     owners, referred = exploded_lists(nodes.column(REFERRED).combine_chunks())
-    sources = _places(tables.node_ids, referred.to_numpy())
+    sources = tables.numbers_of(referred.to_numpy())
     joined = nodes.column(JOINED).combine_chunks().flatten().to_numpy(zero_copy_only=False)
     order = np.argsort(sources, kind="stable")
     measuring = own[~np.isnan(tables.reach_of(own))]
@@ -125,11 +125,3 @@ def _level(
         near_names=frozenset().union(*(names[place] for place in tables.patterns[measuring])),
         from_references_alone=bool((sources < bases).all()),
     )
-
-
-def _places(ids: Int64s, wanted: Int64s) -> Int32s:
-    """The numbers of nodes in this batch."""
-    order = np.argsort(ids)
-    places = order[np.searchsorted(ids, wanted, sorter=order)]
-    found: Int32s = places.astype(np.int32)
-    return found

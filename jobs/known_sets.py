@@ -50,7 +50,6 @@ class KnownSets:
     """Nodes of a batch that need not be resolved, and where their members lie."""
 
     table: LakeTable
-    version: int
     nodes: Int64s  # ascending
     runs: Int64s  # by node: whose rows count
     files: tuple[TableFile, ...] = ()
@@ -58,7 +57,6 @@ class KnownSets:
     def members(self, bucket: int, tables: BatchTables) -> Iterator[Members]:
         """The members in a bucket; for tasks."""
         store = self.table.store()
-        order = np.argsort(tables.node_ids)
         for file in self.files:
             if file.bucket != bucket:
                 continue
@@ -67,14 +65,13 @@ class KnownSets:
             places = np.searchsorted(self.nodes, nodes)
             places[places == len(self.nodes)] = 0
             counts = (self.nodes[places] == nodes) & (self.runs[places] == runs)
-            numbers = order[np.searchsorted(tables.node_ids, nodes[counts], sorter=order)]
-            yield Members(KNOWN, numbers.astype(np.int32), entities[counts])
+            yield Members(KNOWN, tables.numbers_of(nodes[counts]), entities[counts])
 
 
 def open_known_sets(world: WorldVersion, nodes: pa.Table) -> KnownSets:
     """Those of the nodes (columns node, proof) that an earlier run has resolved."""
     table = world.table(RESOLVED_SETS_TABLE)
-    nothing = KnownSets(table, world.version, np.empty(0, np.int64), np.empty(0, np.int64))
+    nothing = KnownSets(table, np.empty(0, np.int64), np.empty(0, np.int64))
     with lake_errors(table.uri):
         files = table.files(world.version) if len(nodes) else []
         store = table.store()
@@ -99,7 +96,7 @@ def open_known_sets(world: WorldVersion, nodes: pa.Table) -> KnownSets:
     by_node = np.lexsort((runs[same], ids[same]))
     known, first = np.unique(ids[same][by_node], return_index=True)
     members = tuple(file for file in files if file.bucket != _TOLD)
-    return KnownSets(table, world.version, known, runs[same][by_node][first], members)
+    return KnownSets(table, known, runs[same][by_node][first], members)
 
 
 class NewSets:

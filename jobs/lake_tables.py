@@ -146,11 +146,11 @@ class LakeTable:
             actions: list[AddAction | RemoveAction] = [_added(file) for file in files]
             table.create_write_transaction(actions, "append", schema, partition_by)
 
-    def append_rows(self, rows: pa.Table, partition_by: list[str] | None = None) -> None:
+    def append_rows(self, rows: pa.Table) -> None:
         """Add a few rows that the driver holds."""
         with lake_errors(self.uri):
             write_deltalake(
-                self.uri, rows, mode="append", schema_mode="merge", partition_by=partition_by,
+                self.uri, rows, mode="append", schema_mode="merge",
                 storage_options=self.storage_options,
                 commit_properties=CommitProperties(max_commit_retries=15),
             )  # fmt: skip

@@ -83,7 +83,7 @@ class LevelTasks:
                 [block for block in blocks if isinstance(block, NearRows)],
                 *totals,
             )
-            home = self._world.value.entities(bucket).is_home(members.entities)
+            home = self._world.value.is_home(bucket, members.entities)
             self._counts.add({(self._edges.level, bucket): int(home.sum())})
             yield members
 
@@ -149,11 +149,10 @@ def members_here(world: Broadcast[WorldBuckets]) -> PartitionTask:
     """The task that counts members, each in one bucket alone."""
 
     def work(bucket: int, blocks: Iterable[Members]) -> Iterator[MembersHere]:
-        is_home = world.value.entities(bucket).is_home
         by_level: dict[int, int] = {}
         references = [np.empty(0, np.int64)]
         for block in blocks:
-            home = is_home(block.entities)
+            home = world.value.is_home(bucket, block.entities)
             by_level[block.level] = by_level.get(block.level, 0) + int(home.sum())
             if block.level == 0:
                 references.append(np.unique(block.entities[home]))

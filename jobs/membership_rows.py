@@ -7,7 +7,6 @@ subscriptions use is no burden for one task.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,23 +24,17 @@ from jobs.world_buckets import WorldBuckets
 from schemas.errors import SpapsError
 from spatial_udfs.batch_tables import BatchTables, Int32s
 from spatial_udfs.entity_table import Int64s
-from spatial_udfs.stage_rows import Members, all_members
+from spatial_udfs.stage_rows import Members, all_members, taken
 
 # Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.
 ROWS_IN_BATCH: Final = 250_000
 
 
-class WrittenResults(NamedTuple):
-    """What a task has written; ``trouble`` says why the sets are not kept."""
+class Results(NamedTuple):
+    """What tasks have written of members, in files that nobody has committed yet.
 
-    memberships: list[NewFile]
-    sets: list[NewFile]
-    trouble: str | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Results:
-    """Everything that a run writes about members, in files that nobody has committed yet."""
+    ``trouble`` says why the sets are not kept.
+    """
 
     memberships: list[NewFile]
     sets: list[NewFile]
@@ -77,29 +70,30 @@ def _writing_task(
     version: int,
     sets: NewSets,
 ) -> PartitionTask:
-    def write(bucket: int, rows: Iterable[Routed]) -> Iterator[WrittenResults]:
+    def write(bucket: int, rows: Iterable[Routed]) -> Iterator[Results]:
         blocks: list[Any] = [block for _, block in rows]
-        entities = world.value.entities(bucket)
-        members = [block for block in blocks if isinstance(block, Members)]
+        members = [
+            taken(block, np.flatnonzero(world.value.is_home(bucket, block.entities)))
+            for block in blocks
+            if isinstance(block, Members)
+        ]
         resolved_now = [block for block in members if block.level > 0]
-        files, trouble = _kept_sets(resolved_now, entities.is_home, tables.value, bucket, sets)
+        files, trouble = _kept_sets(resolved_now, tables.value, bucket, sets)
         nodes, peids = all_members(members)
-        home = entities.is_home(peids)
         shown = [block for block in blocks if isinstance(block, ShownRows)]
-        batches = written_out(nodes[home], peids[home], shown, tables.value)
-        yield WrittenResults(table.write(version, None, batches, FILE_SCHEMA), files, trouble)
+        batches = written_out(nodes, peids, shown, tables.value)
+        yield Results(table.write(version, None, batches, FILE_SCHEMA), files, trouble)
 
     return write
 
 
 def _kept_sets(
-    members: Sequence[Members], is_home: Any, tables: BatchTables, bucket: int, sets: NewSets
+    members: Sequence[Members], tables: BatchTables, bucket: int, sets: NewSets
 ) -> tuple[list[NewFile], str | None]:
     """The run is complete without them: when they cannot be written, that is only said."""
     nodes, peids = all_members(members)
-    home = is_home(peids)
     try:
-        return sets.write_members(bucket, tables.node_ids[nodes[home]], peids[home]), None
+        return sets.write_members(bucket, tables.node_ids[nodes], peids), None
     except SpapsError as error:
         return [], str(error)
 
@@ -132,7 +126,6 @@ def written_out(
 
 def _members_of(ids: Int64s, nodes: Int32s, tables: BatchTables) -> tuple[Int64s, Int64s]:
     """For each node (by its id) where its members begin among the ordered ones, and how many."""
-    by_id = np.argsort(tables.node_ids)
-    numbers = by_id[np.searchsorted(tables.node_ids, ids, sorter=by_id)]
+    numbers = tables.numbers_of(ids)
     first = np.searchsorted(nodes, numbers)
     return first, np.searchsorted(nodes, numbers, side="right") - first

@@ -20,6 +20,7 @@ from jobs.subscription_lines import REASON, WHERE, RowPlaces
 from jobs.subscription_parts import BadRow, Int64s
 from schemas.errors import NoReferenceError
 from schemas.membership import SUB_ID
+from spatial_udfs.position_sets import spread_out
 
 KIND: Final = "kind"
 # Kinds of problems; the first three leave a subscription without result.
@@ -139,8 +140,7 @@ def _of_descriptors(
     texts = pa.array([reason for _, reason in reasons], pa.string())
     of = np.array([of for of, _ in reasons], np.int64)
     uses = part.starts[of + 1] - part.starts[of]
-    reason_of = np.repeat(np.arange(len(of)), uses)
-    rows = np.arange(len(reason_of)) + np.repeat(part.starts[of] - np.cumsum(uses) + uses, uses)
+    reason_of, rows = spread_out(part.starts[of], uses)
     for at in range(0, len(rows), _ROWS_AT_ONCE):
         some = slice(at, at + _ROWS_AT_ONCE)
         numbers = pa.array(part.sub_ids[rows[some]])

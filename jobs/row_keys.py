@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from redis_link.tally import Int64s
 from spatial_udfs.pair_kinds import Bools
+from spatial_udfs.position_sets import spread_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,5 @@ def matched(values: Int64s, others: Int64s) -> tuple[Int64s, Int64s]:
     ordered = others[order]
     first = np.searchsorted(ordered, values)
     counts = np.searchsorted(ordered, values, side="right") - first
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    places = np.repeat(first - ends + counts, counts) + np.arange(total)
-    return np.repeat(np.arange(len(values)), counts), order[places]
+    rows, places = spread_out(first, counts)
+    return rows, order[places]

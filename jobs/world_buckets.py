@@ -18,6 +18,9 @@ import pyarrow.parquet as pq
 from jobs.lake_tables import LakeTable, lake_errors
 from schemas.entity import PEID
 from schemas.related import CATEGORY_SET, ENTITY, PAIR_KIND, REFERENCE, SHAPE
+from spatial_udfs.batch_tables import Bools
+from spatial_udfs.buckets import is_home
+from spatial_udfs.entity_table import Int64s
 from spatial_udfs.world_bucket import BucketEntities, HeavyEntities, PairRows
 
 # What a worker remembers at the most. A bucket has some 5 MB.
@@ -39,6 +42,10 @@ class WorldBuckets:
     pair_files: FilesByBucket
     placed: LakeTable
     placed_files: FilesByBucket
+
+    def is_home(self, bucket: int, peids: Int64s) -> Bools:
+        """Which of the entities have this bucket as their own; no file is read for that."""
+        return is_home(peids, bucket, self.buckets)
 
     def pairs(self, bucket: int) -> PairRows:
         """The related pairs of a bucket."""

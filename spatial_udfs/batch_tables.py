@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from schemas.far_pairs import SHAPE_PAIRS
 from spatial_udfs.entity_table import Int64s
+from spatial_udfs.position_sets import spread_out
 from spatial_udfs.shapes import SHAPE_COUNT, ShapeCodes
 
 Int32s = NDArray[np.int32]
@@ -40,6 +41,10 @@ class BatchTables:
     up_to: Floats  # at most this,
     holds: Int32s  # a bit for each of SHAPE_PAIRS
     selected: Bools  # pattern, category set: whether it selects entities of the set
+
+    def numbers_of(self, ids: Int64s) -> Int32s:
+        """The numbers of nodes in this batch, by their hashes."""
+        return numbers_among(self.node_ids, ids)
 
     def related_truth(self, nodes: Int32s, kinds: Int32s) -> Bools:
         """Whether the condition of each node holds for a pair of this kind."""
@@ -95,10 +100,14 @@ class LevelEdges:
         """References of this level out of members: (node, reference, joined) for each edge."""
         first = np.searchsorted(self.sources, nodes)
         counts = np.searchsorted(self.sources, nodes, side="right") - first
-        rows = np.repeat(np.arange(len(nodes)), counts)
-        ends = np.cumsum(counts)
-        edges = np.arange(len(rows)) + np.repeat(first - (ends - counts), counts)
+        rows, edges = spread_out(first, counts)
         return self.nodes[edges], entities[rows], self.joined[edges]
+
+
+def numbers_among(node_ids: Int64s, wanted: Int64s) -> Int32s:
+    """The place of each hash among those of a batch; all of them must be there."""
+    order = np.argsort(node_ids)
+    return order[np.searchsorted(node_ids, wanted, sorter=order)].astype(np.int32)
 
 
 def widest_reaches(

@@ -27,6 +27,11 @@ def bucket_count(entities: int) -> int:
     return max(1, -(-entities // ENTITIES_PER_BUCKET))
 
 
+def is_home(peids: Int64s, bucket: int, buckets: int) -> NDArray[np.bool_]:
+    """Which of the entities have this bucket as their own."""
+    return np.asarray(bucket_of(peids, buckets) == bucket)
+
+
 def bucket_of(peids: Int64s, buckets: int) -> NDArray[np.int32]:
     """The bucket of each entity, from 0."""
     mixed = peids.astype(np.uint64)

@@ -23,7 +23,7 @@ from spatial_udfs.batch_tables import (
     widest,
 )
 from spatial_udfs.entity_table import Int64s
-from spatial_udfs.position_sets import is_in
+from spatial_udfs.position_sets import is_in, spread_out
 from spatial_udfs.shapes import SHAPE_COUNT
 from spatial_udfs.stage_rows import Members, NearPairs, NearRows, RelatedRows, all_members
 from spatial_udfs.stored_kinds import reference_shapes
@@ -79,9 +79,8 @@ class BulkStage:
         known, distances = near.references[order], near.distances[order]
         first = np.searchsorted(known, references)
         last = _within(distances, reaches, first, np.searchsorted(known, references, side="right"))
-        counts = last - first
-        rows = np.repeat(np.arange(len(nodes)), counts)
-        places = order[np.arange(len(rows)) + np.repeat(first - np.cumsum(counts) + counts, counts)]
+        rows, near_places = spread_out(first, last - first)
+        places = order[near_places]
         shapes = self._entities.shapes[self._entities.places_of(references)]
         return NearRows(nodes[rows], near.entities[places], near.distances[places], shapes[rows])
 

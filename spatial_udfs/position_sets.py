@@ -25,6 +25,15 @@ def is_in(positions: Positions | Int64s, members: Positions | Int64s) -> NDArray
     return found
 
 
+def spread_out(first: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Runs of places written out: for each place the number of its run, and the place itself.
+
+    Run i begins at ``first[i]`` and has ``counts[i]`` places.
+    """
+    runs = np.repeat(np.arange(len(counts)), counts)
+    return runs, np.arange(len(runs)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+
+
 def as_set(positions: Positions) -> Positions:
     """The positions in ascending order, each once."""
     ordered = np.sort(positions)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spatial_udfs.batch_tables import Bools, Int32s
-from spatial_udfs.buckets import bucket_of
+from spatial_udfs.buckets import is_home
 from spatial_udfs.entity_table import Int64s
-from spatial_udfs.position_sets import is_in
+from spatial_udfs.position_sets import is_in, spread_out
 from spatial_udfs.shapes import ShapeCodes
 
 
@@ -39,9 +39,7 @@ class PairRows:
         """For each pair of the asked references: the place of the asked one, and of the pair."""
         first = np.searchsorted(self.references, asked)
         counts = np.searchsorted(self.references, asked, side="right") - first
-        ends = np.cumsum(counts)
-        rows = np.repeat(np.arange(len(asked)), counts)
-        return rows, np.arange(len(rows)) + np.repeat(first - (ends - counts), counts)
+        return spread_out(first, counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,4 +77,4 @@ class BucketEntities:
 
     def is_home(self, peids: Int64s) -> Bools:
         """Which of these have this bucket as their own: here their rows are counted and written."""
-        return np.asarray(bucket_of(peids, self.buckets) == self.bucket)
+        return is_home(peids, self.bucket, self.buckets)
