@@ -7,7 +7,6 @@ index. All of it belongs to the batch and to the vocabulary of the world, never 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,6 @@ from spatial_udfs.shapes import SHAPE_COUNT, ShapeCodes
 Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-
-_ALL_PAIRS: Final = len(SHAPE_PAIRS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +71,11 @@ class BatchTables:
         """The truth of each node's condition beyond its reach."""
         found: Int32s = self.far[self.conditions[nodes]]
         return found
+
+    def far_by_shapes(self, nodes: Int32s) -> Bools:
+        """The same by node, shape of the reference and shape of the entity."""
+        bits = has_bit(self.far_of(nodes)[:, None], np.arange(len(SHAPE_PAIRS)))
+        return bits.reshape(-1, SHAPE_COUNT, SHAPE_COUNT)
 
     def reach_of(self, nodes: Int32s) -> Floats:
         """The reach of each node's condition."""

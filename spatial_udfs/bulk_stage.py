@@ -18,7 +18,6 @@ from spatial_udfs.batch_tables import (
     BatchTables,
     Int32s,
     LevelEdges,
-    has_bit,
     shape_pair,
     widest,
 )
@@ -135,28 +134,33 @@ class BulkStage:
     ) -> Iterator[Int64s]:
         """Node by node, the entities of its categories of which some reference is far and holds.
 
-        A reference that is near an entity is a row here: what is left of the total is far.
+        A reference that is near an entity is a row here: what is left of the total is far. Only
+        entities of the node's categories are looked at, and nearly all of these are members.
         """
         tables, entities = self._tables, self._entities
         count = len(entities.peids)
         every_key = np.concatenate([np.empty(0, np.int64), *keys])
-        order = np.argsort(every_key)
-        every_key = every_key[order]
         every_shape = np.concatenate(
             [np.empty(0, np.uint8), *(each.reference_shapes for each in rows)]
-        )[order]
-        for node, total in zip(nodes, totals, strict=True):
-            first, last = np.searchsorted(every_key, [int(node) * count, (int(node) + 1) * count])
-            places, shapes = every_key[first:last] - int(node) * count, every_shape[first:last]
-            repeated = np.full(count, node, np.int32)
-            far = tables.far_of(repeated)
-            holds = np.zeros(count, np.bool_)
-            for shape in range(SHAPE_COUNT):
-                near = np.bincount(places[shapes == shape], minlength=count)
-                pairs = shape_pair(np.full(count, shape, np.uint8), entities.shapes)
-                holds |= (near < total[shape]) & has_bit(far, pairs)
-            wanted = holds & tables.selects(repeated, entities.category_sets)
-            yield int(node) * count + np.flatnonzero(wanted)
+        )
+        order = np.argsort(every_key)
+        every_key, every_shape = every_key[order], every_shape[order]
+        starts = nodes.astype(np.int64) * count
+        spans = np.searchsorted(every_key, np.stack([starts, starts + count]))
+        holding = tables.far_by_shapes(nodes)
+        of_pattern: dict[int, Int64s] = {}
+        for row, pattern in enumerate(tables.patterns[nodes].tolist()):
+            if pattern not in of_pattern:
+                chosen = tables.selected[pattern][entities.category_sets]
+                of_pattern[pattern] = np.flatnonzero(chosen)
+            wanted = of_pattern[pattern]
+            near = slice(*spans[:, row])
+            places = every_key[near] - starts[row]
+            counted = holding[row][every_shape[near], entities.shapes[places]]
+            came = np.searchsorted(wanted, places[counted])
+            total = totals[row] @ holding[row]
+            far = total[entities.shapes[wanted]] > np.bincount(came, minlength=len(wanted))
+            yield starts[row] + wanted[far]
 
     def _keys(self, nodes: Int32s, entities: Int64s) -> Int64s:
         """Rows as single numbers; the entities must be of this bucket, or heavy."""

@@ -30,7 +30,7 @@ from tests.servers.redis_content import (
 from tests.servers.redis_server import RedisServer
 
 VERSIONS = (1, 2)
-RANDOM_KILLS = 14
+RANDOM_KILLS = 20
 WAIT_SECONDS = 300
 
 # Where a push dies, and what stands in Redis then: the version that was pushed or the one before.

@@ -1,22 +1,19 @@
-"""SIGKILL to bulk runs, JVM and all, at random moments: readers see one complete state each time.
+"""SIGKILL to ``spark-submit jobs/resolve_neighborhoods.py --redis``, JVM and all, twenty times.
 
-A JVM takes long to start and dies only once, so each kill meets several runs at once, every one
-with its own lake and database. What a kill left is where the next runs begin.
+After each kill readers of Delta and of Redis see one complete state, and what it left is where
+the next run begins.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import shutil
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,35 +25,38 @@ from pyspark.sql import SparkSession
 from shapely import affinity
 
 from jobs import resolve_neighborhoods
+from jobs.push_to_redis import push_generation
 from jobs.run_facts import PROBLEMS_TABLE
 from redis_link import generation_store
 from redis_link.client import connect
 from redis_link.push_lock import is_held
+from redis_link.sweep import Retention
 from schemas.descriptor_json import descriptor_json
 from schemas.entity import RELATED_TABLE
 from schemas.generation import GenerationState
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
 from schemas.reading import read_neighborhood
 from schemas.redis_keys import push_lock_key
-from schemas.related import ENTITY, REFERENCE, RELATED_VERSIONS_TABLE, RESOLVED_SETS_TABLE
+from schemas.related import ENTITY, REFERENCE, RELATED_VERSIONS_TABLE
 from spatial_udfs.entity_table import EntityTable
 from tests.conftest import REPOSITORY
 from tests.oracle.definition import entities_of
-from tests.servers.killable_resolve import READY, RUNS, lane_folder, lane_url, quick_push, run_once
 from tests.servers.redis_content import numbers_of_generations, pairs_in_redis
 from tests.servers.redis_server import running_redis
 from tests.spark.bulk_scene import Row, bulk_rows, exact_rows, write_world
-from tests.spark.submitted_job import SHORT_LIVED_JVM, kill_group
+from tests.spark.submitted_job import WAIT_SECONDS, submitted
 from tests.strategies.drawn_city import ENTITIES, drawn_city
 from tests.strategies.worlds import table_of
+from world.retention import DERIVED_TABLES
 
 pytestmark = pytest.mark.spark
 
-LANES = 5
-KILLS = 4
-# About as many lines as all lanes write in one and a half turns.
-LINES = 80
-WAIT_SECONDS = 600
+JOB = REPOSITORY / "jobs" / "resolve_neighborhoods.py"
+KILLS = 20
+# World version and subscriptions of each run, over and over.
+RUNS = ((1, "a"), (1, "b"), (2, "a"), (2, "b"))
+# What a run says when it has begun, and at its end.
+BEGUN, PUSHING, SERVING = "world ", "memberships of world version", " is current"
 
 NOWHERE = 999
 WANTED = {
@@ -84,7 +84,7 @@ TABLES = {1: drawn_city(), 2: second_version()}
 
 @dataclass(slots=True)
 class Lake:
-    """One lane as a reader sees it, and what it has seen there before."""
+    """What readers see, and what they have seen before."""
 
     folder: Path
     url: str
@@ -146,7 +146,7 @@ class Lake:
         client.delete(push_lock_key())
         client.close()
         if forget_related:
-            for table in (RELATED_TABLE, RELATED_VERSIONS_TABLE, RESOLVED_SETS_TABLE):
+            for table in DERIVED_TABLES:
                 shutil.rmtree(self.folder / "world" / table, ignore_errors=True)
 
 
@@ -166,7 +166,7 @@ def meeting(table: EntityTable) -> list[tuple[int, int]]:
 
 
 @pytest.fixture
-def lakes(tmp_path: Path) -> Iterator[list[Lake]]:
+def lake(tmp_path: Path) -> Iterator[Lake]:
     wanted = {batch: [read_neighborhood(each) for each in texts] for batch, texts in WANTED.items()}
     for batch, neighborhoods in wanted.items():
         lines = [
@@ -176,113 +176,75 @@ def lakes(tmp_path: Path) -> Iterator[list[Lake]]:
         (tmp_path / f"{batch}.jsonl").write_text("".join(lines))
     rows = {(version, batch): exact_rows(TABLES[version], wanted[batch]) for version, batch in RUNS}
     assert len({str(each) for each in rows.values()}) == len(RUNS), "states must differ"
-    for lane in range(LANES):
-        for table in TABLES.values():
-            write_world(lane_folder(tmp_path, lane) / "world", table)
+    for table in TABLES.values():
+        write_world(tmp_path / "world", table)
     with running_redis(tmp_path / "redis") as server:
-        yield [
-            Lake(lane_folder(tmp_path, lane), lane_url(server.url, lane), rows)
-            for lane in range(LANES)
-        ]
+        yield Lake(tmp_path, server.url, rows)
 
 
-@contextmanager
-def running_resolves(folder: Path, redis_url: str, turn: int) -> Iterator[tuple[Any, Path]]:
-    """The process tree, and the file that everything it says goes into."""
-    log = folder / f"turn{turn}.log"
-    module = "tests.servers.killable_resolve"
-    with log.open("wb") as written:
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, str(folder), redis_url, str(LANES), str(turn)],
-            cwd=REPOSITORY,
-            env={**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM},
-            stdout=written,
-            stderr=written,
-            start_new_session=True,
-        )
-    try:
-        yield process, log
-    finally:
-        kill_group(process)
-
-
-def wait_for_lines(process: subprocess.Popen[bytes], log: Path, count: int) -> None:
-    """Until the runs have said so much: moments that do not depend on the machine's speed."""
-    _wait(process, log, lambda said: len(said.splitlines()) >= count)
+def arguments(lake: Lake, version: int, batch: str) -> list[str]:
+    own = lake.folder
+    words = [
+        *("--world", own / "world", "--version", version, "--out", own / "out"),
+        *("--subscriptions", own / f"{batch}.jsonl", "--redis", lake.url),
+    ]
+    return [str(word) for word in words]
 
 
 def wait_for_words(process: subprocess.Popen[bytes], log: Path, words: str) -> None:
-    """Until some run says these words once more."""
-    before = log.read_text().count(words)
-    _wait(process, log, lambda said: said.count(words) > before)
-
-
-def _wait(process: subprocess.Popen[bytes], log: Path, condition: Callable[[str], bool]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
-    while not condition(log.read_text().partition(f"{READY}\n")[2]):
+    while words not in log.read_text():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.02)
+        time.sleep(0.01)
 
 
 def test_killed_at_random_moments(
     spark: Any,
-    lakes: list[Lake],
-    tmp_path: Path,
+    lake: Lake,
     monkeypatch: pytest.MonkeyPatch,
     program: Callable[[str], Path],
 ) -> None:
     program("java")
+    log = lake.folder / "log"
+    with submitted([JOB, *arguments(lake, 1, "a")], log) as process:
+        wait_for_words(process, log, BEGUN)
+        began = time.monotonic()
+        wait_for_words(process, log, SERVING)
+        span = time.monotonic() - began
+    lake.assert_one_state()
     dice = random.Random(4)  # noqa: S311 - no secret, and the same moments each time
-    redis_url = lakes[0].url.rpartition("/")[0]
-    in_push = 0
+    in_push = before_push = 0
     for kill in range(KILLS):
-        for lane, lake in enumerate(lakes):
-            lake.prepare(forget_related=(lane + kill) % 2 == 0)
-        with running_resolves(tmp_path, redis_url, kill) as (process, log):
-            # Each kill in another part of a turn: pairs, levels, tables, push.
-            wait_for_lines(process, log, int(LINES * (kill + dice.random()) / KILLS))
+        lake.prepare(forget_related=kill % 2 == 0)
+        with submitted([JOB, *arguments(lake, *RUNS[kill % len(RUNS)])], log) as process:
+            wait_for_words(process, log, BEGUN)
             if kill == KILLS - 1:
-                wait_for_words(process, log, "memberships of world version")
-            time.sleep(dice.uniform(0, 0.5))
+                wait_for_words(process, log, PUSHING)
+            else:  # each in another part of a run: pairs, levels, tables, push
+                time.sleep(span * (kill + dice.random()) / KILLS)
             assert process.poll() is None, log.read_text()
-        for lake in lakes:
-            lake.assert_one_state()
-            with contextlib.closing(connect(lake.url)) as client:
-                in_push += is_held(client)
+        before_push += PUSHING not in log.read_text()
+        with contextlib.closing(connect(lake.url)) as client:
+            in_push += is_held(client)
+        lake.assert_one_state()
     assert in_push, "no kill fell into a push"
-    _assert_next_run_succeeds(spark, lakes, tmp_path, redis_url, monkeypatch)
+    assert before_push, "all kills fell into a push"
+    _assert_next_run_succeeds(spark, lake, monkeypatch)
 
 
-def _assert_next_run_succeeds(
-    spark: Any,
-    lakes: list[Lake],
-    folder: Path,
-    redis_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """In the session of the tests, all lanes at once; a second reader is Spark itself."""
+def _assert_next_run_succeeds(spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the session of the tests; a second reader is Spark itself."""
+    quick_push = partial(push_generation, retention=Retention(grace_seconds=0.2))
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     monkeypatch.setattr(resolve_neighborhoods, "push_generation", quick_push)
-    codes: dict[int, int] = {}
-
-    def run(lane: int) -> None:
-        codes[lane] = run_once(folder, redis_url, lane, 2, "b")
-
-    for lake in lakes:
-        lake.prepare(forget_related=False)
-    threads = [threading.Thread(target=run, args=(lane,)) for lane in range(LANES)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert codes == dict.fromkeys(range(LANES), 0)
-    for lake in lakes:
-        lake.assert_one_state()
-        expected = lake.rows[2, "b"]
-        assert bulk_rows(lake.folder / "out", 2) == expected
-        read = spark.read.format("delta").load(str(lake.folder / "out" / MEMBERSHIPS_TABLE))
-        rows = read.where("version = 2").select("subId", "peid", "stageNo").collect()
-        assert sorted(map(tuple, rows)) == expected
-        with contextlib.closing(connect(lake.url)) as client:
-            assert numbers_of_generations(client) == {generation_store.current_number(client)}
+    lake.prepare(forget_related=False)
+    assert resolve_neighborhoods.main(arguments(lake, 2, "b")) == 0
+    lake.assert_one_state()
+    expected = lake.rows[2, "b"]
+    assert bulk_rows(lake.folder / "out", 2) == expected
+    read = spark.read.format("delta").load(str(lake.folder / "out" / MEMBERSHIPS_TABLE))
+    rows = read.where("version = 2").select("subId", "peid", "stageNo").collect()
+    assert sorted(map(tuple, rows)) == expected
+    with contextlib.closing(connect(lake.url)) as client:
+        assert numbers_of_generations(client) == {generation_store.current_number(client)}
