@@ -12,100 +12,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from typing import Final
 
-from pyspark.sql import SparkSession
+from jobs.session import BegunSession
 
-from jobs.bulk_run import resolve_batch
-from jobs.push_to_redis import push_generation
-from jobs.registered_subscriptions import open_registered
-from jobs.session import spark_session
-from jobs.spark_errors import spark_errors_as
-from jobs.subscription_lines import Subscriptions, open_subscriptions
-from redis_link.background_sweep import BackgroundSweep
-from redis_link.embedded import redis_or_embedded
-from schemas.errors import PushBusyError, SpapsError, WorldError
-from schemas.generation import FROM_FILE, RegistryCoverage
-from schemas.membership import MEMBERSHIPS_TABLE
-from schemas.settings import Settings, load_settings
-from world.arrow_alone import keep_pandas_out
-from world.importing import import_world
-from world.store import WorldStore
-
-REGISTERED: Final = "redis"
 DEFAULT_OUT: Final = "lake"
-
-EXIT_FAILED: Final = 2
-EXIT_BUSY: Final = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Resolve, write, push when asked; the exit code."""
     options = _parser().parse_args(arguments)
-    keep_pandas_out()
-    try:
-        with spark_errors_as(WorldError, "Spark failed"):
-            _run(options, load_settings(options={"redis.url": options.redis or None}))
-    except PushBusyError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_BUSY
-    except SpapsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    return 0
+    with closing(BegunSession("spaps-resolve-neighborhoods")) as session:
+        # Java takes a second for that: time for what takes long to import.
+        from jobs.bulk_job import exit_code_of  # noqa: PLC0415
 
-
-def _run(options: argparse.Namespace, settings: Settings) -> None:
-    world = options.world or settings.world.dir
-    if options.world is None and not WorldStore(world).versions():
-        _say(f"importing the sample world into {world}")
-        import_world(list(settings.demo.sources), world)
-    with ExitStack() as serving:
-        url = None
-        if options.redis is not None or options.subscriptions == REGISTERED:
-            server = redis_or_embedded(settings.redis.url, settings.redis.data_dir)
-            url = serving.enter_context(server)
-        cleanup = _resolve_and_push(options, settings, world, url)
-        # Spark has ended by now: the grace time is no reason to hold a cluster.
-        if cleanup is not None:
-            cleanup.wait()
-
-
-def _resolve_and_push(
-    options: argparse.Namespace, settings: Settings, world: str, url: str | None
-) -> BackgroundSweep | None:
-    """The work of Spark; what still removes the replaced generation, if there was a push."""
-    with ExitStack() as ending:
-        spark = spark_session("spaps-resolve-neighborhoods")
-        ending.callback(spark.stop)
-        if options.checkpoint is not None:
-            spark.sparkContext.setCheckpointDir(options.checkpoint)
-        source = options.subscriptions or str(settings.demo.subscriptions)
-        subscriptions, coverage = _subscriptions(spark, source, url)
-        facts = resolve_batch(
-            spark, world, options.version, subscriptions, source, options.out, _say
-        )
-        for line in facts.lines():
-            print(line, flush=True)
-        if options.redis is None or url is None:
-            return None
-        table = f"{options.out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
-        report = push_generation(spark, table, facts.version, url, coverage=coverage, say=_say)
-        print(report.summary(), flush=True)
-        return report.cleanup
-
-
-def _subscriptions(
-    spark: SparkSession, source: str, url: str | None
-) -> tuple[Subscriptions, RegistryCoverage]:
-    if source == REGISTERED and url is not None:
-        return open_registered(spark, url)
-    return open_subscriptions(spark, source), FROM_FILE
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+        return exit_code_of(options, session)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -118,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--subscriptions",
         metavar="FILE",
-        help=f"JSON lines, a Delta table, or '{REGISTERED}' for those registered in Redis "
+        help="JSON lines, a Delta table, or 'redis' for those registered in Redis "
         "(default: the sample)",
     )
     parser.add_argument(

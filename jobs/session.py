@@ -17,8 +17,10 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 from pyspark import SparkConf, SparkContext
@@ -33,6 +35,7 @@ CONF_FOLDER: Final = PROJECT_ROOT / "conf"
 SHIPPED_PACKAGES: Final = ("schemas", "spatial_udfs", "world", "redis_link", "jobs")
 # Chosen by the number of cores, unless whoever starts the job has said it.
 PARTITIONS_SETTING: Final = "spark.sql.shuffle.partitions"
+READERS_SETTING: Final = "spark.sql.files.minPartitionNum"
 # What Delta would write beside rows and commit, and nobody reads: statistics by file help only
 # readers of ordered rows, and ours lie as they came; that rows have the version they replace
 # is so by construction; the sum of a table's whole state, kept with each commit, takes Spark jobs
@@ -69,20 +72,49 @@ def spark_session(
     # The JVM must be up for SparkConf to see what spark-submit and the conf file say.
     SparkContext._ensure_initialized()  # noqa: SLF001 - pyspark has no public way to ask this
     chosen_master = master or SparkConf().get("spark.master", "local[*]") or "local[*]"
-    builder = SparkSession.builder.appName(app_name).master(chosen_master)
-    for key, value in (_settings_for(chosen_master) | dict(extra or {})).items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    settings: dict[str, Any] = {
+        "spark.app.name": app_name,
+        "spark.master": chosen_master,
+        **_settings_for(chosen_master),
+        **(extra or {}),
+    }
+    is_first = SparkContext._active_spark_context is None  # noqa: SLF001 - no public way to ask
+    context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+    if is_first:
+        context.setLogLevel("ERROR")
+        _stop_at_once(context)
+        if _is_one_process(chosen_master):
+            _wake_workers(context)
+    spark = SparkSession.builder.config(map=settings).getOrCreate()
     _check_extensions(spark)
-    context = spark.sparkContext
-    context.setLogLevel("ERROR")
-    _stop_at_once(context)
-    if shuffle_partitions is not None or not context.getConf().contains(PARTITIONS_SETTING):
-        partitions = shuffle_partitions or max(4, 2 * context.defaultParallelism)
-        spark.conf.set(PARTITIONS_SETTING, str(partitions))
+    given = context.getConf()
+    at_least = 2 * context.defaultParallelism
+    if shuffle_partitions is not None or not given.contains(PARTITIONS_SETTING):
+        spark.conf.set(PARTITIONS_SETTING, str(shuffle_partitions or max(4, at_least)))
+    if not given.contains(READERS_SETTING):
+        spark.conf.set(READERS_SETTING, str(at_least))
     if not _is_one_process(chosen_master):
         _ship_packages(context)
     return spark
+
+
+class BegunSession:
+    """A session that Java makes while Python does something else; whoever begins it closes it."""
+
+    def __init__(self, app_name: str) -> None:
+        """Begin with it."""
+        making = ThreadPoolExecutor(1, "session")
+        self._made = making.submit(spark_session, app_name)
+        making.shutdown(wait=False)
+
+    def get(self) -> SparkSession:
+        """The session, as soon as it is there."""
+        return self._made.result()
+
+    def close(self) -> None:
+        """End it, if it ever came to be; closing it twice does no harm."""
+        if self._made.exception() is None:
+            self._made.result().stop()
 
 
 def _conf_folder() -> Path:
@@ -103,6 +135,9 @@ def _settings_for(master: str) -> dict[str, str]:
         # What is kept is read again within seconds: packing it costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.ui.showConsoleProgress": "false",
+        # A file is read by as many tasks as there are cores, if it has a megabyte for each. By
+        # default it has to have four, and one core reads most of a city while others wait.
+        "spark.sql.files.openCostInBytes": str(1 << 20),
         # Python computes matrices for a batch at once: a geometry is read once for all its pairs.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.submit.pyFiles": _python_files_only(SparkConf().get("spark.submit.pyFiles", "")),
@@ -147,6 +182,28 @@ def _python_files_only(files: str | None) -> str:
     entries: half a second of each task that runs Python.
     """
     return ",".join(name for name in (files or "").split(",") if not name.endswith(".jar"))
+
+
+def _wake_workers(context: SparkContext) -> None:
+    """Have Spark start the process that Python workers come from, while the session is made.
+
+    It imports for most of a second, which the first task would wait for.
+    """
+
+    def wake() -> None:
+        with suppress(Exception):  # whatever is wrong, the first task of a job will say it
+            context.parallelize([0], 1).foreach(lambda _: None)
+
+    waking = threading.Thread(target=wake, name="waking-workers", daemon=True)
+    stop = context.stop
+
+    def stop_when_awake() -> None:
+        # A task that loses its Spark would be told of as an error of the job.
+        waking.join()
+        stop()
+
+    context.stop = stop_when_awake  # type: ignore[method-assign]
+    waking.start()
 
 
 def _stop_at_once(context: SparkContext) -> None:

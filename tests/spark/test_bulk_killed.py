@@ -24,7 +24,7 @@ from deltalake.exceptions import TableNotFoundError
 from pyspark.sql import SparkSession
 from shapely import affinity
 
-from jobs import resolve_neighborhoods
+from jobs import bulk_job, resolve_neighborhoods
 from jobs.push_to_redis import push_generation
 from jobs.run_facts import PROBLEMS_TABLE
 from redis_link import generation_store
@@ -237,7 +237,7 @@ def _assert_next_run_succeeds(spark: Any, lake: Lake, monkeypatch: pytest.Monkey
     """In the session of the tests; a second reader is Spark itself."""
     quick_push = partial(push_generation, retention=Retention(grace_seconds=0.2))
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
-    monkeypatch.setattr(resolve_neighborhoods, "push_generation", quick_push)
+    monkeypatch.setattr(bulk_job, "push_generation", quick_push)
     lake.prepare(forget_related=False)
     assert resolve_neighborhoods.main(arguments(lake, 2, "b")) == 0
     lake.assert_one_state()

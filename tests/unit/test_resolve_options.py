@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs import resolve_neighborhoods
+from jobs import bulk_job, resolve_neighborhoods, session
 from schemas.errors import SourceError
 
 
@@ -25,7 +25,7 @@ from schemas.errors import SourceError
 def test_which_redis_is_opened(
     arguments: list[str], asked: list[str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None stands for the embedded server, which is opened before Spark is started."""
+    """None stands for the embedded server."""
     opened: list[str | None] = []
 
     @contextmanager
@@ -37,7 +37,7 @@ def test_which_redis_is_opened(
         raise SourceError("far enough")
 
     monkeypatch.delenv("SPAPS_REDIS_URL", raising=False)
-    monkeypatch.setattr(resolve_neighborhoods, "redis_or_embedded", server)
-    monkeypatch.setattr(resolve_neighborhoods, "spark_session", no_spark)
+    monkeypatch.setattr(bulk_job, "redis_or_embedded", server)
+    monkeypatch.setattr(session, "spark_session", no_spark)
     assert resolve_neighborhoods.main(["--world", "anywhere", *arguments]) == 2
     assert opened == asked

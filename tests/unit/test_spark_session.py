@@ -12,6 +12,7 @@ import pytest
 from pyspark import SparkContext
 
 from jobs import session
+from schemas.errors import SettingsError
 
 
 @pytest.fixture
@@ -82,3 +83,54 @@ def test_the_end_of_a_session_waits_for_no_accumulators() -> None:
     context._accumulatorServer.shutdown()  # would not come back if it waited
     assert asked.wait(60)
     free.set()
+
+
+def test_a_session_is_stopped_only_when_its_workers_are_awake() -> None:
+    happened: list[str] = []
+    free = threading.Event()
+
+    def slowly_fails(_: object) -> None:
+        assert free.wait(60)
+        happened.append("awake")
+        raise RuntimeError("a task that failed is no reason to stop worse")
+
+    context: Any = SimpleNamespace(
+        parallelize=lambda *_: SimpleNamespace(foreach=slowly_fails),
+        stop=lambda: happened.append("stopped"),
+    )
+    session._wake_workers(cast("SparkContext", context))
+    stopping = threading.Thread(target=context.stop)
+    stopping.start()
+    free.set()
+    stopping.join(60)
+    assert happened == ["awake", "stopped"]
+
+
+def test_a_begun_session_comes_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    free, stops = threading.Event(), []
+    made = SimpleNamespace(stop=lambda: stops.append(1))
+
+    def slowly_made(name: str) -> Any:
+        assert name == "some job"
+        assert free.wait(60)
+        return made
+
+    monkeypatch.setattr(session, "spark_session", slowly_made)
+    begun = session.BegunSession("some job")  # would not come back if it waited
+    free.set()
+    assert begun.get() is cast("Any", made)
+    begun.close()
+    assert stops == [1]
+
+
+def test_a_session_that_cannot_be_made_is_told_of_where_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: str) -> Any:
+        raise SettingsError("no Spark here")
+
+    monkeypatch.setattr(session, "spark_session", refuse)
+    begun = session.BegunSession("some job")
+    begun.close()
+    with pytest.raises(SettingsError, match="no Spark here"):
+        begun.get()

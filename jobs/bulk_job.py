@@ -1,0 +1,98 @@
+"""The work behind jobs/resolve_neighborhoods.py: resolve, write, and push when asked."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import ExitStack
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from jobs.bulk_run import resolve_batch
+from jobs.push_to_redis import push_generation
+from jobs.registered_subscriptions import open_registered
+from jobs.session import BegunSession
+from jobs.spark_errors import spark_errors_as
+from jobs.subscription_lines import Subscriptions, open_subscriptions
+from redis_link.background_sweep import BackgroundSweep
+from redis_link.embedded import redis_or_embedded
+from schemas.errors import PushBusyError, SpapsError, WorldError
+from schemas.generation import FROM_FILE, RegistryCoverage
+from schemas.membership import MEMBERSHIPS_TABLE
+from schemas.settings import Settings, load_settings
+from world.arrow_alone import keep_pandas_out
+from world.importing import import_world
+from world.store import WorldStore
+
+REGISTERED: Final = "redis"
+
+EXIT_FAILED: Final = 2
+EXIT_BUSY: Final = 3
+
+
+def exit_code_of(options: argparse.Namespace, session: BegunSession) -> int:
+    """Do what the command line says."""
+    keep_pandas_out()
+    try:
+        with spark_errors_as(WorldError, "Spark failed"):
+            _run(options, load_settings(options={"redis.url": options.redis or None}), session)
+    except PushBusyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_BUSY
+    except SpapsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+def _run(options: argparse.Namespace, settings: Settings, session: BegunSession) -> None:
+    world = options.world or settings.world.dir
+    if options.world is None and not WorldStore(world).versions():
+        _say(f"importing the sample world into {world}")
+        import_world(list(settings.demo.sources), world)
+    with ExitStack() as serving:
+        url = None
+        if options.redis is not None or options.subscriptions == REGISTERED:
+            server = redis_or_embedded(settings.redis.url, settings.redis.data_dir)
+            url = serving.enter_context(server)
+        cleanup = _resolve_and_push(options, settings, world, url, session.get())
+        # The grace time is no reason to hold a cluster.
+        session.close()
+        if cleanup is not None:
+            cleanup.wait()
+
+
+def _resolve_and_push(
+    options: argparse.Namespace,
+    settings: Settings,
+    world: str,
+    url: str | None,
+    spark: SparkSession,
+) -> BackgroundSweep | None:
+    """The work of Spark; what still removes the replaced generation, if there was a push."""
+    if options.checkpoint is not None:
+        spark.sparkContext.setCheckpointDir(options.checkpoint)
+    source = options.subscriptions or str(settings.demo.subscriptions)
+    subscriptions, coverage = _subscriptions(spark, source, url)
+    facts = resolve_batch(spark, world, options.version, subscriptions, source, options.out, _say)
+    for line in facts.lines():
+        print(line, flush=True)
+    if options.redis is None or url is None:
+        return None
+    table = f"{options.out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
+    report = push_generation(spark, table, facts.version, url, coverage=coverage, say=_say)
+    print(report.summary(), flush=True)
+    return report.cleanup
+
+
+def _subscriptions(
+    spark: SparkSession, source: str, url: str | None
+) -> tuple[Subscriptions, RegistryCoverage]:
+    if source == REGISTERED and url is not None:
+        return open_registered(spark, url)
+    return open_subscriptions(spark, source), FROM_FILE
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
