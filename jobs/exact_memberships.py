@@ -15,12 +15,11 @@ from jobs.membership_files import write_files
 from jobs.resolved_sets import ResolvedSets
 from schemas.errors import WorldError
 from schemas.membership import MEMBERSHIPS_TABLE, PEID, STAGE_NO, SUB_ID, VERSION
+from world.leftovers import remove_files
 
 SCHEMA: Final = pa.schema(
     [(VERSION, pa.int64()), (SUB_ID, pa.int64()), (PEID, pa.int64()), (STAGE_NO, pa.int32())]
 )
-# Long enough for every job that began to read a state before it was replaced.
-KEEP_FILES_HOURS: Final = 24
 
 
 def memberships_path(out: str) -> str:
@@ -57,9 +56,7 @@ def remove_memberships(out: str, kept: frozenset[int]) -> list[int]:
         gone = sorted(there - kept)
         if gone:
             table.delete(f"{VERSION} in ({', '.join(map(str, gone))})")
-        # Looked for first: removing writes to the table's log even when there is nothing to do.
-        if table.vacuum(KEEP_FILES_HOURS, enforce_retention_duration=False):
-            table.vacuum(KEEP_FILES_HOURS, dry_run=False, enforce_retention_duration=False)
+        remove_files(table)
     except (DeltaError, OSError) as error:
         raise WorldError(f"{path}: {' '.join(str(error).split())}") from error
     return gone

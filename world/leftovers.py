@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from deltalake import DeltaTable
 
 from schemas import entity
 from world.store import PARTITIONED, SCHEMAS, WorldStore
+
+# Longer than any run that reads files of a state, or has written some that are not committed.
+KEEP_FILES_HOURS: Final = 24
 
 
 def remove_leftovers(store: WorldStore, published: Collection[int]) -> None:
@@ -28,6 +32,11 @@ def _clear(table: DeltaTable, published: Collection[int] | None) -> None:
         nobodys = sorted(written - {*published})
         if nobodys:
             table.delete(f"{entity.VERSION} in ({', '.join(map(str, nobodys))})")
+    remove_files(table, older_than_hours=0)
+
+
+def remove_files(table: DeltaTable, *, older_than_hours: int = KEEP_FILES_HOURS) -> None:
+    """Remove files that no state of the table needs, and those that killed writers left."""
     # Looked for first: removing writes to the table's log even when there is nothing to do.
-    if table.vacuum(retention_hours=0, enforce_retention_duration=False, full=True):
-        table.vacuum(retention_hours=0, enforce_retention_duration=False, full=True, dry_run=False)
+    if table.vacuum(older_than_hours, enforce_retention_duration=False, full=True):
+        table.vacuum(older_than_hours, dry_run=False, enforce_retention_duration=False, full=True)

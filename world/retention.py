@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
 from deltalake import DeltaTable
 
 from schemas import entity, related
 from world.importing import locked
-from world.leftovers import remove_leftovers
+from world.leftovers import remove_files, remove_leftovers
 from world.store import WorldStore
 
 # Made by the bulk job beside the world, where it has run.
@@ -19,8 +18,6 @@ DERIVED_TABLES = (
     entity.PLACED_TABLE,
     related.RESOLVED_SETS_TABLE,
 )
-# Longer than any run that reads files of a version, or has written some that are not committed.
-KEEP_FILES_HOURS: Final = 24
 
 
 def versions_to_keep(store: WorldStore, newest: int, in_use: Collection[int]) -> frozenset[int]:
@@ -58,11 +55,7 @@ def _remove_derived(store: WorldStore, published: Collection[int]) -> None:
             gone = sorted(_versions_in(table) - {*published})
             if gone:
                 table.delete(f"{entity.VERSION} in ({', '.join(map(str, gone))})")
-            # Looked for first: removing writes to the table's log even when there is nothing to do.
-            if table.vacuum(KEEP_FILES_HOURS, enforce_retention_duration=False, full=True):
-                table.vacuum(
-                    KEEP_FILES_HOURS, enforce_retention_duration=False, full=True, dry_run=False
-                )
+            remove_files(table)
 
 
 def _versions_in(table: DeltaTable) -> set[int]:
