@@ -38,7 +38,7 @@ SEED: Final = 7
 # Enough that starting up is lost in it; the large run has more rows than a bench should push.
 MOST_PUSHED: Final = 5_000_000
 PUSHED_ENTITIES: Final = 100_000
-PUSH_ROUNDS: Final = 3
+PUSH_ROUNDS: Final = 5
 OTHER_SEED: Final = 8
 # How often each command is run; its median counts.
 SUBMITS: Final = 3
