@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from jobs.bulk_run import resolve_batch
+from jobs.exit_codes import EXIT_DONE
 from jobs.push_to_redis import push_generation
 from jobs.registered_subscriptions import open_registered
 from jobs.session import BegunSession
@@ -17,7 +18,7 @@ from jobs.spark_errors import spark_errors_as
 from jobs.subscription_lines import Subscriptions, open_subscriptions
 from redis_link.background_sweep import BackgroundSweep
 from redis_link.embedded import redis_or_embedded
-from schemas.errors import PushBusyError, SpapsError, WorldError
+from schemas.errors import WorldError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.settings import Settings, load_settings
@@ -27,23 +28,13 @@ from world.store import WorldStore
 
 REGISTERED: Final = "redis"
 
-EXIT_FAILED: Final = 2
-EXIT_BUSY: Final = 3
 
-
-def exit_code_of(options: argparse.Namespace, session: BegunSession) -> int:
-    """Do what the command line says."""
+def run(options: argparse.Namespace, session: BegunSession) -> int:
+    """Do what the command line says; the exit code."""
     keep_pandas_out()
-    try:
-        with spark_errors_as(WorldError, "Spark failed"):
-            _run(options, load_settings(options={"redis.url": options.redis or None}), session)
-    except PushBusyError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_BUSY
-    except SpapsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    return 0
+    with spark_errors_as(WorldError, "Spark failed"):
+        _run(options, load_settings(options={"redis.url": options.redis or None}), session)
+    return EXIT_DONE
 
 
 def _run(options: argparse.Namespace, settings: Settings, session: BegunSession) -> None:

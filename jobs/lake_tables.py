@@ -26,6 +26,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import SparkSession
 
 from jobs.file_statistics import statistics_of
+from jobs.store_keys import store_keys
 from schemas.entity import VERSION
 from schemas.errors import SpapsError, WorldError
 from schemas.related import BUCKET
@@ -37,15 +38,6 @@ DISKS_AS_DISKS = True
 PLAIN_READER: Final = 1
 ROWS_PER_FILE: Final = 5_000_000
 FOOTERS_AT_ONCE: Final = 16
-# Keys that Spark was given for a store -> what the deltalake package calls them. Keys that come
-# from the environment or the machine's role are found by both.
-STORE_KEYS: Final = {
-    "s3a.access.key": "AWS_ACCESS_KEY_ID",
-    "s3a.secret.key": "AWS_SECRET_ACCESS_KEY",
-    "s3a.session.token": "AWS_SESSION_TOKEN",
-    "s3a.endpoint": "AWS_ENDPOINT_URL",
-    "s3a.endpoint.region": "AWS_REGION",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +206,6 @@ def lake_table(spark: SparkSession, path: str) -> LakeTable:
     if uri.startswith("file:/"):
         return LakeTable(f"{LOCAL}{uri.removeprefix('file:')}", on_disk=DISKS_AS_DISKS)
     return LakeTable(uri, store_keys(configuration))
-
-
-def store_keys(configuration: Any) -> tuple[tuple[str, str], ...]:
-    """The keys to stores that Spark was given (its Hadoop configuration), by our names."""
-    told = ((ours, configuration.get(f"fs.{theirs}")) for theirs, ours in STORE_KEYS.items())
-    return tuple((name, str(value)) for name, value in told if value is not None)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from jobs.exit_codes import EXIT_DONE, exit_code_of
 from jobs.lake_tables import LakeTable
 from jobs.membership_parts import FilePart
 from jobs.memberships_table import OpenMemberships, open_memberships
@@ -42,7 +43,7 @@ from redis_link.push_report import PushReport, StepClock, report_of
 from redis_link.sweep import DEFAULT_RETENTION, GRACE_SECONDS, Retention
 from redis_link.tally import Tally
 from redis_link.url import masked
-from schemas.errors import GenerationError, PushBusyError, SourceError, SpapsError
+from schemas.errors import GenerationError, SourceError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.redis_keys import SHARD_COUNT
 from schemas.settings import load_settings
@@ -56,9 +57,6 @@ PAIRS_IN_BLOCK: Final = 250_000
 # Pairs are 16 bytes: Spark's default of 10,000 rows makes batches that cost more than they hold.
 BATCH_SETTING: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ROWS_IN_BATCH: Final = "100000"
-
-EXIT_FAILED: Final = 2
-EXIT_BUSY: Final = 3
 
 
 @spark_errors_as(GenerationError, "the push failed")
@@ -184,21 +182,18 @@ def _large_batches(spark: SparkSession) -> Iterator[None]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Push, print one line, wait until the replaced generation is removed; the exit code."""
     options = _parser().parse_args(arguments)
-    try:
-        settings = load_settings(options={"redis.url": options.redis}).redis
-        with redis_or_embedded(settings.url, settings.data_dir) as url:
-            report = _push(options, url)
-            print(report.summary(), flush=True)
-            for line in report.advice:
-                print(f"note: {line}", file=sys.stderr)
-            _clean_up(report, options.grace)
-    except PushBusyError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_BUSY
-    except SpapsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    return 0
+    return exit_code_of(lambda: _pushed(options))
+
+
+def _pushed(options: argparse.Namespace) -> int:
+    settings = load_settings(options={"redis.url": options.redis}).redis
+    with redis_or_embedded(settings.url, settings.data_dir) as url:
+        report = _push(options, url)
+        print(report.summary(), flush=True)
+        for line in report.advice:
+            print(f"note: {line}", file=sys.stderr)
+        _clean_up(report, options.grace)
+    return EXIT_DONE
 
 
 def _push(options: argparse.Namespace, url: str) -> PushReport:

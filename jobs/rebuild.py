@@ -15,11 +15,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from jobs.exit_codes import exit_code_of
 from jobs.rebuild_arguments import request_of, sources_of
-from jobs.rebuild_request import EXIT_BUSY, EXIT_FAILED, Engine
+from jobs.rebuild_request import Engine
 from jobs.rebuild_run import rebuild
 from redis_link.embedded import redis_or_embedded
-from schemas.errors import PushBusyError, RebuildBusyError, SpapsError
 from schemas.settings import load_settings
 
 # As `spaps import` has them: they are part of what makes a version.
@@ -29,29 +29,26 @@ IMPORT_OPTIONS: Final = ("srid", "rules", "category", "id_field", "strict")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Rebuild and print one line; the exit code."""
     options = _parser().parse_args(arguments)
-    try:
-        settings = load_settings(
-            options={
-                "world.dir": options.world,
-                "redis.url": options.redis,
-                "rebuild.out": options.out,
-                "rebuild.engine": options.engine,
-            }
-        )
-        sources = sources_of(options.sources, settings)
-        with redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url:
-            request = request_of(
-                settings, url, sources=sources, full=options.full,
-                if_changed=options.if_changed, say=_say,
-                import_options={name: getattr(options, name) for name in IMPORT_OPTIONS},
-            )  # fmt: skip
-            report = rebuild(request)
-    except (RebuildBusyError, PushBusyError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_BUSY
-    except (SpapsError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_FAILED
+    return exit_code_of(lambda: _rebuilt(options))
+
+
+def _rebuilt(options: argparse.Namespace) -> int:
+    settings = load_settings(
+        options={
+            "world.dir": options.world,
+            "redis.url": options.redis,
+            "rebuild.out": options.out,
+            "rebuild.engine": options.engine,
+        }
+    )
+    sources = sources_of(options.sources, settings)
+    with redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url:
+        request = request_of(
+            settings, url, sources=sources, full=options.full,
+            if_changed=options.if_changed, say=_say,
+            import_options={name: getattr(options, name) for name in IMPORT_OPTIONS},
+        )  # fmt: skip
+        report = rebuild(request)
     print(report.summary, flush=True)
     return report.exit_code
 

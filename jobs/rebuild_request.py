@@ -7,15 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from jobs.exit_codes import EXIT_DONE
 from redis_link.sweep import GRACE_SECONDS
 from world.progress import Progress, silent
-
-EXIT_DONE: Final = 0
-EXIT_FAILED: Final = 2
-EXIT_BUSY: Final = 3
-EXIT_NOT_CLEAN: Final = 4
 
 
 class Engine(StrEnum):

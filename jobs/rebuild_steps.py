@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from jobs.exit_codes import EXIT_NOT_CLEAN
 from jobs.rebuild_base import (
     ResolvedBase,
     coverage_of,
@@ -31,7 +32,7 @@ from jobs.rebuild_record import (
     RebuildRecord,
     RebuildRecords,
 )
-from jobs.rebuild_request import EXIT_NOT_CLEAN, Engine, RebuildReport, RebuildRequest
+from jobs.rebuild_request import Engine, RebuildReport, RebuildRequest
 from jobs.registered_sets import RegisteredSets, read_registered
 from jobs.resolved_sets import ResolvedSets
 from redis_link.client import RedisClient

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
+from jobs.exit_codes import exit_code_of
 from jobs.session import BegunSession
 
 DEFAULT_OUT: Final = "lake"
@@ -25,9 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     with closing(BegunSession("spaps-resolve-neighborhoods")) as session:
         # Java takes a second for that: time for what takes long to import.
-        from jobs.bulk_job import exit_code_of  # noqa: PLC0415
+        from jobs import bulk_job  # noqa: PLC0415
 
-        return exit_code_of(options, session)
+        return exit_code_of(lambda: bulk_job.run(options, session))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -92,8 +92,8 @@ def _one(
     dry_run: bool,
     **how: bool,
 ) -> int:
+    from jobs.exit_codes import EXIT_BUSY
     from jobs.rebuild_arguments import request_of, sources_of
-    from jobs.rebuild_request import EXIT_BUSY
     from jobs.rebuild_run import rebuild
     from redis_link.embedded import redis_or_embedded
     from spaps.terminal import PhaseProgress, remarks

@@ -25,8 +25,8 @@ def rollback_world(
     config: ConfigOption = None,
 ) -> int:
     """Put an earlier world version in force again."""
+    from jobs.exit_codes import EXIT_BUSY
     from jobs.rebuild_arguments import request_of
-    from jobs.rebuild_request import EXIT_BUSY
     from jobs.rebuild_run import rollback
     from redis_link.embedded import redis_or_embedded
     from spaps.terminal import PhaseProgress, remarks, results

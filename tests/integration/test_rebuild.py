@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import shapely
 
-from jobs.rebuild_request import EXIT_NOT_CLEAN
+from jobs.exit_codes import EXIT_NOT_CLEAN
 from jobs.rebuild_run import rebuild, rollback
 from redis_link.client import RedisClient
 from redis_link.generation_changes import read_changes

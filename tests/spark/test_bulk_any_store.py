@@ -13,6 +13,7 @@ import pytest
 from jobs import lake_tables
 from jobs.lake_tables import LakeTable, lake_table
 from jobs.push_to_redis import push_generation
+from jobs.store_keys import store_keys
 from redis_link import generation_store
 from redis_link.client import connect
 from schemas.entity import PLACED_TABLE, PROBLEMS_TABLE, RELATED_TABLE
@@ -76,7 +77,7 @@ def test_keys_that_spark_has_are_handed_on(spark: Any) -> None:
     try:
         table = lake_table(spark, "/some/where")
         assert table == LakeTable("file:///some/where", on_disk=True)
-        assert dict(lake_tables.store_keys(hadoop)) == {
+        assert dict(store_keys(hadoop)) == {
             "AWS_ACCESS_KEY_ID": "ann",
             "AWS_SECRET_ACCESS_KEY": "secret",
             "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
