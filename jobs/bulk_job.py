@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -13,7 +14,7 @@ from jobs.bulk_run import resolve_batch
 from jobs.exit_codes import EXIT_DONE
 from jobs.push_to_redis import push_generation
 from jobs.registered_subscriptions import open_registered
-from jobs.session import BegunSession
+from jobs.session import PROJECT_ROOT, BegunSession
 from jobs.spark_errors import spark_errors_as
 from jobs.subscription_lines import Subscriptions, open_subscriptions
 from redis_link.background_sweep import BackgroundSweep
@@ -41,7 +42,7 @@ def _run(options: argparse.Namespace, settings: Settings, session: BegunSession)
     world = options.world or settings.world.dir
     if options.world is None and not WorldStore(world).versions():
         _say(f"importing the sample world into {world}")
-        import_world(list(settings.demo.sources), world)
+        import_world([_of_project(source) for source in settings.demo.sources], world)
     with ExitStack() as serving:
         url = None
         if options.redis is not None or options.subscriptions == REGISTERED:
@@ -64,7 +65,7 @@ def _resolve_and_push(
     """The work of Spark; what still removes the replaced generation, if there was a push."""
     if options.checkpoint is not None:
         spark.sparkContext.setCheckpointDir(options.checkpoint)
-    source = options.subscriptions or str(settings.demo.subscriptions)
+    source = options.subscriptions or str(_of_project(settings.demo.subscriptions))
     subscriptions, coverage = _subscriptions(spark, source, url)
     facts = resolve_batch(spark, world, options.version, subscriptions, source, options.out, _say)
     for line in facts.lines():
@@ -83,6 +84,11 @@ def _subscriptions(
     if source == REGISTERED and url is not None:
         return open_registered(spark, url)
     return open_subscriptions(spark, source), FROM_FILE
+
+
+def _of_project(path: Path) -> Path:
+    """The sample lies with the project, in whatever folder a job is started."""
+    return path if path.exists() else PROJECT_ROOT / path
 
 
 def _say(line: str) -> None:

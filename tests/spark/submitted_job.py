@@ -20,13 +20,15 @@ SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 
 @contextmanager
-def submitted(arguments: Sequence[object], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def submitted(
+    arguments: Sequence[object], log: Path, folder: Path = REPOSITORY
+) -> Iterator[subprocess.Popen[bytes]]:
     """The command with its output in ``log``; whatever is left of it at the end is killed."""
     programs = Path(sys.executable).parent
     with log.open("wb") as written:
         process = subprocess.Popen(
             [str(programs / "spark-submit"), *map(str, arguments)],
-            cwd=REPOSITORY,
+            cwd=folder,
             env={
                 **os.environ,
                 # spark-submit looks for its Spark with the first python3 on the PATH.
