@@ -18,7 +18,7 @@ from deltalake.exceptions import DeltaError
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
-from jobs.lake_tables import LakeTable, lake_table
+from jobs.lake_tables import LOCAL, LakeTable, lake_table
 from jobs.line_ranges import BLOCK_BYTES, LineRange, blocks_of, line_files, line_ranges
 from jobs.spark_errors import spark_errors_as
 from jobs.subscription_parts import Int64s, PartFacts, SubscriptionPart, part_of_texts
@@ -32,6 +32,7 @@ REASON: Final = "reason"  # string: what is wrong, for a person
 ROWS_IN_PART: Final = 100_000
 # What a descriptor takes, where only the number of subscriptions is known.
 BYTES_IN_ROW: Final = 150
+ROOT: Final = f"{LOCAL}/"
 _PATTERN: Final = re.compile(r"[*?\[]")
 
 
@@ -113,8 +114,9 @@ def subscriptions_of(
 def _files(at: LakeTable) -> tuple[LakeTable, list[pa_fs.FileInfo] | None]:
     """The files that are meant, and the folder that they are in; None for a Delta table."""
     uri, _, name = at.uri.rpartition("/")
-    around = replace(at, uri=uri)
-    info = None if uri.endswith("/") else around.store().get_file_info(name)
+    # A whole store lies in nothing; what lies in the root of a disk does.
+    around = replace(at, uri=ROOT if uri == LOCAL else uri)
+    info = None if uri.endswith(":/") else around.store().get_file_info(name)
     if info is not None and info.type is pa_fs.FileType.File:
         return around, [info]
     if info is None or info.type is pa_fs.FileType.Directory:

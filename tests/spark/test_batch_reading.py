@@ -136,6 +136,12 @@ def test_nothing_is_no_error(spark: Any, tmp_path: Path) -> None:
     assert shown(read) == set()
 
 
+@pytest.mark.parametrize("path", ["/no-such-subscriptions.jsonl", "/no-such/some.jsonl"])
+def test_a_name_that_nothing_has_is_said_in_words(spark: Any, path: str) -> None:
+    with pytest.raises(SourceError, match=f"^no subscriptions at {path}: nothing has that name$"):
+        open_subscriptions(spark, path)
+
+
 def write_table(path: str, only_for_spark: Callable[[], None] | None) -> None:
     """Rows in several files, the oldest from before descriptors had their column."""
     number = pa.field("subId", pa.int32())
