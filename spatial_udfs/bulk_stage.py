@@ -148,12 +148,13 @@ class BulkStage:
         starts = nodes.astype(np.int64) * count
         spans = np.searchsorted(every_key, np.stack([starts, starts + count]))
         holding = tables.far_by_shapes(nodes)
-        of_pattern: dict[int, Int64s] = {}
-        for row, pattern in enumerate(tables.patterns[nodes].tolist()):
-            if pattern not in of_pattern:
-                chosen = tables.selected[pattern][entities.category_sets]
-                of_pattern[pattern] = np.flatnonzero(chosen)
-            wanted = of_pattern[pattern]
+        patterns = tables.patterns[nodes]
+        last, wanted = -1, np.empty(0, np.int64)
+        # Nodes of one pattern after each other: their entities are looked for once, and let go.
+        for row in np.argsort(patterns, kind="stable").tolist():
+            if patterns[row] != last:
+                last = patterns[row]
+                wanted = np.flatnonzero(tables.selected[last][entities.category_sets])
             near = slice(*spans[:, row])
             places = every_key[near] - starts[row]
             counted = holding[row][every_shape[near], entities.shapes[places]]
