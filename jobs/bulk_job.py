@@ -30,15 +30,11 @@ from world.store import WorldStore
 REGISTERED: Final = "redis"
 
 
+@spark_errors_as(WorldError, "Spark failed")
 def run(options: argparse.Namespace, session: BegunSession) -> int:
     """Do what the command line says; the exit code."""
     keep_pandas_out()
-    with spark_errors_as(WorldError, "Spark failed"):
-        _run(options, load_settings(options={"redis.url": options.redis or None}), session)
-    return EXIT_DONE
-
-
-def _run(options: argparse.Namespace, settings: Settings, session: BegunSession) -> None:
+    settings = load_settings(options={"redis.url": options.redis or None})
     world = options.world or settings.world.dir
     if options.world is None and not WorldStore(world).versions():
         _say(f"importing the sample world into {world}")
@@ -53,6 +49,7 @@ def _run(options: argparse.Namespace, settings: Settings, session: BegunSession)
         session.close()
         if cleanup is not None:
             cleanup.wait()
+    return EXIT_DONE
 
 
 def _resolve_and_push(

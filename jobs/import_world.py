@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.errors import SpapsError
+from jobs.exit_codes import EXIT_DONE, exit_code_of
 from world.import_options import ImportOptions
 from world.importing import ImportReport, import_world
 from world.sources import SourceKind, kind_of
@@ -20,18 +20,18 @@ from world.sources import SourceKind, kind_of
 def main(arguments: Sequence[str] | None = None) -> int:
     """Import, print what came out, and give the exit code."""
     options = _parser().parse_args(arguments)
-    try:
-        report = _import(options)
-    except SpapsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return exit_code_of(lambda: _imported(options))
+
+
+def _imported(options: argparse.Namespace) -> int:
+    report = _import(options)
     facts = report.facts
     done = "imported" if report.created else "unchanged"
     print(f"world {options.world}, version {facts.version}: {done}, EPSG:{facts.srid}")
     print(f"{facts.entity_count} entities, checksum {facts.checksum}")
     for summary in report.problems:
         print(f"{summary.kept} kept, {summary.count - summary.kept} left out: {summary}")
-    return 0
+    return EXIT_DONE
 
 
 def _import(options: argparse.Namespace) -> ImportReport:

@@ -135,9 +135,6 @@ def _settings_for(master: str) -> dict[str, str]:
         # What is kept is read again within seconds: packing it costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.ui.showConsoleProgress": "false",
-        # A file is read by as many tasks as there are cores, if it has a megabyte for each. By
-        # default it has to have four, and one core reads most of a city while others wait.
-        "spark.sql.files.openCostInBytes": str(1 << 20),
         # Python computes matrices for a batch at once: a geometry is read once for all its pairs.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.submit.pyFiles": _python_files_only(SparkConf().get("spark.submit.pyFiles", "")),

@@ -18,6 +18,7 @@ from schemas.errors import NoReferenceError
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.neighborhood import Neighborhood
 from schemas.related import RESOLVED_SETS_TABLE
+from schemas.subscription_line import parse_subscription
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact_resolver import ExactResolver
 from world.snapshot import entity_rows
@@ -62,6 +63,14 @@ def bulk_rows(out: Path, version: int = 1) -> list[Row]:
     )
     columns = [table.column(name).to_pylist() for name in ("subId", "peid", "stageNo")]
     return sorted(zip(*columns, strict=True))
+
+
+def exact_rows_of(subscriptions: Path, table: EntityTable) -> list[Row]:
+    """What the exact resolver says to a subscription file, under its own subIds."""
+    lines = subscriptions.read_text("utf-8").splitlines()
+    wanted = [parse_subscription(line) for line in lines]
+    rows = exact_rows(table, [each.neighborhood for each in wanted])
+    return sorted((wanted[number - 1].sub_id, peid, stage) for number, peid, stage in rows)
 
 
 def exact_rows(table: EntityTable, neighborhoods: Sequence[Neighborhood]) -> list[Row]:

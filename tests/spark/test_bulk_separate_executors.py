@@ -12,10 +12,9 @@ import pytest
 
 from redis_link import generation_store
 from redis_link.client import connect
-from schemas.subscription_line import parse_subscription
 from tests.servers.redis_content import pairs_in_redis
 from tests.servers.redis_server import running_redis
-from tests.spark.bulk_scene import bulk_rows, exact_rows
+from tests.spark.bulk_scene import bulk_rows, exact_rows_of
 from tests.spark.submitted_job import WAIT_SECONDS, submitted
 from world.importing import import_world
 from world.snapshot import load_snapshot
@@ -42,10 +41,7 @@ def test_resolve_and_push_from_two_executors(
         log = tmp_path / "log"
         with submitted(arguments, log) as job:
             assert job.wait(WAIT_SECONDS) == 0, log.read_text()
-        lines = samples.read_text("utf-8").splitlines()
-        wanted = [parse_subscription(line) for line in lines]
-        exact = exact_rows(load_snapshot(world), [each.neighborhood for each in wanted])
-        expected = sorted((wanted[n - 1].sub_id, peid, stage) for n, peid, stage in exact)
+        expected = exact_rows_of(samples, load_snapshot(world))
         assert bulk_rows(tmp_path / "out") == expected
         client = connect(server.url)
         generation = generation_store.current_number(client)

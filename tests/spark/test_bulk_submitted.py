@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.subscription_line import parse_subscription
-from tests.spark.bulk_scene import bulk_rows, exact_rows
+from tests.spark.bulk_scene import bulk_rows, exact_rows_of
 from tests.spark.submitted_job import WAIT_SECONDS, submitted
 from world.snapshot import load_snapshot
 
@@ -24,13 +23,11 @@ def test_with_no_argument_it_is_the_sample_in_whatever_folder(
     job = repository / "jobs" / "resolve_neighborhoods.py"
     with submitted([job], log, folder) as process:
         assert process.wait(WAIT_SECONDS) == 0, log.read_text()
-    samples = (repository / "data" / "sample_subscriptions.jsonl").read_text("utf-8").splitlines()
-    wanted = [parse_subscription(line) for line in samples]
+    samples = repository / "data" / "sample_subscriptions.jsonl"
     world = load_snapshot(str(folder / "lake" / "world"))
-    exact = exact_rows(world, [each.neighborhood for each in wanted])
-    expected = sorted((wanted[n - 1].sub_id, peid, stage) for n, peid, stage in exact)
-    assert bulk_rows(folder / "lake") == expected
+    assert bulk_rows(folder / "lake") == exact_rows_of(samples, world)
     said = log.read_text()
-    assert f"{len(wanted)} of {len(wanted)} subscriptions resolved on world version 1" in said
+    count = len(samples.read_text("utf-8").splitlines())
+    assert f"{count} of {count} subscriptions resolved on world version 1" in said
     assert "Exception" not in said
     assert "Traceback" not in said

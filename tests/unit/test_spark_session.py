@@ -101,6 +101,8 @@ def test_a_session_is_stopped_only_when_its_workers_are_awake() -> None:
     session._wake_workers(cast("SparkContext", context))
     stopping = threading.Thread(target=context.stop)
     stopping.start()
+    stopping.join(0.2)  # time enough for one that does not wait
+    assert happened == []
     free.set()
     stopping.join(60)
     assert happened == ["awake", "stopped"]
