@@ -1,29 +1,39 @@
 # The commands of spaPS. All of them set themselves up; none needs more than Python 3.11 and make.
 PYTHON ?= python3
 RUN := .venv/bin/python
+PYTHON_IS_THERE = command -v $(PYTHON) >/dev/null 2>&1 || { \
+  echo "spaPS needs Python 3.11 or newer, and $(PYTHON) is not on the PATH"; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench-live bench-bulk bench-rebuild bench-switch bench-broker bench-fuzz soak clean distclean
+# Each step of the set-up is for one process at a time, whatever -j says.
+.NOTPARALLEL:
+.PHONY: help setup setup-tests demo test check lint format bench-live bench-bulk bench-rebuild bench-switch bench-broker bench-fuzz soak clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## environment in .venv: Python packages, Java, Spark jars (the first time takes minutes)
-	@command -v $(PYTHON) >/dev/null 2>&1 || { \
-	  echo "spaPS needs Python 3.11 or newer, and $(PYTHON) is not on the PATH"; exit 1; }
+	@$(PYTHON_IS_THERE)
 	@PYTHONUNBUFFERED=1 $(PYTHON) bootstrap.py
 
 demo: setup ## the sample world and its subscriptions, resolved: a table and map pages
 	@$(RUN) -m spaps.demo
 
-test: lint ## everything: lint, then all tests
+setup-tests: ## the same for the tests: servers and programs that they start, with apt
+	@$(PYTHON_IS_THERE)
+	@PYTHONUNBUFFERED=1 $(PYTHON) bootstrap.py tests
+
+test: setup-tests lint ## everything: installs what the tests need, lint, then all tests
+	@$(RUN) -m pytest
+
+check: lint ## the same without installing servers: tests that lack one are skipped and say so
 	@$(RUN) -m pytest
 
 lint: setup ## ruff, mypy strict, import-linter
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
-	@$(RUN) -m mypy bootstrap.py bootstrap_spark.py
+	@$(RUN) -m mypy bootstrap.py bootstrap_spark.py system_java.py system_packages.py
 	@.venv/bin/lint-imports
 
 format: setup ## bring all files into the one layout

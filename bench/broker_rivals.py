@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from system_packages import find_program, missing_line
+
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
-HOW_TO_INSTALL = "Mosquitto is not installed (Debian: apt-get install mosquitto)"
 
 # A fair peer: as much may be under way as with us, nothing is dropped, nothing is logged.
 MOSQUITTO: Final = """\
@@ -84,9 +83,10 @@ def ours(mode: str, core: int, log: Path, redis_url: str = "none") -> Iterator[S
 @contextmanager
 def mosquitto(core: int, folder: Path) -> Iterator[Served]:
     """Mosquitto as Debian packs it."""
-    program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        raise PeerMissingError(HOW_TO_INSTALL)
+    found = find_program("mosquitto")
+    if found is None:
+        raise PeerMissingError(missing_line("mosquitto"))
+    program = str(found)
     help_text = subprocess.run([program, "-h"], capture_output=True, text=True, check=False).stdout
     version = help_text.partition("\n")[0].strip()
     with _configured([program, "-c"], MOSQUITTO, core, folder / "mosquitto.conf") as (port, pid):

@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 
-HOW_TO_INSTALL = "PostGIS is not installed (Debian: apt-get install postgresql postgresql-postgis)"
+from system_packages import missing_line
 
 # A fair peer: the whole table and its index in memory, no time spent on durability or JIT.
 SETTINGS = {
@@ -47,10 +47,10 @@ def programs_folder() -> Path:
     """The folder of the newest PostgreSQL that has PostGIS."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_major, reverse=True)
     for folder in folders:
-        share = Path("/usr/share/postgresql") / folder.parent.name / "extension"
-        if (folder / "initdb").is_file() and (share / "postgis.control").is_file():
+        library = folder.with_name("lib") / "postgis-3.so"
+        if (folder / "initdb").is_file() and library.is_file():
             return folder
-    raise PostgisMissingError(HOW_TO_INSTALL)
+    raise PostgisMissingError(missing_line("postgis-3.so"))
 
 
 def _major(folder: Path) -> int:

@@ -70,7 +70,7 @@ def write_subscriptions(client: RedisClient, url: str, peids: Int64s, sizes: Siz
         )
         records[-1].append(SubscriptionSaved(client_id, terms))
         digest = neighborhood_hash(parse_descriptor(text))
-        entry = Registration(client_id, nsid, "away/#", text, digest)
+        entry = Registration(client_id, nsid, "away/#", text, digest, BROKER)
         entries[str(sub_id)] = entry.to_json()
         if len(entries) >= AT_ONCE or sub_id == sizes.subscriptions:
             client.hset(redis_keys.subscriptions_key(), mapping=entries)

@@ -6,14 +6,16 @@ it, and fails under ``CI=true``: there a skip would hide that nothing was proven
 
 from __future__ import annotations
 
+import logging
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.servers.programs import require_program
 
 # No test has a time limit of its own: a busy machine is not a defect.
 settings.register_profile("spaps", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -22,46 +24,27 @@ settings.load_profile("spaps")
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 
-# Program -> the Debian package that brings it, for the line that says what to install.
-DEBIAN_PACKAGES = {
-    "chromium": "chromium",
-    "java": "openjdk-17-jre-headless",
-    "mosquitto": "mosquitto",
-    "mosquitto_passwd": "mosquitto",
-    "mosquitto_pub": "mosquitto-clients",
-    "mosquitto_sub": "mosquitto-clients",
-    "node": "nodejs",
-    "npm": "npm",
-    "openssl": "openssl",
-    "pg_ctl": "postgresql-postgis",
-    "redis-cli": "redis-tools",
-    "redis-server": "redis-server",
-}
-# Debian keeps these off the PATH of an ordinary user.
-EXTRA_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/lib/postgresql/*/bin")
-
-
-def find_program(name: str) -> Path | None:
-    """The program on the PATH or in the folders where Debian hides servers."""
-    found = shutil.which(name)
-    if found is not None:
-        return Path(found)
-    folders = (folder for pattern in EXTRA_FOLDERS for folder in Path("/").glob(pattern[1:]))
-    return next((folder / name for folder in sorted(folders) if (folder / name).is_file()), None)
-
 
 @pytest.fixture(scope="session")
 def program() -> Callable[[str], Path]:
-    """``program("redis-server")`` gives its path, or skips the test and says what to install."""
+    """``program("openssl")`` returns its path, or skips the test and says what to install."""
+    return require_program
 
-    def require(name: str) -> Path:
-        path = find_program(name)
-        if path is None:
-            package = DEBIAN_PACKAGES.get(name, name)
-            pytest.skip(f"{name} is not installed (Debian: apt install {package})")
-        return path
 
-    return require
+@pytest.fixture(scope="session", autouse=True)
+def own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the folder of states of the user who runs the tests as it is."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(autouse=True)
+def own_log_handlers() -> Iterator[None]:
+    """Undo what a command has set up for logs: its stream ends with the test that ran it."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")
@@ -109,3 +92,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
         report.longrepr = f"skipped under CI, where everything must run: {reason}"
+        report.skipped_under_ci = True
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Count a test whose fixture lacks a program as failed: the fixture has no error."""
+    return ("failed", "F", "FAILED") if hasattr(report, "skipped_under_ci") else None

@@ -49,7 +49,7 @@ def city() -> EntityTable:
 
 @pytest.fixture(scope="module")
 def peer(program: Callable[[str], Path], city: EntityTable) -> Iterator[PostgisPeer]:
-    program("pg_ctl")
+    program("postgis-3.so")
     with postgis_peer(city) as running:
         yield running
 

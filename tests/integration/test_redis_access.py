@@ -27,7 +27,7 @@ PASSWORD = "correct horse/battery@staple"
 WRONG = "tr0ub4dor"
 USERS = {
     # What docs/decisions/0050 tells to give to a user that pushes.
-    "pusher": "~spaps:* &spaps:* +@read +@write +@connection +eval +time +publish",
+    "pusher": "~spaps:* resetchannels &spaps:* +@read +@write +@connection +eval +time +publish",
     "reader": "~* +@read +@connection",
 }
 

@@ -12,6 +12,7 @@ from redis_link.client import connect
 from redis_link.fenced_writer import fenced_writer
 from redis_link.generation_push import GenerationPush
 from schemas.errors import RedisLinkError
+from tests.servers.programs import require_redis_server
 from tests.servers.redis_content import as_pairs, pairs_in_redis, random_pairs
 from tests.servers.redis_pushes import SOURCE, all_tallies, push
 from tests.servers.redis_server import RedisServer, running_redis, running_sentinel, wait_for
@@ -30,9 +31,10 @@ class Watched:
 
 @pytest.fixture
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    require_redis_server("--sentinel")
     folder = tmp_path_factory.mktemp("sentinel")
     with running_redis(folder / "master", "--repl-diskless-sync-delay", "0") as master:
-        follow = ("--replicaof", f"127.0.0.1 {master.port}")
+        follow = ("--replicaof", "127.0.0.1", str(master.port))
         with (
             running_redis(folder / "replica", *follow) as replica,
             running_sentinel(folder / "sentinel", SERVICE, master) as sentinel,

@@ -131,7 +131,7 @@ def test_tls_checks_the_certificate(tmp_path: Path, program: Callable[[str], Pat
 def test_sentinel_leads_to_the_master_also_after_a_failover(tmp_path: Path) -> None:
     with (
         running_redis(tmp_path / "one") as master,
-        running_redis(tmp_path / "two", "--replicaof", f"127.0.0.1 {master.port}") as replica,
+        running_redis(tmp_path / "two", "--replicaof", "127.0.0.1", str(master.port)) as replica,
         running_sentinel(tmp_path / "sentinel", "ours", master) as port,
         Redis(port=replica.port) as other,
     ):

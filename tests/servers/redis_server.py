@@ -13,11 +13,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from tests.conftest import DEBIAN_PACKAGES, find_program
+from tests.servers.programs import require_redis_server
 
 WAIT_SECONDS = 120.0
 SLOTS = 16_384
@@ -75,19 +74,10 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def require_redis_server() -> Path:
-    """The program, or a skip that says what to install."""
-    program = find_program("redis-server")
-    if program is None:
-        package = DEBIAN_PACKAGES["redis-server"]
-        pytest.skip(f"redis-server is not installed (Debian: apt install {package})")
-    return program
-
-
 @contextmanager
 def running_redis(folder: Path, *arguments: str, port: int | None = None) -> Iterator[RedisServer]:
     """A server with an empty configuration but for the arguments; nothing is saved."""
-    require_redis_server()
+    require_redis_server(*arguments)
     folder.mkdir(parents=True, exist_ok=True)
     chosen = port or free_port()
     server = RedisServer(chosen, folder, arguments, _spawn(folder, chosen, arguments))
@@ -103,7 +93,7 @@ def _spawn(folder: Path, port: int, arguments: tuple[str, ...]) -> subprocess.Po
     log = (folder / f"redis-{port}.log").open("ab")
     with log:
         return subprocess.Popen(
-            [str(require_redis_server()), *base, *arguments], stdout=log, stderr=log
+            [str(require_redis_server(*arguments)), *base, *arguments], stdout=log, stderr=log
         )
 
 
@@ -139,6 +129,7 @@ def make_certificates(folder: Path, openssl: Path) -> Certificates:
 @contextmanager
 def running_sentinel(folder: Path, service: str, master: RedisServer) -> Iterator[int]:
     """A Sentinel that decides alone; gives its port."""
+    program = require_redis_server("--sentinel")
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     configuration = folder / "sentinel.conf"
@@ -151,7 +142,7 @@ def running_sentinel(folder: Path, service: str, master: RedisServer) -> Iterato
     log = (folder / "sentinel.log").open("ab")
     with log:
         process = subprocess.Popen(
-            [str(require_redis_server()), str(configuration), "--sentinel"], stdout=log, stderr=log
+            [str(program), str(configuration), "--sentinel"], stdout=log, stderr=log
         )
     try:
         wait_for(lambda: listens(port), "Sentinel to listen")

