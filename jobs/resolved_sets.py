@@ -26,6 +26,9 @@ Bools: TypeAlias = NDArray[np.bool_]
 MEMBERS_FILE: Final = "members.parquet"
 SETS_FILE: Final = "sets.parquet"
 SUBSCRIPTIONS_FILE: Final = "subscriptions.parquet"
+# Raise it whenever a neighborhood can have other members than before on the same world version.
+# Results of another method are not taken over.
+MEMBER_METHOD: Final = 2
 # Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.
 ROWS_IN_BLOCK: Final = 250_000
 
@@ -129,12 +132,14 @@ class ResolvedSets:
         hashes = pa.array(self.hashes, pa.string())
         texts = pa.array(self.descriptors, pa.string())
         whole = pa.array(np.full(len(self.hashes), self.whole))
+        method = pa.array(np.full(len(self.hashes), MEMBER_METHOD, np.int32))
         _write(
             folder / SETS_FILE,
             pa.table(
-                {"hash": hashes, "descriptor": texts, "resolved": self.resolved, "whole": whole}
+                {"hash": hashes, "descriptor": texts, "resolved": self.resolved, "whole": whole,
+                 "method": method}
             ),
-        )
+        )  # fmt: skip
         _write(folder / SUBSCRIPTIONS_FILE, pa.table({"subId": self.sub_ids, "set": self.set_of}))
 
     @staticmethod
@@ -145,7 +150,7 @@ class ResolvedSets:
 
     @classmethod
     def load(cls, folder: Path) -> ResolvedSets | None:
-        """What was saved there, or None when some of it is gone or of an earlier release."""
+        """What was saved there, or None when some of it is gone or of another method."""
         try:
             members, sets, subscriptions = (
                 pq.read_table(folder / name)
@@ -153,7 +158,9 @@ class ResolvedSets:
             )
         except (OSError, pa.ArrowException):
             return None
-        if "descriptor" not in sets.column_names:
+        if "method" not in sets.column_names:
+            return None
+        if set(sets.column("method").to_pylist()) - {MEMBER_METHOD}:
             return None
         rows = MemberRows(
             members.column("set").to_numpy(),

@@ -10,6 +10,7 @@ import shapely
 from numpy.typing import NDArray
 
 from spatial_udfs.entity_table import Geometries, Positions
+from spatial_udfs.located_points import located_boxes
 from spatial_udfs.pair_kinds import Bools
 from spatial_udfs.pair_memory import Pairs
 
@@ -31,6 +32,7 @@ class CandidateSearch:
         self._tree.query(shapely.Point(0, 0))
         # West, south, east, north in one row: what is looked up together lies together.
         self.boxes = shapely.bounds(geometries)
+        self._located = located_boxes(geometries)
         west, south, east, north = self.boxes.T
         self._width = max(float(east.max(initial=0.0) - west.min(initial=0.0)), 1.0)
         self._height = max(float(north.max(initial=0.0) - south.min(initial=0.0)), 1.0)
@@ -79,13 +81,35 @@ class CandidateSearch:
 
     def sides(self, pairs: Pairs) -> tuple[Sides, Sides]:
         """The boxes of references and entities, ready to be compared pair by pair."""
-        references = pairs.references
-        if len(references) and references[0] == references[-1]:
-            # One reference for all, because pairs come reference by reference.
-            references = references[:1]
+        references = _once(pairs.references)
         return tuple(self.boxes.take(references, axis=0).T), tuple(
             self.boxes.take(pairs.entities, axis=0).T
         )
+
+    def entity_may_be_inside(self, pairs: Pairs) -> Bools:
+        """Return False where the matrix surely says that the entity reaches out of the reference.
+
+        docs/decisions/0112: only points that GEOS locates one by one prove that.
+        """
+        references = _once(pairs.references)
+        return lies_in(
+            tuple(self._located.take(pairs.entities, axis=0).T),
+            tuple(self.boxes.take(references, axis=0).T),
+        )
+
+    def reference_may_be_inside(self, pairs: Pairs) -> Bools:
+        """Return the same with the reference in the entity."""
+        references = _once(pairs.references)
+        return lies_in(
+            tuple(self._located.take(references, axis=0).T),
+            tuple(self.boxes.take(pairs.entities, axis=0).T),
+        )
+
+
+def _once(references: Positions) -> Positions:
+    """One reference for all, because pairs come reference by reference."""
+    is_same = len(references) and references[0] == references[-1]
+    return references[:1] if is_same else references
 
 
 def lies_in(inner: Sides, outer: Sides) -> Bools:

@@ -1,4 +1,14 @@
-"""DE-9IM matrices of pairs whose boxes meet, with as few full computations as possible."""
+"""DE-9IM matrices of pairs whose boxes meet, with as few full computations as possible.
+
+The matrix of a pair is GEOS' relate with the entity of the lower peid first, transposed where the
+reference has the higher one (docs/decisions/0112). GEOS may give another matrix in the other
+order, so a short cut is taken only where it provably gives the same:
+
+- a prepared copy of the first geometry: the same steps on an index that is kept;
+- no segment of one meets a segment of the other: then point locations alone make the matrix,
+  and these do not depend on the order. So it is with everything properly inside an area, with
+  everything apart from it, and with points.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +20,19 @@ import shapely
 
 from spatial_udfs.entity_table import Geometries, Positions
 from spatial_udfs.pair_kinds import Bools, Kinds, PairKinds, shape_pairs
-from spatial_udfs.resolution_limits import ResolutionLimits
+from spatial_udfs.position_sets import is_in
+from spatial_udfs.resolution_limits import Relate, ResolutionLimits
 from spatial_udfs.shapes import SHAPES, ShapeCodes
 from spatial_udfs.shared_line_ends import SharedLineEnds
 from spatial_udfs.straight_segments import SHARED_END_MATRIX, StraightSegments
+from spatial_udfs.vertex_steps import Costs, relate_in_steps, vertex_products
 
 # Below this many coordinates a prepared copy costs more than it saves.
 LARGE_AREA_COORDINATES: Final = 12
 # Prepared areas are dropped, least recently used first, beyond this many coordinates in all.
 MAX_PREPARED_COORDINATES: Final = 200_000
-# shapely.relate holds the interpreter's lock: small steps keep other threads going.
-RELATE_STEP: Final = 1_000
 
+_POINT: Final = 0
 _AREA: Final = len(SHAPES) - 1
 # Matrices of (area, entity in its interior, away from its boundary), by the entity's shape.
 INNER_MATRICES: Final = np.array(
@@ -33,7 +44,7 @@ class PairMatrices:
     """Computes kinds. Not for several threads at once: prepared geometry builds up lazily."""
 
     def __init__(self, geometries: Geometries, shapes: ShapeCodes, kinds: PairKinds) -> None:
-        """Find out which areas are worth preparing."""
+        """Find the areas that are worth preparing. The geometries stand by ascending peid."""
         self._geometries = geometries
         self._shapes = shapes
         self._names = kinds
@@ -48,17 +59,34 @@ class PairMatrices:
         self.prepared_coordinates = 0
 
     def kinds(self, references: Positions, entities: Positions, limits: ResolutionLimits) -> Kinds:
-        """The kind of each pair (reference, entity)."""
-        large_reference, large_entity = self._large[references], self._large[entities]
-        if not large_entity.any():
-            return self._kinds_of(references, entities, large_reference, limits)
-        # Of two large areas the larger one is prepared: one copy serves more pairs.
-        turn = large_entity & (~large_reference | (self._sizes[entities] > self._sizes[references]))
-        first = np.where(turn, entities, references)
-        second = np.where(turn, references, entities)
-        result = self._kinds_of(first, second, large_reference | large_entity, limits)
-        result[turn] = self._names.transposed(result[turn])
+        """Return the kind of each pair (reference, entity)."""
+        lower, higher = np.minimum(references, entities), np.maximum(references, entities)
+        result, first = self._kinds_of(lower, higher, limits)
+        turned = np.flatnonzero(first != references)
+        if len(turned):
+            result[turned] = self._names.transposed(result[turned])
         return result
+
+    def costs(self, references: Positions, entities: Positions) -> Costs:
+        """Return what the matrix of each pair may cost, in pairs of vertices."""
+        return vertex_products(self._sizes[references], self._sizes[entities])
+
+    def matrix_apart(
+        self, reference: int, entity: int, relate: Relate, limits: ResolutionLimits
+    ) -> Any:
+        """Return the matrix of one pair, lower peid first, by ``relate``; any thread may ask."""
+        lower, higher = sorted((reference, entity))
+        first, second = self._geometries[lower], self._geometries[higher]
+        return relate(first, second, limits.seconds_left())
+
+    def kind_of_matrix(self, matrix: Any, reference: int, entity: int) -> Kinds:
+        """Return the kind of one pair whose matrix ``matrix_apart`` gave."""
+        lower, higher = np.array([sorted((reference, entity))], np.int32).T
+        matrices = np.array([matrix], dtype=object)
+        geometries, others = self._geometries[lower], self._geometries[higher]
+        self._line_ends.repair(matrices, geometries, others, lower, higher)
+        kinds = self._names.of(matrices, shape_pairs(self._shapes[lower], self._shapes[higher]))
+        return kinds if reference < entity else self._names.transposed(kinds)
 
     def forget(self) -> None:
         """Drop the prepared areas."""
@@ -66,17 +94,22 @@ class PairMatrices:
         self.prepared_coordinates = 0
 
     def _kinds_of(
-        self, first: Positions, second: Positions, large: Bools, limits: ResolutionLimits
-    ) -> Kinds:
-        """Kinds of (first, second), where ``large`` tells that the first is a large area.
+        self, lower: Positions, higher: Positions, limits: ResolutionLimits
+    ) -> tuple[Kinds, Positions]:
+        """Return kinds, and the position of the geometry that comes first in each.
 
         Most pairs of a large area are things well inside it. Their matrix follows from their
         shape, and the prepared test for that costs a tenth of a matrix.
         """
-        others = self._geometries[second]
+        large_lower, large_higher = self._large[lower], self._large[higher]
+        large = large_lower | large_higher
         if not large.any():
-            return self._related(self._geometries[first], others, first, second, limits)
-        geometries = self._with_prepared(first, large)
+            geometries, others = self._geometries[lower], self._geometries[higher]
+            return self._related(geometries, others, lower, higher, limits), lower
+        # Of two large areas the larger one is prepared: one copy serves more pairs.
+        is_higher = large_higher & (~large_lower | (self._sizes[higher] > self._sizes[lower]))
+        first, second = np.where(is_higher, higher, lower), np.where(is_higher, lower, higher)
+        geometries, others = self._with_prepared(first, large), self._geometries[second]
         inside = large
         if large.all():
             inside = shapely.contains_properly(geometries, others)
@@ -85,13 +118,22 @@ class PairMatrices:
         limits.check_time()
         result: Kinds = self._inner_kinds[self._shapes[second]]
         rest = np.flatnonzero(~inside)
+        turned = rest[is_higher[rest] & (self._shapes[second[rest]] != _POINT)]
+        if len(turned):
+            # Where segments meet, the order counts, and the prepared area is of no use.
+            meet = shapely.intersects(geometries[turned], others[turned])
+            apart, turned = turned[~meet], turned[meet]
+            result[apart] = shape_pairs(self._shapes[first[apart]], self._shapes[second[apart]])
+            rest = rest[~is_in(rest, apart)] if len(apart) else rest
+            first[turned], second[turned] = lower[turned], higher[turned]
+            geometries[turned], others[turned] = others[turned], self._geometries[higher[turned]]
         result[rest] = self._related(
             geometries[rest], others[rest], first[rest], second[rest], limits
         )
-        return result
+        return result, first
 
     def _with_prepared(self, positions: Positions, large: Bools) -> Geometries:
-        """The geometries at the positions, prepared copies in place of the large areas."""
+        """Return the geometries at the positions, prepared copies in place of the large areas."""
         if large.all() and (positions == positions[0]).all():
             # One zone for all pairs, as in most first stages.
             geometries = np.empty(len(positions), dtype=object)
@@ -114,10 +156,8 @@ class PairMatrices:
     ) -> Kinds:
         matrices = np.full(len(first), SHARED_END_MATRIX, dtype=object)
         rest = np.flatnonzero(~self._segments.share_an_end_only(first, second))
-        for start in range(0, len(rest), RELATE_STEP):
-            step = rest[start : start + RELATE_STEP]
-            matrices[step] = shapely.relate(geometries[step], others[step])
-            limits.check_time()
+        costs = vertex_products(self._sizes[first[rest]], self._sizes[second[rest]])
+        matrices[rest] = relate_in_steps(geometries[rest], others[rest], costs, limits)
         self._line_ends.repair(matrices, geometries, others, first, second)
         return self._names.of(matrices, shape_pairs(self._shapes[first], self._shapes[second]))
 

@@ -17,12 +17,15 @@ from spatial_udfs.candidate_search import Sides, lies_in
 from spatial_udfs.condition_needs import ConditionNeeds
 from spatial_udfs.condition_verdicts import Verdict, verdict_of
 from spatial_udfs.entity_table import Geometries, Int64s
-from spatial_udfs.pair_kinds import Bools, Kinds, PairKinds, shape_pairs
+from spatial_udfs.located_points import located_boxes
+from spatial_udfs.pair_distances import rounding_of
+from spatial_udfs.pair_kinds import PAIRS_OF_SHAPES, Bools, Kinds, PairKinds, shape_pairs
 from spatial_udfs.pair_matrices import PairMatrices
 from spatial_udfs.resolution_limits import UNLIMITED
 from spatial_udfs.shapes import shapes_of
 
 Places = NDArray[np.int64]
+Places32 = NDArray[np.int32]
 
 _needs_of = lru_cache(maxsize=4096)(ConditionNeeds.of)
 
@@ -34,7 +37,10 @@ def pairs_hold(
     references: Places,
     entities: Places,
 ) -> Bools:
-    """For each pair of places in ``geometries``, whether the condition ties the entity."""
+    """For each pair of places in ``geometries``, whether the condition ties the entity.
+
+    The geometries stand by ascending peid.
+    """
     if not len(references):
         return np.zeros(0, np.bool_)
     involved, places = np.unique(np.concatenate([references, entities]), return_inverse=True)
@@ -51,44 +57,56 @@ class _Involved:
         self._boxes = shapely.bounds(geometries)
         self._kinds = PairKinds()
 
-    def hold(
-        self, condition: Condition, first: NDArray[np.int32], second: NDArray[np.int32]
-    ) -> Bools:
+    def hold(self, condition: Condition, first: Places32, second: Places32) -> Bools:
         needs = _needs_of(condition)
         kinds = shape_pairs(self._shapes[first], self._shapes[second]).astype(np.uint16)
         fits = self._nest(needs, first, second)
         if needs.has_topology:
             kinds = self._matrix_kinds(kinds, fits, first, second)
+        distances = self._distances(first, second) if needs.has_distance else np.empty(0)
 
         def by_distance(limit: float) -> Verdict:
-            holds = shapely.distance(self._geometries[first], self._geometries[second]) <= limit
+            holds = distances <= limit
             return Verdict(holds, ~holds)
 
         return fits & verdict_of(condition, self._kinds, kinds, by_distance).can_hold
 
+    def _distances(self, first: Places32, second: Places32) -> NDArray[np.float64]:
+        """Return the distances, 0 where the matrix says that the pair shares a point."""
+        distances = shapely.distance(self._geometries[first], self._geometries[second])
+        doubtful = np.flatnonzero((distances > 0) & (distances <= rounding_of(self._boxes)))
+        if len(doubtful):
+            kinds = self._matrices().kinds(first[doubtful], second[doubtful], UNLIMITED)
+            distances[doubtful[kinds >= PAIRS_OF_SHAPES]] = 0.0
+        return distances
+
     def _matrix_kinds(
-        self, disjoint: Kinds, fits: Bools, first: NDArray[np.int32], second: NDArray[np.int32]
+        self, disjoint: Kinds, fits: Bools, first: Places32, second: Places32
     ) -> Kinds:
         """Pairs whose boxes do not meet are disjoint, and need no matrix."""
-        (west, south, east, north), others = self._sides(first), self._sides(second)
+        (west, south, east, north), others = _sides(self._boxes, first), _sides(self._boxes, second)
         meet = (
             (west <= others[2]) & (others[0] <= east) & (south <= others[3]) & (others[1] <= north)
         )
         asked = np.flatnonzero(meet & fits)
-        matrices = PairMatrices(self._geometries, self._shapes, self._kinds)
-        disjoint[asked] = matrices.kinds(first[asked], second[asked], UNLIMITED)
+        disjoint[asked] = self._matrices().kinds(first[asked], second[asked], UNLIMITED)
         return disjoint
 
-    def _nest(
-        self, needs: ConditionNeeds, first: NDArray[np.int32], second: NDArray[np.int32]
-    ) -> Bools:
-        """Where the boxes nest as the condition needs it."""
+    def _matrices(self) -> PairMatrices:
+        return PairMatrices(self._geometries, self._shapes, self._kinds)
+
+    def _nest(self, needs: ConditionNeeds, first: Places32, second: Places32) -> Bools:
+        """Where the pair may nest as the condition needs it (spatial_udfs/located_points.py)."""
         fits = np.ones(len(first), np.bool_)
+        if not (needs.entity_inside or needs.reference_inside):
+            return fits
+        located = located_boxes(self._geometries)
         if needs.entity_inside:
-            fits &= lies_in(self._sides(second), self._sides(first))
+            fits &= lies_in(_sides(located, second), _sides(self._boxes, first))
         if needs.reference_inside:
-            fits &= lies_in(self._sides(first), self._sides(second))
+            fits &= lies_in(_sides(located, first), _sides(self._boxes, second))
         return fits
 
-    def _sides(self, places: NDArray[np.int32]) -> Sides:
-        return tuple(self._boxes[places].T)
+
+def _sides(boxes: NDArray[np.float64], places: Places32) -> Sides:
+    return tuple(boxes[places].T)

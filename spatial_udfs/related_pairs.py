@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 
-from schemas.errors import DeadlineError
 from spatial_udfs import candidate_search
 from spatial_udfs.candidate_search import CandidateSearch
 from spatial_udfs.entity_table import Geometries, Positions
-from spatial_udfs.pair_kinds import PairKinds
+from spatial_udfs.pair_kinds import PAIRS_OF_SHAPES, Bools, Kinds, PairKinds
 from spatial_udfs.pair_matrices import PairMatrices
 from spatial_udfs.pair_memory import UNKNOWN, PairMemory, Pairs
 from spatial_udfs.position_sets import is_in
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
 from spatial_udfs.shapes import ShapeCodes
+from spatial_udfs.turns import Turns
+from spatial_udfs.vertex_steps import RELATE_STEP_COST, steps_by_cost
+
+# So many pairs at most are computed before another thread gets its turn: about 50 ms.
+PAIRS_PER_TURN: Final = 10_000
 
 
 class RelatedPairs:
@@ -38,9 +41,7 @@ class RelatedPairs:
         self.kinds = PairKinds()
         self._matrices = PairMatrices(geometries, shapes, self.kinds)
         self.memory = PairMemory(self._count, max_pairs)
-        self._computing = threading.Lock()
-        self._counting = threading.Lock()
-        self._waiting = 0
+        self._turns = Turns()
 
     def meeting(self, references: Positions) -> Iterator[Pairs]:
         """All pairs of the references (ascending, unique) whose boxes meet, in steps."""
@@ -59,12 +60,33 @@ class RelatedPairs:
         missing = np.flatnonzero(pairs.kinds == UNKNOWN)
         if not len(missing):
             return
-        references, entities = pairs.references, pairs.entities
-        if len(missing) < len(pairs):
-            references, entities = references[missing], entities[missing]
-        with self._turn_to_compute(limits):
-            kinds = self._matrices.kinds(references, entities, limits)
-        pairs.remember(missing, kinds)
+        references, entities = pairs.references[missing], pairs.entities[missing]
+        costs = self._matrices.costs(references, entities)
+        for step in steps_by_cost(costs, RELATE_STEP_COST, PAIRS_PER_TURN):
+            first, second = references[step], entities[step]
+            kinds = self._kinds(first, second, int(costs[step.start]), limits)
+            pairs.remember(missing[step], kinds)
+            limits.check_time()
+
+    def _kinds(
+        self, first: Positions, second: Positions, cost: int, limits: ResolutionLimits
+    ) -> Kinds:
+        """Compute the kinds of one step; one heavy pair without a turn, so that others compute."""
+        if limits.relate_apart is None or cost <= RELATE_STEP_COST:
+            with self._turns.turn(limits):
+                return self._matrices.kinds(first, second, limits)
+        pair = int(first[0]), int(second[0])
+        matrix = self._matrices.matrix_apart(*pair, limits.relate_apart, limits)
+        with self._turns.turn(limits):
+            return self._matrices.kind_of_matrix(matrix, *pair)
+
+    def share_a_point(
+        self, references: Positions, entities: Positions, limits: ResolutionLimits
+    ) -> Bools:
+        """Return which of the pairs share a point; for few pairs, which are not remembered."""
+        pairs = Pairs(references, entities, np.full(len(references), UNKNOWN))
+        self.complete(pairs, limits)
+        return pairs.kinds >= PAIRS_OF_SHAPES
 
     def warm_up(self, stop: Callable[[], bool]) -> bool:
         """Compute everything, unless told to stop or out of room; for a thread of its own.
@@ -72,7 +94,7 @@ class RelatedPairs:
         Live requests go first: between two steps this waits until nobody else computes.
         """
         for step in self._compact_steps():
-            while self._waiting and not stop():
+            while self._turns.waiting and not stop():
                 time.sleep(0.001)
             if stop():
                 return False
@@ -82,14 +104,13 @@ class RelatedPairs:
                 new = step[~known]
                 if memory.add(new, self._query(new)) is None:
                     return False
-            with self._computing:
-                self._complete_mutually(memory, step)
+            self._complete_mutually(memory, step)
         return True
 
     def forget(self) -> None:
         """Start over with nothing remembered."""
         self.memory = PairMemory(self._count, self._max_pairs)
-        with self._computing:
+        with self._turns.turn(UNLIMITED):
             self._matrices.forget()
 
     def prepared_coordinates(self) -> int:
@@ -118,32 +139,24 @@ class RelatedPairs:
         first, second = self._search.meeting(references)
         return Pairs(first, second, np.full(len(second), UNKNOWN))
 
-    @contextmanager
-    def _turn_to_compute(self, limits: ResolutionLimits) -> Iterator[None]:
-        with self._counting:
-            self._waiting += 1
-        try:
-            if not self._computing.acquire(timeout=limits.seconds_left()):
-                raise DeadlineError("the resolver was busy for all of the time allowed")
-        finally:
-            with self._counting:
-                self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._computing.release()
-
     def _complete_mutually(self, memory: PairMemory, references: Positions) -> None:
         """Complete rows that are known, pairs with both ends among them from one side only.
 
-        All of them must be known: the other side of a pair is looked up in its row.
+        All of them must be known: the other side of a pair is looked up in its row. Heavy pairs
+        are left to who needs them, within the limits of that.
         """
         pairs = memory.get(references)
         first, second = pairs.references, pairs.entities
         unknown = pairs.kinds == UNKNOWN
         turned = is_in(second, references) & (second < first)
+        costs = self._matrices.costs(first, second)
+        unknown &= costs <= RELATE_STEP_COST
         direct = np.flatnonzero(unknown & ~turned)
-        pairs.remember(direct, self._matrices.kinds(first[direct], second[direct], UNLIMITED))
+        for step in steps_by_cost(costs[direct], RELATE_STEP_COST, PAIRS_PER_TURN):
+            some = direct[step]
+            with self._turns.turn(UNLIMITED):
+                kinds = self._matrices.kinds(first[some], second[some], UNLIMITED)
+            pairs.remember(some, kinds)
         turned_back = np.flatnonzero(turned & unknown)
         keys = first * np.int64(self._count) + second
         order = np.argsort(keys)

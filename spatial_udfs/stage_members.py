@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from schemas.conditions import Condition
-from spatial_udfs.candidate_search import CandidateSearch, lies_in
+from spatial_udfs.candidate_search import CandidateSearch
 from spatial_udfs.condition_needs import ConditionNeeds
 from spatial_udfs.condition_verdicts import truth_by_kind, verdict_of
 from spatial_udfs.entity_table import EntityTable, Int64s, Positions
@@ -37,7 +37,7 @@ class StageMembers:
         self._shapes = shape_codes(table)
         self._search = CandidateSearch(table.geometries)
         self.related = RelatedPairs(table.geometries, self._search, self._shapes, max_pairs)
-        self._distances = PairDistances(table.geometries, self._search)
+        self._distances = PairDistances(table.geometries, self._search, self.related.share_a_point)
 
     def select(
         self,
@@ -69,10 +69,12 @@ class StageMembers:
         if needs.has_topology:
             self.related.complete(pairs, limits)
         if needs.has_distance:
-            return self._select_by_distance(condition, pairs)
+            return self._select_by_distance(condition, pairs, limits)
         return pairs.entities[truth_by_kind(condition, self.related.kinds)[pairs.kinds]]
 
-    def _select_by_distance(self, condition: Condition, pairs: Pairs) -> Positions:
+    def _select_by_distance(
+        self, condition: Condition, pairs: Pairs, limits: ResolutionLimits
+    ) -> Positions:
         """Pairs that boxes cannot decide get an exact distance, unless that cannot matter."""
         kinds, distances = self.related.kinds, self._distances
         rough = distances.rough(pairs)
@@ -80,7 +82,7 @@ class StageMembers:
         sure = as_set(pairs.entities[~verdict.can_fail])
         open_pairs = verdict.can_hold & verdict.can_fail
         pairs = pairs.where(open_pairs & ~is_in(pairs.entities, sure))
-        exact = distances.exact(pairs)
+        exact = distances.exact(pairs, limits)
         verdict = verdict_of(condition, kinds, pairs.kinds, exact)
         return np.concatenate([sure, pairs.entities[verdict.can_hold]])
 
@@ -109,14 +111,12 @@ class StageMembers:
                 yield part.where(self._fitting(needs, candidates, part))
 
     def _fitting(self, needs: ConditionNeeds, candidates: OpenEntities, pairs: Pairs) -> Bools:
-        """Pairs of candidates whose boxes nest as the condition needs it."""
+        """Pairs of candidates that may nest as the condition needs it."""
         fitting = candidates.among(pairs.entities)
-        if needs.entity_inside or needs.reference_inside:
-            references, entities = self._search.sides(pairs)
-            if needs.entity_inside:
-                fitting &= lies_in(entities, references)
-            if needs.reference_inside:
-                fitting &= lies_in(references, entities)
+        if needs.entity_inside:
+            fitting &= self._search.entity_may_be_inside(pairs)
+        if needs.reference_inside:
+            fitting &= self._search.reference_may_be_inside(pairs)
         return fitting
 
     def _keys(self, *parts: Pairs) -> Int64s:

@@ -55,14 +55,25 @@ class TileTask:
         steps: list[FoundPairs] = []
         entities: list[EntityColumns] = []
         for number in np.unique(tile_of_row):
-            rows = table.take(np.flatnonzero(tile_of_row == number))
-            tile = _TilePairs(rows, self._tiles[number], self._vocabulary, kinds)
+            tile = _TilePairs(
+                _rows_of_tile(table, tile_of_row == number),
+                self._tiles[number],
+                self._vocabulary,
+                kinds,
+            )
             own = tile.own_entities()
             entities.append(own)
             steps.extend(tile.steps())
             heavy = own.at(np.isin(own.peids, self._heavy))
             steps.append(FoundPairs(NO_PAIRS, np.empty(0, np.bool_), heavy))
         yield packed(steps, EntityColumns.joined(entities), self._buckets)
+
+
+def _rows_of_tile(table: pa.Table, chosen: Bools) -> pa.Table:
+    """Return the chosen rows by ascending peid, the order that makes the matrix of a pair."""
+    places = np.flatnonzero(chosen)
+    peids = table.column(PEID).to_numpy()[places]
+    return table.take(places[np.argsort(peids)])
 
 
 class _StoredKinds:
@@ -90,7 +101,7 @@ class _TilePairs:
         vocabulary: Vocabulary,
         kinds: _StoredKinds,
     ) -> None:
-        """Read each geometry once for all its pairs."""
+        """Read each geometry once for all its pairs. The rows ascend by peid."""
         self._peids = rows.column(PEID).to_numpy()
         self._category_sets = set_numbers(rows.column(CATEGORIES), vocabulary)
         self._changed: Bools = rows.column(CHANGED).to_numpy()

@@ -1,7 +1,8 @@
 """The slow oracle: the contract's definition as two loops, one pair at a time.
 
-It shares the descriptor's objects with the engines and nothing else: no index, no masks of
-ours, no writing-out of stages, no category tree. Relations are shapely's own predicates.
+It shares the descriptor's objects with the engines and nothing else: no index, no table of
+masks, no writing-out of stages, no category tree. Every relation is read from the one matrix of
+the pair, which is GEOS' relate with the lower peid first.
 """
 
 from __future__ import annotations
@@ -15,19 +16,6 @@ import shapely
 from schemas.conditions import And, Condition, Leaf, Not, Or, Relate, Topological, WithinDistance
 from schemas.neighborhood import Neighborhood
 from spatial_udfs.entity_table import EntityTable
-
-PREDICATES = {
-    "E": shapely.equals,
-    "I": shapely.intersects,
-    "D": shapely.disjoint,
-    "T": shapely.touches,
-    "C": shapely.contains,
-    "W": shapely.within,
-    "CV": shapely.covers,
-    "CB": shapely.covered_by,
-    "X": shapely.crosses,
-    "O": shapely.overlaps,
-}
 
 
 @dataclass(frozen=True)
@@ -84,13 +72,13 @@ def _stage(
         if peid in references or not _has_category(entity, patterns):
             continue
         for reference in references:
-            if holds(condition, world[reference].geometry, entity.geometry):
+            if holds(condition, world[reference], entity):
                 selected.add(peid)
                 break
     return selected
 
 
-def holds(condition: Condition, reference: Any, entity: Any) -> bool:
+def holds(condition: Condition, reference: Entity, entity: Entity) -> bool:
     """The condition on one pair."""
     match condition:
         case Not(operand):
@@ -103,29 +91,86 @@ def holds(condition: Condition, reference: Any, entity: Any) -> bool:
             return _relation_holds(condition, reference, entity)
 
 
-def _relation_holds(relation: Leaf, reference: Any, entity: Any) -> bool:
+def _relation_holds(relation: Leaf, reference: Entity, entity: Entity) -> bool:
+    if isinstance(relation, WithinDistance):
+        return distance_of(reference, entity) <= relation.metres
+    dimensions = shapely.get_dimensions([reference.geometry, entity.geometry])
+    return holds_for_matrix(relation, pair_matrix(reference, entity), *dimensions.tolist())
+
+
+def holds_for_matrix(
+    relation: Topological | Relate, matrix: str, reference: int, entity: int
+) -> bool:
+    """Whether the relation holds for a pair with this matrix and these dimensions."""
     match relation:
-        case WithinDistance(metres):
-            return bool(shapely.distance(reference, entity) <= metres)
         case Relate(mask):
-            return _fits(matrix_of(reference, entity), mask)
-        case Topological("B"):
-            matrix = shapely.relate(reference, entity)
-            return _fits(matrix, "***T*****") or _fits(matrix, "****T****")
+            return _fits(matrix, mask)
         case Topological(short):
-            return bool(PREDICATES[short](reference, entity))
+            return _named(short, matrix, reference, entity)
 
 
-def matrix_of(reference: Any, entity: Any) -> str:
-    """The DE-9IM matrix; what multi-lines' boundaries have outside is taken from its definition.
+def _named(short: str, matrix: str, reference: int, entity: int) -> bool:
+    if short == "X":
+        if reference == entity:
+            return reference == 1 and matrix[0] == "0"
+        return matrix[0] != "F" and matrix[2 if reference < entity else 6] != "F"
+    if short == "O":
+        inside = matrix[0] == "1" if reference == 1 else matrix[0] != "F"
+        return reference == entity and inside and matrix[2] != "F" and matrix[6] != "F"
+    return BY_MATRIX[short](matrix)
+
+
+def meet(matrix: str) -> bool:
+    """Whether a pair with this matrix shares a point."""
+    return matrix[0] + matrix[1] + matrix[3] + matrix[4] != "FFFF"
+
+
+# Relations that look at the matrix alone; its last row is about what of e lies outside of r.
+BY_MATRIX = {
+    "I": meet,
+    "D": lambda matrix: not meet(matrix),
+    "T": lambda matrix: meet(matrix) and matrix[0] == "F",
+    "B": lambda matrix: matrix[3:5] != "FF",
+    "C": lambda matrix: matrix[0] != "F" and matrix[6:8] == "FF",
+    "W": lambda matrix: matrix[0] != "F" and matrix[2] + matrix[5] == "FF",
+    "CV": lambda matrix: meet(matrix) and matrix[6:8] == "FF",
+    "CB": lambda matrix: meet(matrix) and matrix[2] + matrix[5] == "FF",
+    "E": lambda matrix: matrix[0] != "F" and matrix[6:8] + matrix[2] + matrix[5] == "FFFF",
+}
+
+
+def distance_of(reference: Entity, entity: Entity) -> float:
+    """The distance: 0 for a pair that shares a point, else what GEOS measures.
+
+    GEOS measures some 1e-17 for pairs that meet at a computed crossing.
+    """
+    if meet(pair_matrix(reference, entity)):
+        return 0.0
+    return float(shapely.distance(reference.geometry, entity.geometry))
+
+
+def pair_matrix(reference: Entity, entity: Entity) -> str:
+    """The one matrix of the pair: computed with the lower peid first, then seen from r."""
+    if reference.peid < entity.peid:
+        return matrix_of(reference.geometry, entity.geometry)
+    return turned(matrix_of(entity.geometry, reference.geometry))
+
+
+def turned(matrix: str) -> str:
+    """The transposed matrix."""
+    return "".join(matrix[3 * column + row] for row in range(3) for column in range(3))
+
+
+def matrix_of(first: Any, second: Any) -> str:
+    """The matrix in this order; what multi-lines' boundaries have outside is from its definition.
 
     GEOS may overlook boundary points there (locationtech/jts issue 1175).
     """
-    cells = list(shapely.relate(reference, entity))
-    if reference.geom_type == "MultiLineString":
-        cells[5] = _dimension_outside(reference.boundary, entity)
-    if entity.geom_type == "MultiLineString":
-        cells[7] = _dimension_outside(entity.boundary, reference)
+    cells = list(shapely.relate(first, second))
+    if first.geom_type == "MultiLineString":
+        cells[5] = _dimension_outside(first.boundary, second)
+    if second.geom_type == "MultiLineString":
+        cells[7] = _dimension_outside(second.boundary, first)
     return "".join(cells)
 
 

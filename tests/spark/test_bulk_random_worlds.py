@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from jobs import related_tables
+from schemas.condition_parser import parse_condition
 from schemas.conditions import Condition, Relate, WithinDistance, leaves
 from schemas.far_pairs import SHAPE_PAIRS
+from schemas.neighborhood import Neighborhood, Stage
+from schemas.relations import LONG_NAMES
 from spatial_udfs.numbered_conditions import truth_of
-from tests.spark.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
+from tests.spark.bulk_scene import (
+    bulk_rows,
+    exact_rows,
+    forget_sets,
+    run_bulk,
+    write_lines,
+    write_world,
+)
 from tests.strategies.large_batches import LargeBatch, large_batch
+from tests.strategies.near_degenerate import large_near_degenerate_world
 
 pytestmark = pytest.mark.spark
 
@@ -44,6 +58,30 @@ def test_bulk_equals_exact_on_random_worlds(
     assert set(expected) - set(found) == set()
     assert found == expected, "a row stands twice"
     assert facts.problems.counts["no reference"] >= 1
+
+
+CONDITIONS = (*sorted(LONG_NAMES), "Relate(*1*******)", "Relate(***1*****)", "Relate(0********)",
+              "I AND DW0", "D AND DW1", "DW1 AND NOT T", "NOT I")  # fmt: skip
+
+
+def test_bulk_equals_exact_where_rounding_matters(spark: Any, tmp_path: Path) -> None:
+    """Every pair has one matrix, and who is near is who does not share a point by that matrix."""
+    table = large_near_degenerate_world(seed=1, districts=12, of_each=10)
+    peids = table.peids.tolist()
+    wanted = [
+        Neighborhood((peids[place],), (Stage(("#",), parse_condition(text)),), (True,))
+        for place in range(0, len(peids), 3)
+        for text in CONDITIONS
+    ]
+    lines = write_lines(tmp_path / "s.jsonl", wanted)
+    world = write_world(tmp_path / "world", table)
+    with patch.object(related_tables, "CURRENT_METHOD", related_tables.CURRENT_METHOD - 1):
+        earlier = run_bulk(spark, world, lines, tmp_path / "earlier")
+    forget_sets(world)
+    facts = run_bulk(spark, world, lines, tmp_path / "out")
+    # Pairs of an earlier method are not mixed with those of this one.
+    assert (earlier.related, facts.related) == ("computed", "computed")
+    assert bulk_rows(tmp_path / "out") == exact_rows(table, wanted)
 
 
 def test_the_batches_hold_the_whole_language() -> None:

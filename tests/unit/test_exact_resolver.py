@@ -22,7 +22,7 @@ from spatial_udfs.entity_table import EntityTable, Positions
 from spatial_udfs.exact_resolver import ExactResolver
 from spatial_udfs.pair_kinds import Bools, PairKinds
 from spatial_udfs.pair_memory import PairMemory, Pairs
-from spatial_udfs.resolution_limits import ResolutionLimits
+from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
 from spatial_udfs.shapes import SHAPES, shape_codes
 from tests.strategies.worlds import table_of
 from world.synthetic_city import synthetic_city
@@ -67,10 +67,10 @@ def test_a_deadline_that_has_passed_stops_the_work(city: EntityTable) -> None:
 
 def test_waiting_for_another_computation_counts(city: EntityTable) -> None:
     resolver = ExactResolver(city)
-    busy = resolver._stages.related._computing
-    with busy, pytest.raises(DeadlineError, match="busy"):
+    busy = resolver._stages.related._turns
+    with busy.turn(UNLIMITED), pytest.raises(DeadlineError, match="busy"):
         resolver.resolve(hops_of(city)[0], ResolutionLimits.within(0.01))
-    assert not busy.locked()
+    assert resolver.resolve(hops_of(city)[0], ResolutionLimits.within(600)).peids().size
 
 
 def test_members_of_hidden_stages_count_too(city: EntityTable) -> None:
@@ -110,12 +110,17 @@ def test_warm_up_stops_when_told_and_when_out_of_room(city: EntityTable) -> None
 
 def test_warm_up_pauses_while_a_request_waits(city: EntityTable) -> None:
     resolver = ExactResolver(city)
-    related = resolver._stages.related
-    related._waiting = 1
-    asked = iter([False] * 5)
-    assert not resolver.warm_up(stop=lambda: next(asked, True))
-    assert resolver.memory().rows == 0
-    related._waiting = 0
+    turns = resolver._stages.related._turns
+    with ThreadPoolExecutor(1) as pool:
+        with turns.turn(UNLIMITED):
+            waits = pool.submit(turns._take, 600)
+            while not turns.waiting:
+                time.sleep(0.001)
+            asked = iter([False] * 5)
+            assert not resolver.warm_up(stop=lambda: next(asked, True))
+            assert resolver.memory().rows == 0
+        assert waits.result()
+        turns._give()
     assert resolver.warm_up()
 
 
