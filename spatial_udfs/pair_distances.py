@@ -1,30 +1,49 @@
-"""Distances of pairs: bounds from boxes, which decide most pairs, and exact ones for the rest."""
+"""Distances of pairs: bounds from boxes, which decide most pairs, and exact ones for the rest.
+
+A pair whose matrix says that it shares a point has the distance 0. GEOS may measure a little more
+where the point is a computed crossing.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import numpy as np
-import shapely
+from numpy.typing import NDArray
 
 from spatial_udfs.candidate_search import CandidateSearch
 from spatial_udfs.condition_verdicts import DistanceVerdict, Verdict
 from spatial_udfs.entity_table import Geometries, Positions
+from spatial_udfs.pair_kinds import Bools
 from spatial_udfs.pair_memory import Pairs
+from spatial_udfs.resolution_limits import ResolutionLimits
+from spatial_udfs.vertex_steps import distances_in_steps
+
+# Which pairs (reference, entity) share a point, by their matrices.
+SharedPoints: TypeAlias = Callable[[Positions, Positions, ResolutionLimits], Bools]
 
 # Rounding in a computed distance stays far below this share of the largest coordinate and of
 # the distance: wherever bounds decide, comparing the computed distance gives the same.
 _SAFETY: Final = 2.0**-40
 
 
+def rounding_of(boxes: NDArray[np.float64]) -> float:
+    """Return more than rounding can change in a distance between things in these boxes."""
+    return _SAFETY * float(np.abs(boxes).max(initial=1.0))
+
+
 class PairDistances:
     """Distances between the entities of one table, always from the reference to the entity."""
 
-    def __init__(self, geometries: Geometries, search: CandidateSearch) -> None:
+    def __init__(
+        self, geometries: Geometries, search: CandidateSearch, share_a_point: SharedPoints
+    ) -> None:
         """Share the boxes of the search."""
         self._geometries = geometries
+        self._share_a_point = share_a_point
         self._search = search
-        self._margin = _SAFETY * float(np.abs(search.boxes).max(initial=1.0))
+        self._margin = rounding_of(search.boxes)
 
     def candidates(self, references: Positions, reach: float) -> tuple[Positions, Positions]:
         """Pairs (reference, entity), among them all that are not further apart than ``reach``."""
@@ -46,11 +65,15 @@ class PairDistances:
 
         return verdict
 
-    def exact(self, pairs: Pairs) -> DistanceVerdict:
+    def exact(self, pairs: Pairs, limits: ResolutionLimits) -> DistanceVerdict:
         """Verdicts from the computed distances: at most the limit, the limit included."""
-        distances = shapely.distance(
-            self._geometries[pairs.references], self._geometries[pairs.entities]
-        )
+        references, entities = pairs.references, pairs.entities
+        first, second = self._geometries[references], self._geometries[entities]
+        distances = distances_in_steps(first, second, limits)
+        doubtful = np.flatnonzero((distances > 0) & (distances <= self._margin))
+        if len(doubtful):
+            meet = self._share_a_point(references[doubtful], entities[doubtful], limits)
+            distances[doubtful[meet]] = 0.0
 
         def verdict(limit: float) -> Verdict:
             holds = distances <= limit

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from schemas.errors import DeadlineError, TooManyMembersError
+
+# Gives the matrix of two geometries within some seconds, or raises DeadlineError.
+Relate: TypeAlias = Callable[[Any, Any, float], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +23,18 @@ class ResolutionLimits:
 
     deadline: float | None = None
     max_members: int | None = None
+    # For a pair that may take longer than a step. None: it is related like any other.
+    relate_apart: Relate | None = None
 
     @classmethod
-    def within(cls, seconds: float, max_members: int | None = None) -> ResolutionLimits:
+    def within(
+        cls,
+        seconds: float,
+        max_members: int | None = None,
+        relate_apart: Relate | None = None,
+    ) -> ResolutionLimits:
         """Limits whose clock starts now."""
-        return cls(time.monotonic() + seconds, max_members)
+        return cls(time.monotonic() + seconds, max_members, relate_apart)
 
     def seconds_left(self) -> float:
         """The time until the deadline, or -1 for ever, as a lock's timeout takes it."""

@@ -1,0 +1,112 @@
+"""The distance of two geometries with very many vertices, in steps.
+
+GEOS compares every segment of one with every segment of the other, which takes minutes for two
+rings of 100,000 vertices. Here both are cut into short runs of segments. Boxes tell which runs can
+be nearest, and GEOS measures those. The smallest of all distances between segments is the same
+number, bit for bit, because GEOS measures each pair of segments in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from spatial_udfs.entity_table import Geometries
+from spatial_udfs.resolution_limits import ResolutionLimits
+
+# Segments of a run, and runs of a geometry: of larger ones the runs are longer.
+RUN: Final = 64
+MOST_RUNS: Final = 2_048
+# Pairs of segments that are measured between two looks at the clock: up to 0.07 s.
+MEASURED_AT_ONCE: Final = 4_000_000
+# Bounds of boxes are rounded: runs that seem a little further than the nearest are measured too.
+_SLACK: Final = 2.0**-40
+
+_POINT: Final = 0
+_POLYGONS: Final = (3, 6)
+Boxes = NDArray[np.float64]
+
+
+def heavy_distance(first: Any, second: Any, limits: ResolutionLimits) -> float:
+    """Return what ``shapely.distance(first, second)`` returns."""
+    if _has_start_inside(first, second) or _has_start_inside(second, first):
+        return 0.0
+    limits.check_time()
+    runs, others = _runs(first), _runs(second)
+    sizes = shapely.get_num_coordinates(runs).max() * shapely.get_num_coordinates(others).max()
+    at_once = max(1, MEASURED_AT_ONCE // int(sizes))
+    boxes, other_boxes = shapely.bounds(runs), shapely.bounds(others)
+    margin = _SLACK * float(max(np.abs(boxes).max(), np.abs(other_boxes).max()))
+    at_least = _lower_bounds(boxes, other_boxes)
+    nearest = np.inf
+    # Row by row, the most promising first: a small distance soon rules out most of the rest.
+    for row in np.argsort(at_least.min(axis=1)):
+        limits.check_time()
+        bounds = at_least[row]
+        close = np.flatnonzero(bounds <= nearest + margin + nearest * _SLACK)
+        close = close[np.argsort(bounds[close])]
+        for start in range(0, len(close), at_once):
+            step = close[start : start + at_once]
+            if bounds[step[0]] > nearest + margin + nearest * _SLACK:
+                break
+            nearest = min(nearest, float(shapely.distance(runs[row], others[step]).min()))
+            limits.check_time()
+        if nearest == 0.0:
+            break
+    return nearest
+
+
+def _has_start_inside(geometry: Any, area: Any) -> bool:
+    """Whether a part of the geometry begins in an area: GEOS calls that a distance of 0."""
+    if shapely.get_type_id(area) not in _POLYGONS:
+        return False
+    parts = shapely.get_parts(geometry)
+    polygons = np.isin(shapely.get_type_id(parts), _POLYGONS)
+    parts[polygons] = shapely.get_exterior_ring(parts[polygons])
+    coordinates, places = shapely.get_coordinates(parts, return_index=True)
+    starts = coordinates[np.flatnonzero(np.diff(places, prepend=-1))]
+    prepared = shapely.force_2d(area)
+    shapely.prepare(prepared)
+    return bool(shapely.intersects_xy(prepared, starts[:, 0], starts[:, 1]).any())
+
+
+def _runs(geometry: Any) -> Geometries:
+    """Cut the geometry into at most about MOST_RUNS pieces: lines, and groups of points."""
+    parts = shapely.get_parts(geometry)
+    types = shapely.get_type_id(parts)
+    polygons, points = np.isin(types, _POLYGONS), types == _POINT
+    lines = np.concatenate([parts[~polygons & ~points], shapely.get_rings(parts[polygons])])
+    length = max(RUN, -(-int(shapely.get_num_coordinates(geometry)) // MOST_RUNS))
+    pieces: list[Any] = []
+    for line in lines:
+        corners = shapely.get_coordinates(line)
+        pieces += [
+            shapely.LineString(corners[start : start + length + 1])
+            for start in range(0, len(corners) - 1, length)
+        ]
+    runs = [
+        *_grouped(np.array(pieces, dtype=object), shapely.multilinestrings),
+        *_grouped(parts[points], shapely.multipoints),
+    ]
+    return np.array(runs, dtype=object)
+
+
+def _grouped(pieces: Geometries, collect: Callable[..., Any]) -> Geometries:
+    """Return the pieces, several of them in one where there are too many."""
+    if len(pieces) <= MOST_RUNS:
+        return pieces
+    groups: Geometries = collect(pieces, indices=np.arange(len(pieces)) * MOST_RUNS // len(pieces))
+    return groups
+
+
+def _lower_bounds(boxes: Boxes, others: Boxes) -> NDArray[np.float64]:
+    west, south, east, north = (side[:, None] for side in boxes.T)
+    o_west, o_south, o_east, o_north = others.T
+    gap_x = np.maximum(np.maximum(o_west - east, west - o_east), 0)
+    gap_y = np.maximum(np.maximum(o_south - north, south - o_north), 0)
+    bounds: NDArray[np.float64] = np.hypot(gap_x, gap_y)
+    return bounds
