@@ -118,13 +118,15 @@ class RawRows:
             categories[position], found = self._categories(position, peid)
             problems.extend(found)
             usable[position] = bool(categories[position])
+        names, found = self._names(peids, usable)
+        problems += found
         rows = Candidates(
             source=self.source,
             locator=self.locator,
             ordinals=self.ordinals,
             peids=peids,
             categories=categories,
-            names=objects([written_name(value) for value in self.names]),
+            names=objects(names),
             geometries=self.geometries,
         )
         return rows.where(usable), problems
@@ -134,7 +136,7 @@ class RawRows:
             return 0, self._problem(position, ProblemKind.MISSING_PEID, "has no peid")
         peid = _integer(value)
         if peid is None:
-            reason = f"peid {value!r:.60} is not an integer"
+            reason = f"peid {_shown(value)} is not an integer"
             return 0, self._problem(position, ProblemKind.MALFORMED_PEID, reason)
         if not 0 <= peid <= MAX_PEID:
             reason = f"peid {peid} is not within 0 .. {MAX_PEID}"
@@ -154,6 +156,23 @@ class RawRows:
             self._problem(position, kind, reason, peid=peid, kept=kept) for reason in reasons
         ]
 
+    def _names(
+        self, peids: Int64s, usable: NDArray[np.bool_]
+    ) -> tuple[list[str | None], list[Problem]]:
+        """Return the names as they are kept, and what is wrong with those of usable rows."""
+        names: list[str | None] = []
+        problems: list[Problem] = []
+        for position, value in enumerate(self.names):
+            name = written_name(value)
+            if name is not None and not _is_text(name):
+                name = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+                if usable[position]:
+                    reason = "name has half a character (a lone surrogate), which was replaced"
+                    kind, peid = ProblemKind.MALFORMED_NAME, int(peids[position])
+                    problems.append(self._problem(position, kind, reason, peid=peid, kept=True))
+            names.append(name)
+        return names, problems
+
     def _problem(
         self,
         position: int,
@@ -165,6 +184,23 @@ class RawRows:
     ) -> Problem:
         locator = self.locator(int(self.ordinals[position]))
         return Problem(kind, kept, peid, self.source, locator, reason)
+
+
+def _is_text(name: str) -> bool:
+    """Return whether UTF-8 can hold the name; it cannot hold one half of a surrogate pair."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    """Return the value in a few characters, also when it is nested deep."""
+    try:
+        return f"{value!r:.60}"
+    except RecursionError:
+        return f"of {type(value).__name__}, nested deep,"
 
 
 def _integer(value: Any) -> int | None:

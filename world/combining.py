@@ -14,6 +14,7 @@ from spatial_udfs.entity_table import Geometries
 from world import tables
 from world.candidates import Candidates
 from world.duplicates import without_duplicates
+from world.extent import SourcePlace, joined_places, source_place
 from world.geometry_checks import readable, storable
 from world.in_threads import in_threads
 from world.problems import Problem
@@ -31,6 +32,8 @@ class Combined:
     geometries: Geometries
     crs: CRS
     problems: list[Problem]
+    # Where the rows of each source lie, also those that are left out.
+    places: list[SourcePlace]
 
 
 def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Combined:
@@ -42,6 +45,7 @@ def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Co
         problems += [*reading.problems, *found]
         usable.append((rows, reading.crs))
         tell("checking", number, len(readings))
+    places = joined_places(source_place(rows.source, rows.geometries, crs) for rows, crs in usable)
     crs = given_crs(srid) if srid is not None else _fitting_crs(usable)
     projected: list[Candidates] = []
     placed = (project(rows, source_crs, crs) for rows, source_crs in usable)
@@ -55,7 +59,7 @@ def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Co
         tables.UNVERSIONED_ENTITIES.empty_table()
     ]
     geometries = np.concatenate([np.empty(0, object), *(rows.geometries for rows in unique)])
-    return Combined(pa.concat_tables(written), geometries, crs, problems)
+    return Combined(pa.concat_tables(written), geometries, crs, problems, places)
 
 
 def _fitting_crs(usable: Sequence[tuple[Candidates, CRS]]) -> CRS:

@@ -23,6 +23,17 @@ LONGITUDE_LATITUDE_NAMES: Final = (
     "urn:ogc:def:crs:EPSG::4326",
     "EPSG:4326",
 )
+# More than any peid or coordinate has.
+MOST_DIGITS: Final = 400
+# What shapely raises for coordinates of a wrong shape, type or size.
+UNREADABLE: Final = (
+    ShapelyError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    OverflowError,
+)
 GEOMETRY_TYPES: Final = (
     "Point",
     "LineString",
@@ -72,12 +83,7 @@ def read_geojson(
 
 
 def _features(path: Path) -> list[dict[str, Any]]:
-    try:
-        document = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path}: not JSON: {' '.join(str(error).split())}") from error
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror or error}") from error
+    document = _document(path)
     if not isinstance(document, dict) or document.get("type") not in (
         "FeatureCollection",
         "Feature",
@@ -90,6 +96,35 @@ def _features(path: Path) -> list[dict[str, Any]]:
     if not isinstance(features, list) or not all(isinstance(item, dict) for item in features):
         raise SourceError(f"{path}: its features must be a list of objects")
     return features
+
+
+def _document(path: Path) -> Any:
+    try:
+        content = path.read_bytes()
+        return _parsed(content)
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    except json.JSONDecodeError as error:
+        where = "an empty file" if not content.strip() else str(error)
+        raise SourceError(f"{path}: not JSON: {' '.join(where.split())}") from error
+    except RecursionError as error:
+        raise SourceError(f"{path}: its JSON is nested too deep to be read") from error
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror or error}") from error
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        # A number of thousands of digits. As a text it is a problem of its feature alone.
+        return json.loads(content, parse_int=_number)
+
+
+def _number(digits: str) -> int | str:
+    return int(digits) if len(digits) <= MOST_DIGITS else digits
 
 
 def _refuse_other_crs(path: Path, crs: Any) -> None:
@@ -137,7 +172,10 @@ def _geometries(
         try:
             with np.errstate(invalid="ignore"):  # a coordinate that is no number is found later
                 geometries[ordinal] = shape(written)
-        except (ShapelyError, ValueError, TypeError, LookupError, AttributeError) as error:
+        except RecursionError:
+            reason = "geometry cannot be read: its coordinates are nested too deep"
+            faults[ordinal] = ProblemKind.BROKEN_GEOMETRY, reason
+        except UNREADABLE as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             faults[ordinal] = ProblemKind.BROKEN_GEOMETRY, f"geometry cannot be read: {reason}"
     return geometries, faults

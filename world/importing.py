@@ -11,11 +11,14 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import shapely
+from pyproj import CRS
 
 from schemas import entity
 from schemas.errors import SourceError
 from spatial_udfs.entity_table import EntityTable
 from world.combining import Combined, combine
+from world.extent import Extent, extent_of, placement_warnings
 from world.import_lock import import_lock
 from world.import_options import ImportOptions
 from world.leftovers import remove_leftovers
@@ -30,6 +33,8 @@ from world.version_facts import SourceFacts, VersionFacts
 
 # Between categories where they are counted as one text: no category can hold it.
 _BETWEEN: Final = "\x00"
+# Entities of the version before that say where it lies.
+SAMPLE: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,9 @@ class ImportReport:
     created: bool
     problems: tuple[ProblemSummary, ...]
     top_categories: dict[str, int]
+    # Of a version that was made just now: where it lies, and what looks wrong about that.
+    extent: Extent | None = None
+    warnings: tuple[str, ...] = ()
     # The entities of a version that was made just now, for who goes on with them.
     combined: Combined | None = field(default=None, compare=False, repr=False)
 
@@ -82,8 +90,9 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
         readings = list(read_sources(paths, options, tell))
         combined = combine(readings, options.srid, tell)
         problems = summarize(combined.problems)
+        warnings = placement_warnings(combined.places, _earlier_extent(store))
         refuse_if_strict(problems, strict=strict)
-        refuse_if_empty(combined.entities.num_rows, problems)
+        refuse_if_empty(combined.entities.num_rows, problems, warnings)
         tell("writing", 0, None)
         written = store.write_version(
             combined.entities,
@@ -97,6 +106,8 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
         created=True,
         problems=problems,
         top_categories=top_categories(combined.entities),
+        extent=extent_of(combined.geometries, combined.crs),
+        warnings=tuple(warnings),
         combined=combined,
     )
 
@@ -126,6 +137,15 @@ def same_version(
     return None
 
 
+def _earlier_extent(store: WorldStore) -> Extent | None:
+    """Return about where the newest version lies, by some of its entities."""
+    versions = store.versions()
+    if not versions:
+        return None
+    shapes = store.some_geometries(versions[-1].version, SAMPLE)
+    return extent_of(shapely.from_wkb(shapes), CRS.from_epsg(versions[-1].srid))
+
+
 def refuse_if_strict(problems: Sequence[ProblemSummary], *, strict: bool) -> None:
     """Fail on any problem at all, before anything is written."""
     if strict and problems:
@@ -133,10 +153,12 @@ def refuse_if_strict(problems: Sequence[ProblemSummary], *, strict: bool) -> Non
         raise SourceError(f"strict import, nothing written: {found}")
 
 
-def refuse_if_empty(entity_count: int, problems: Sequence[ProblemSummary]) -> None:
+def refuse_if_empty(
+    entity_count: int, problems: Sequence[ProblemSummary], warnings: Sequence[str] = ()
+) -> None:
     """A version without entities would empty every neighborhood: surely the wrong file."""
     if entity_count == 0:
-        found = "; ".join(map(str, problems)) or "there is nothing in them to import"
+        found = "; ".join([*warnings, *map(str, problems)]) or "there is nothing in them to import"
         raise SourceError(f"no entity came out of the sources, nothing written: {found}")
 
 

@@ -21,7 +21,9 @@ def remove_leftovers(store: WorldStore, published: Collection[int]) -> None:
     complete version consists of is never touched, so readers are not disturbed.
     """
     for name in SCHEMAS:
-        with store.world_errors():
+        # What a damaged log does not name looks like the files of a killed import.
+        store.check_table(name)
+        with store.world_errors(name):
             if DeltaTable.is_deltatable(store.table_uri(name)):
                 _clear(store.open_table(name), published if name in PARTITIONED else None)
 

@@ -18,14 +18,17 @@ SECONDS_TO_SIGN: Final = 5.0
 
 
 @contextlib.contextmanager
-def named_lock(path: Path, busy: Callable[[str], SpapsError]) -> Iterator[None]:
+def named_lock(path: Path, busy: Callable[[str], SpapsError], what: str = "") -> Iterator[None]:
     """Hold the lock file; where it is not free, raise what ``busy`` makes of its holder.
 
-    The system frees the lock when its holder dies, however it dies.
+    ``what`` names the work for the line that the second one gets. The system frees the lock when
+    its holder dies, however it dies.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.open("a+")
+    except (FileExistsError, NotADirectoryError) as error:
+        raise WorldError(f"{path.parent}: is a file, not a folder") from error
     except OSError as error:
         raise WorldError(f"{path.parent}: {error.strerror or error}") from error
     with lock:
@@ -33,7 +36,8 @@ def named_lock(path: Path, busy: Callable[[str], SpapsError]) -> Iterator[None]:
             raise busy(holder)
         lock.truncate(0)
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        lock.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
+        named = f"{what}, " if what else ""
+        lock.write(f"{named}process {os.getpid()} on {socket.gethostname()} since {since}\n")
         lock.flush()
         try:
             yield

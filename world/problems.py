@@ -22,6 +22,7 @@ class ProblemKind(StrEnum):
     PEID_COLLISION = "peid-collision"
     MISSING_CATEGORIES = "missing-categories"
     MALFORMED_CATEGORY = "malformed-category"
+    MALFORMED_NAME = "malformed-name"
     MISSING_GEOMETRY = "missing-geometry"
     EMPTY_GEOMETRY = "empty-geometry"
     BROKEN_GEOMETRY = "broken-geometry"

@@ -91,7 +91,8 @@ def utm_zones(geometries: Geometries, crs: CRS) -> Counter[int]:
     )
     points = shapely.get_coordinates(geometries)[first]
     longitudes, latitudes = _project(points, crs, WGS84).T
-    there = np.isfinite(longitudes) & np.isfinite(latitudes)
+    # What lies off the Earth is in no zone, and would not fit an integer.
+    there = (np.abs(longitudes) <= 360) & (np.abs(latitudes) <= 90)
     zone = np.floor((longitudes[there] + 180) / 6).astype(int) % 60 + 1
     hemisphere = np.where(latitudes[there] < 0, 32700, 32600)
     return Counter((hemisphere + zone).tolist())
@@ -107,6 +108,11 @@ def project(rows: Candidates, source: CRS, target: CRS) -> Candidates:
             rows.geometries, lambda points: _project(points, source, target)
         ),
     )
+
+
+def in_degrees(points: NDArray[np.float64], crs: CRS) -> NDArray[np.float64]:
+    """Return the points as longitude and latitude on WGS 84; infinite where that is not defined."""
+    return _project(points, crs, WGS84)
 
 
 def _project(points: NDArray[np.float64], source: CRS, target: CRS) -> NDArray[np.float64]:

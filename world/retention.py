@@ -7,6 +7,7 @@ from collections.abc import Collection
 from deltalake import DeltaTable
 
 from schemas import entity, related
+from world.delta_rows import delta_rows
 from world.importing import locked
 from world.leftovers import remove_files, remove_leftovers
 from world.store import WorldStore
@@ -61,5 +62,5 @@ def _remove_derived(store: WorldStore, published: Collection[int]) -> None:
 def _versions_in(table: DeltaTable) -> set[int]:
     if table.metadata().partition_columns:
         return {int(partition[entity.VERSION]) for partition in table.partitions()}
-    rows = table.to_pyarrow_table(columns=[entity.VERSION])
+    rows = delta_rows(table, [entity.VERSION])
     return {*rows.column(entity.VERSION).to_pylist()}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from schemas.errors import SourceError
+from world.places import stored_place
 from world.progress import Progress
 from world.version_facts import SourceFacts
 
@@ -69,11 +70,12 @@ def describe(paths: Sequence[Path], progress: Progress) -> tuple[SourceFacts, ..
         raise SourceError("no source given")
     kinds = [kind_of(path) for path in paths]
     files = [parquet_files(path) if path.is_dir() else [path] for path in paths]
+    places = [_stored(path) for path in paths]
     try:
         total = sum(file.stat().st_size for group in files for file in group)
         done = 0
         facts = []
-        for path, kind, group in zip(paths, kinds, files, strict=True):
+        for place, kind, group in zip(places, kinds, files, strict=True):
             digest = hashlib.sha256()
             size = 0
             for file in group:
@@ -82,10 +84,20 @@ def describe(paths: Sequence[Path], progress: Progress) -> tuple[SourceFacts, ..
                     size += len(chunk)
                     progress("checksums", done + size, total)
             done += size
-            facts.append(SourceFacts(str(path), kind.value, digest.hexdigest(), size))
+            facts.append(SourceFacts(place, kind.value, digest.hexdigest(), size))
     except OSError as error:
         raise SourceError(f"{error.filename or 'source'}: {error.strerror or error}") from error
     return tuple(facts)
+
+
+def _stored(path: Path) -> str:
+    """Return the path as the version names it, so that a rebuild finds it from any folder."""
+    try:
+        stored = stored_place(str(path))
+        stored.encode()
+    except UnicodeEncodeError as error:
+        raise SourceError(f"{path}: its name is not UTF-8 text; rename it") from error
+    return stored
 
 
 def _chunks(file: Path) -> Iterator[bytes]:

@@ -8,20 +8,23 @@ import writes over it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
-from deltalake.exceptions import DeltaError
+from numpy.typing import NDArray
 
 from schemas import entity
 from schemas.errors import WorldError
 from world import tables
 from world.checksum import content_checksum
+from world.delta_rows import delta_rows
+from world.places import local_folder
+from world.table_errors import check_table_folder, table_errors
 from world.version_facts import SourceFacts, VersionFacts
 
 SCHEMAS: Final = {
@@ -38,24 +41,25 @@ class WorldStore:
     """The tables under one path: a local folder or a URI that Delta can write to."""
 
     def __init__(self, path: str) -> None:
-        self.path = str(path).rstrip("/")
+        if not str(path).strip():
+            raise WorldError("the folder of the world is an empty text: give --world DIR")
+        self.path = str(path).rstrip("/") or "/"
 
     def table_uri(self, table: str) -> str:
         """Where a table of this world lies."""
-        return f"{self.path}/{table}"
+        return f"{self.path.rstrip('/')}/{table}"
 
     def local_folder(self) -> Path | None:
         """The world's folder, or None when it lies in an object store."""
-        if self.path.startswith("file://"):
-            return Path(self.path.removeprefix("file://"))
-        return None if "://" in self.path else Path(self.path)
+        return local_folder(self.path)
 
     def versions(self) -> list[VersionFacts]:
         """All complete versions, oldest first; none where there is no world yet."""
-        with self.world_errors():
+        self.check_table(entity.VERSIONS_TABLE)
+        with self.world_errors(entity.VERSIONS_TABLE):
             if not DeltaTable.is_deltatable(self.table_uri(entity.VERSIONS_TABLE)):
                 return []
-            rows = self.open_table(entity.VERSIONS_TABLE).to_pyarrow_table().to_pylist()
+            rows = delta_rows(self.open_table(entity.VERSIONS_TABLE)).to_pylist()
         return sorted((VersionFacts.from_row(row) for row in rows), key=lambda facts: facts.version)
 
     def latest(self) -> VersionFacts:
@@ -78,20 +82,27 @@ class WorldStore:
 
     def entities(self, version: int) -> pa.Table:
         """The entities of one version, without reading any other."""
-        with self.world_errors():
+        with self.world_errors(entity.ENTITIES_TABLE):
             table = self.open_table(entity.ENTITIES_TABLE)
-            return table.to_pyarrow_table(
-                filters=[(entity.VERSION, "=", version)],
-                columns=list(tables.UNVERSIONED_ENTITIES.names),
+            return delta_rows(
+                table, tables.UNVERSIONED_ENTITIES.names, ds.field(entity.VERSION) == version
             )
+
+    def some_geometries(self, version: int, count: int) -> NDArray[Any]:
+        """Return the WKB of some entities of a version, without reading all of them."""
+        with self.world_errors(entity.ENTITIES_TABLE):
+            table = self.open_table(entity.ENTITIES_TABLE)
+            chosen = ds.field(entity.VERSION) == version
+            some = delta_rows(table, [entity.GEOMETRY], chosen, most=count)
+            shapes: NDArray[Any] = some.column(entity.GEOMETRY).to_numpy()
+            return shapes
 
     def problems(self, version: int) -> pa.Table:
         """The problems that the import of one version met."""
-        with self.world_errors():
+        with self.world_errors(entity.PROBLEMS_TABLE):
             table = self.open_table(entity.PROBLEMS_TABLE)
-            return table.to_pyarrow_table(
-                filters=[(entity.VERSION, "=", version)],
-                columns=list(tables.UNVERSIONED_PROBLEMS.names),
+            return delta_rows(
+                table, tables.UNVERSIONED_PROBLEMS.names, ds.field(entity.VERSION) == version
             )
 
     def write_version(
@@ -165,6 +176,12 @@ class WorldStore:
                 commit_properties=CommitProperties(max_commit_retries=0),
             )
 
+    def check_table(self, table: str) -> None:
+        """Raise an error for a table that looks empty because its folder is damaged or closed."""
+        folder = self.local_folder()
+        if folder is not None:
+            check_table_folder(folder / table)
+
     def open_table(self, table: str) -> DeltaTable:
         """The Delta table as it is now."""
         return DeltaTable(self.table_uri(table))
@@ -172,7 +189,7 @@ class WorldStore:
     def _replace(self, table: str, version: int, rows: pa.Table) -> None:
         """Write a version's rows in place of any that a killed import left under its number."""
         numbers = pa.array([version] * rows.num_rows, pa.int64())
-        with self.world_errors():
+        with self.world_errors(table):
             write_deltalake(
                 self.table_uri(table),
                 rows.add_column(0, entity.VERSION, numbers),
@@ -183,11 +200,6 @@ class WorldStore:
                 ),
             )
 
-    @contextlib.contextmanager
-    def world_errors(self) -> Iterator[None]:
-        """Whatever Delta, Arrow or the file system say becomes one line about this world."""
-        try:
-            yield
-        except (DeltaError, OSError, pa.ArrowException) as error:
-            reason = " ".join(str(error).split())
-            raise WorldError(f"world {self.path}: {reason}") from error
+    def world_errors(self, table: str = "") -> contextlib.AbstractContextManager[None]:
+        """Turn what Delta, Arrow or the file system say into one line about this world."""
+        return table_errors(f"world {self.path}" + (f", table {table}" if table else ""))

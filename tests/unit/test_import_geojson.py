@@ -182,7 +182,7 @@ def test_the_id_of_a_feature_may_stand_beside_its_properties(tmp_path: Path) -> 
     [
         ("", "not JSON"),
         ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
+        ("[" * 100_000, "nested too deep"),
         ("\ufffe", "not JSON"),
         ("[]", "not GeoJSON"),
         ('{"type": "Topology"}', "not GeoJSON"),
@@ -216,3 +216,64 @@ def test_a_file_that_names_wgs84_in_the_old_way_is_read(tmp_path: Path) -> None:
         crs={"type": "name", "properties": {"name": "urn:ogc:def:crs:OGC:1.3:CRS84"}},
     )
     assert import_world([source], tmp_path / "world").facts.entity_count == 1
+
+
+def test_half_a_character_in_a_name_is_a_problem_of_its_feature(tmp_path: Path) -> None:
+    found = imported(
+        tmp_path,
+        feature(POINT, peid=1, categories=["a"], name="whole \U0001f333"),
+        feature(POINT, peid=2, categories=["a"], name="tree \ud83c"),
+        feature(POINT, peid=3, categories=["a"]),
+        feature(POINT, peid="\ud800", categories=["a"], name="\ud800"),
+    )
+    assert found == {"malformed-name": 1, "malformed-peid": 1, "entities": 3}
+    names = load_snapshot(str(tmp_path / "world")).names.tolist()
+    assert names == ["whole \U0001f333", "tree \ufffd", None]
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("coordinates", [nested(800), [10**400, 1], ["nine", 1]])
+def test_coordinates_that_cannot_be_read_are_a_problem_of_their_feature(
+    tmp_path: Path, coordinates: Any
+) -> None:
+    broken = {"type": "Polygon" if len(coordinates) == 1 else "Point", "coordinates": coordinates}
+    found = imported(
+        tmp_path,
+        feature(POINT, peid=1, categories=["a"]),
+        feature(broken, peid=2, categories=["a"]),
+        feature(POINT, peid=3, categories=["a"]),
+    )
+    assert found == {"broken-geometry": 1, "entities": 2}
+
+
+def test_a_number_of_thousands_of_digits_is_a_problem_of_its_feature(tmp_path: Path) -> None:
+    path = write_geojson(
+        tmp_path / "source.geojson",
+        [feature(POINT, peid=1, categories=["a"]), feature(POINT, peid=222, categories=["a"])],
+    )
+    path.write_text(path.read_text().replace("222", "9" * 5000))
+    report = import_world([path], tmp_path / "world")
+    assert (report.facts.entity_count, report.problems[0].kind) == (1, "malformed-peid")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"[" * 100_000 + b"]" * 100_000, "its JSON is nested too deep to be read"),
+        (b"", "not JSON: an empty file"),
+        (b'{"type": "\xff"}', r"not UTF-8 text \(byte 10\)"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    (tmp_path / "source.json").write_bytes(content)
+    with pytest.raises(SourceError, match=reason):
+        import_world([tmp_path / "source.json"], tmp_path / "world")
+    assert not (tmp_path / "world" / "versions").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +13,15 @@ from typing import Any
 import pytest
 import shapely
 
+from jobs.rebuild_arguments import sources_of
 from schemas.errors import SettingsError, SourceError, WorldError
+from schemas.settings import load_settings
 from tests.source_files import feature, write_geojson, write_geoparquet
 from world.importing import import_world
 from world.problems import problems_of
 from world.snapshot import load_snapshot
 from world.store import WorldStore
+from world.version_facts import SourceFacts
 
 POINT = shapely.Point(13.4, 52.5)
 VILLAGE = Path(__file__).resolve().parent.parent / "extracts" / "village.osm"
@@ -250,3 +254,42 @@ def test_a_world_may_be_given_as_uri_or_relative(
     import_world([source], "here/world/")
     import_world([source], f"file://{tmp_path}/here/world", force=True)
     assert [v.version for v in WorldStore("here/world").versions()] == [1, 2]
+
+
+def test_sources_are_found_from_another_folder(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = tmp_path / "world"
+    monkeypatch.chdir(tmp_path)
+    facts = import_world([source.name], world).facts
+    assert [each.path for each in facts.sources] == [str(source)]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    settings = load_settings(options={"world.dir": str(world)})
+    assert sources_of([], settings) == (str(source),)
+    assert not import_world(sources_of([], settings), world).created
+
+
+def test_a_relative_path_of_an_earlier_release_is_explained(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = import_world([source], tmp_path / "world")
+    assert known.combined is not None
+    old = SourceFacts(source.name, "geojson", "00", 1)
+    store = WorldStore(str(tmp_path / "world"))
+    store.write_version(known.combined.entities, srid=known.facts.srid, sources=(old,))
+    settings = load_settings(options={"world.dir": str(tmp_path / "world")})
+    monkeypatch.chdir(tmp_path)
+    assert sources_of([], settings) == (source.name,)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(SettingsError, match=r"imported from shops\.geojson, a path relative to"):
+        sources_of([], settings)
+
+
+def test_a_file_name_that_is_no_text_is_refused(tmp_path: Path, source: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.geojson"))
+    source.rename(odd)
+    with pytest.raises(SourceError, match="its name is not UTF-8 text; rename it"):
+        import_world([odd], tmp_path / "world")
+    assert not (tmp_path / "world").exists()
