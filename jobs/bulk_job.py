@@ -12,13 +12,17 @@ from pyspark.sql import SparkSession
 
 from jobs.bulk_run import resolve_batch
 from jobs.exit_codes import EXIT_DONE
+from jobs.lake_tables import lake_table
+from jobs.memberships_table import Wanted
+from jobs.output_lock import output_lock
 from jobs.push_to_redis import push_generation
 from jobs.registered_subscriptions import open_registered
+from jobs.run_facts import RunFacts
 from jobs.session import PROJECT_ROOT, BegunSession
 from jobs.spark_errors import spark_errors_as
 from jobs.subscription_lines import Subscriptions, open_subscriptions
 from redis_link.background_sweep import BackgroundSweep
-from redis_link.embedded import redis_or_embedded
+from redis_link.world_redis import redis_or_embedded
 from schemas.errors import WorldError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE
@@ -34,15 +38,16 @@ REGISTERED: Final = "redis"
 def run(options: argparse.Namespace, session: BegunSession) -> int:
     """Do what the command line says; the exit code."""
     keep_pandas_out()
-    settings = load_settings(options={"redis.url": options.redis or None})
-    world = options.world or settings.world.dir
+    given = {"redis.url": options.redis or None, "world.dir": options.world}
+    settings = load_settings(options=given)
+    world = settings.world.dir
     if options.world is None and not WorldStore(world).versions():
         _say(f"importing the sample world into {world}")
         import_world([_of_project(source) for source in settings.demo.sources], world)
     with ExitStack() as serving:
         url = None
         if options.redis is not None or options.subscriptions == REGISTERED:
-            server = redis_or_embedded(settings.redis.url, settings.redis.data_dir)
+            server = redis_or_embedded(settings)
             url = serving.enter_context(server)
         cleanup = _resolve_and_push(options, settings, world, url, session.get())
         # The grace time is no reason to hold a cluster.
@@ -59,18 +64,32 @@ def _resolve_and_push(
     url: str | None,
     spark: SparkSession,
 ) -> BackgroundSweep | None:
-    """The work of Spark; what still removes the replaced generation, if there was a push."""
+    """Do the work of Spark; return the sweep of the replaced generation, if there was a push."""
     if options.checkpoint is not None:
         spark.sparkContext.setCheckpointDir(options.checkpoint)
     source = options.subscriptions or str(_of_project(settings.demo.subscriptions))
     subscriptions, coverage = _subscriptions(spark, source, url)
-    facts = resolve_batch(spark, world, options.version, subscriptions, source, options.out, _say)
-    for line in facts.lines():
-        print(line, flush=True)
-    if options.redis is None or url is None:
-        return None
-    table = f"{options.out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
-    report = push_generation(spark, table, facts.version, url, coverage=coverage, say=_say)
+    # Pushes of one folder come in the order of its commits, so the lock is held until the switch.
+    with ExitStack() as held:
+        lock = output_lock(lake_table(spark, options.out).uri, "a bulk run")
+        facts = resolve_batch(
+            spark, world, options.version, subscriptions, source, options.out, _say,
+            may_resolve_nothing=False, before_writing=lambda: held.enter_context(lock),
+        )  # fmt: skip
+        for line in facts.lines():
+            print(line, flush=True)
+        if options.redis is None or url is None:
+            return None
+        return _push(spark, options.out, facts, url, coverage)
+
+
+def _push(
+    spark: SparkSession, out: str, facts: RunFacts, url: str, coverage: RegistryCoverage
+) -> BackgroundSweep | None:
+    """Push what this run wrote, whatever else the folder holds by now."""
+    table = f"{out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
+    wanted = Wanted(facts.version, facts.run_id)
+    report = push_generation(spark, table, wanted, url, coverage=coverage, say=_say)
     print(report.summary(), flush=True)
     return report.cleanup
 

@@ -18,7 +18,14 @@ from jobs.lake_tables import NewFile, lake_table
 from jobs.level_loop import LevelLoop
 from jobs.membership_rows import write_results
 from jobs.related_tables import ensure_related
-from jobs.run_facts import RunFacts, write_problems, write_run
+from jobs.run_facts import (
+    RunFacts,
+    find_problems,
+    refuse_nothing,
+    subscription_count,
+    write_run,
+)
+from jobs.run_marks import new_run_id
 from jobs.subscription_lines import Subscriptions
 from jobs.world_tables import open_world
 from redis_link.push_report import StepClock
@@ -26,7 +33,7 @@ from schemas.errors import SpapsError
 from schemas.membership import MEMBERSHIPS_TABLE, VERSION
 
 
-def resolve_batch(
+def resolve_batch(  # noqa: PLR0913  where everything lies
     spark: SparkSession,
     world_path: str,
     version: int | None,
@@ -34,9 +41,19 @@ def resolve_batch(
     source: str,
     out: str,
     say: Callable[[str], None],
+    *,
+    run: str = "",
+    may_resolve_nothing: bool = True,
+    before_writing: Callable[[], object] = lambda: None,
 ) -> RunFacts:
-    """Resolve all subscriptions on a world version into the tables under ``out``."""
+    """Resolve all subscriptions on a world version into the tables under ``out``.
+
+    ``run`` is the id of a run that this one is a part of. Where nothing can be resolved and that
+    may not be, a NothingResolvedError says why, and the memberships stay as they are.
+    ``before_writing`` is called when the input is there, before anything is computed.
+    """
     started_at = datetime.now(UTC)
+    run_id = run or new_run_id()
     clock = StepClock()
     with ExitStack() as cleaning:
         # Taking subscriptions apart and looking at the world do not need each other.
@@ -44,6 +61,10 @@ def resolve_batch(
         reading = beside.submit(read_batch, spark, subscriptions)
         world = open_world(spark, world_path, version)
         say(f"world {world.path}, version {world.version}: {world.entity_count:,} entities")
+        before_writing()
+        folder = out.rstrip("/")
+        table = lake_table(spark, f"{folder}/{MEMBERSHIPS_TABLE}")
+        before = table.paths(world.version)
         related = ensure_related(spark, world, say)
         say(f"related pairs: {related.pair_count:,}, {related.origin}")
         clock.lap("related")
@@ -61,28 +82,33 @@ def resolve_batch(
         cleaning.callback(loop.release)
         loop.run(say)
         clock.lap("resolve")
-        folder = out.rstrip("/")
-        table = lake_table(spark, f"{folder}/{MEMBERSHIPS_TABLE}")
+        problems = find_problems(spark, folder, world.version, read, loop.existing)
+        if not may_resolve_nothing:
+            refuse_nothing(read, problems, folder)
+        clock.lap("report")
         sets = NewSets(world)
         results = write_results(read, loop, table, world.version, sets)
-        table.replace_version(world.version, results.memberships, SCHEMA, [VERSION])
+        commit = table.replace_version(
+            world.version, results.memberships, SCHEMA, [VERSION], run=run_id, before=before
+        )
         say(f"memberships: {results.rows:,} rows in {folder}/{MEMBERSHIPS_TABLE}")
         clock.lap("write")
         _keep_sets(sets, results.sets, batch.unknown, results.trouble, say)
-        problems = write_problems(spark, folder, world.version, read, loop.existing)
-        clock.lap("report")
+        reported = problems.commit()
     facts = RunFacts(
         version=world.version,
         started_at=started_at,
         world=world.path,
         source=source,
-        subscriptions=read.facts.subscriptions + problems.counts.get("unreadable", 0),
+        subscriptions=subscription_count(read, problems),
         descriptors=read.facts.descriptors,
         rows=results.rows,
         related=related.origin,
         levels=tuple(loop.reports),
         seconds=clock.seconds,
-        problems=problems,
+        problems=reported,
+        run_id=run_id,
+        commit=commit,
     )
     write_run(spark, folder, facts)
     return facts

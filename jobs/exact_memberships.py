@@ -8,14 +8,15 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable, WriterProperties, write_deltalake
-from deltalake.exceptions import DeltaError
+from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
 
 from jobs.membership_files import write_files
 from jobs.resolved_sets import ResolvedSets
-from schemas.errors import WorldError
+from jobs.run_marks import RunMark, append_run
+from jobs.version_commit import Commit, commit_version, replacement
 from schemas.membership import MEMBERSHIPS_TABLE, PEID, STAGE_NO, SUB_ID, VERSION
 from world.leftovers import remove_files
+from world.table_errors import table_errors
 
 SCHEMA: Final = pa.schema(
     [(VERSION, pa.int64()), (SUB_ID, pa.int64()), (PEID, pa.int64()), (STAGE_NO, pa.int32())]
@@ -27,28 +28,28 @@ def memberships_path(out: str) -> str:
     return f"{out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
 
 
-def write_memberships(out: str, version: int, result: ResolvedSets) -> int:
-    """Replace the memberships of the version in one commit; how many rows it has."""
+def write_memberships(out: str, version: int, result: ResolvedSets, run: str) -> tuple[int, int]:
+    """Replace the memberships of the version in one commit; return its rows and its number."""
     path = memberships_path(out)
-    try:
+    with table_errors(path):
         DeltaTable.create(path, SCHEMA, mode="ignore", partition_by=[VERSION])
         rows = result.membership_count()
         if not rows:
-            DeltaTable(path).delete(f"{VERSION} = {version}")
-            return 0
-        if "://" not in path:
-            _commit_files(path, version, result)
+            commit = replacement(version, [], SCHEMA, [VERSION])
+        elif "://" not in path:
+            actions = write_files(Path(path), version, result)
+            commit = replacement(version, actions, SCHEMA, [VERSION])
         else:
-            _write_through(path, version, result)
-    except (DeltaError, OSError, pa.ArrowException) as error:
-        raise WorldError(f"{path}: {' '.join(str(error).split())}") from error
-    return rows
+            commit = _through(version, result)
+        number = commit_version(lambda: DeltaTable(path), version, commit, run=run)
+    append_run(out, RunMark(version, run, number, rows))
+    return rows, number
 
 
 def remove_memberships(out: str, kept: frozenset[int]) -> list[int]:
     """Remove the memberships of all versions but these, and files that nobody needs any more."""
     path = memberships_path(out)
-    try:
+    with table_errors(path):
         if not DeltaTable.is_deltatable(path):
             return []
         table = DeltaTable(path)
@@ -57,32 +58,24 @@ def remove_memberships(out: str, kept: frozenset[int]) -> list[int]:
         if gone:
             table.delete(f"{VERSION} in ({', '.join(map(str, gone))})")
         remove_files(table)
-    except (DeltaError, OSError) as error:
-        raise WorldError(f"{path}: {' '.join(str(error).split())}") from error
     return gone
 
 
-def _commit_files(path: str, version: int, result: ResolvedSets) -> None:
-    """Files that were written beside the table's become those of the version."""
-    table = DeltaTable(path)
-    table.create_write_transaction(
-        [*write_files(Path(path), version, result)],
-        mode="overwrite",
-        schema=SCHEMA,
-        partition_by=[VERSION],
-        partition_filters=[(VERSION, "=", str(version))],
-    )
+def _through(version: int, result: ResolvedSets) -> Commit:
+    """Return the commit that writes into an object store, as the deltalake package does it."""
 
+    def commit(table: DeltaTable, properties: CommitProperties) -> bool:
+        write_deltalake(
+            table,
+            pa.RecordBatchReader.from_batches(SCHEMA, _batches(version, result)),
+            mode="overwrite",
+            predicate=f"{VERSION} = {version}",
+            writer_properties=WriterProperties(compression="ZSTD"),
+            commit_properties=properties,
+        )
+        return True
 
-def _write_through(path: str, version: int, result: ResolvedSets) -> None:
-    """Into an object store, by whatever way the deltalake package knows there."""
-    write_deltalake(
-        path,
-        pa.RecordBatchReader.from_batches(SCHEMA, _batches(version, result)),
-        mode="overwrite",
-        predicate=f"{VERSION} = {version}",
-        writer_properties=WriterProperties(compression="ZSTD"),
-    )
+    return commit
 
 
 def _batches(version: int, result: ResolvedSets) -> Iterator[pa.RecordBatch]:

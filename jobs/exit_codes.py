@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from schemas.errors import PushBusyError, RebuildBusyError, SpapsError
+from schemas.errors import PushBusyError, RebuildBusyError, RunBusyError, SpapsError
 
 EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 2
@@ -18,7 +18,7 @@ def exit_code_of(work: Callable[[], int]) -> int:
     """What the work gives; EXIT_BUSY where another one runs, EXIT_FAILED where it went wrong."""
     try:
         return work()
-    except (RebuildBusyError, PushBusyError) as error:
+    except (RebuildBusyError, PushBusyError, RunBusyError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BUSY
     except (SpapsError, OSError) as error:

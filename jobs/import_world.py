@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.exit_codes import EXIT_DONE, exit_code_of
+from jobs.job_parser import JobParser, whole_number
 from world.import_options import ImportOptions
 from world.importing import ImportReport, import_world
 from world.sources import SourceKind, kind_of
@@ -29,6 +30,10 @@ def _imported(options: argparse.Namespace) -> int:
     done = "imported" if report.created else "unchanged"
     print(f"world {options.world}, version {facts.version}: {done}, EPSG:{facts.srid}")
     print(f"{facts.entity_count} entities, checksum {facts.checksum}")
+    if report.extent is not None:
+        print(report.extent)
+    for warning in report.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     for summary in report.problems:
         print(f"{summary.kept} kept, {summary.count - summary.kept} left out: {summary}")
     return EXIT_DONE
@@ -82,12 +87,12 @@ class _PhaseLines:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = JobParser(
         prog="import_world.py", description="One more world version out of one or more sources."
     )
     parser.add_argument("sources", nargs="+", type=Path, metavar="SOURCE")
     parser.add_argument("--world", required=True, help="folder or URI of the world's Delta tables")
-    parser.add_argument("--srid", type=int, help="EPSG code of a metric CRS")
+    parser.add_argument("--srid", type=whole_number, help="EPSG code of a metric CRS")
     parser.add_argument("--rules", type=Path, help="category rules for OSM")
     parser.add_argument("--category", help="category of rows that have none")
     parser.add_argument("--id-field", help="column that holds the peid")

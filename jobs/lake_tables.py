@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -27,9 +27,12 @@ from pyspark.sql import SparkSession
 
 from jobs.file_statistics import statistics_of
 from jobs.store_keys import store_keys
+from jobs.version_commit import commit_version, replacement, version_files
 from schemas.entity import VERSION
-from schemas.errors import SpapsError, WorldError
+from schemas.errors import WorldError
 from schemas.related import BUCKET
+from world.delta_rows import delta_rows
+from world.table_errors import table_errors
 
 LOCAL: Final = "file://"
 # Else a disk is read and written in the way that works for every store: for tests of that way.
@@ -79,10 +82,10 @@ class LakeTable:
             return pa_fs.SubTreeFileSystem(self.uri.removeprefix(LOCAL), pa_fs.LocalFileSystem())
         return pa_fs.PyFileSystem(DeltaStorageHandler(self.uri, self.storage_options))
 
-    def opened(self) -> DeltaTable | None:
-        """The table in its newest state, or None where there is none."""
+    def opened(self, commit: int | None = None) -> DeltaTable | None:
+        """Return the table as a commit left it (None: the newest), or None where there is none."""
         try:
-            return DeltaTable(self.uri, storage_options=self.storage_options)
+            return DeltaTable(self.uri, version=commit, storage_options=self.storage_options)
         except TableNotFoundError:
             return None
 
@@ -118,18 +121,28 @@ class LakeTable:
                 written.append(NewFile(name, partition, stored.size(), rows, told))
         return written
 
-    def replace_version(
-        self, version: int, files: Sequence[NewFile], schema: pa.Schema, partition_by: list[str]
-    ) -> None:
-        """Make the files all that the table has of a version, in one commit."""
-        table = self._made(schema, partition_by)
-        filters = [(VERSION, "=", str(version))]
-        actions: list[AddAction | RemoveAction] = [_added(file) for file in files]
+    def paths(self, version: int) -> frozenset[str]:
+        """Return the paths of the files of a world version; none where there is no table."""
         with lake_errors(self.uri):
-            if actions:
-                table.create_write_transaction(actions, "overwrite", schema, partition_by, filters)
-            elif files_of(table, version):
-                table.delete(f"{VERSION} = {version}")
+            opened = self.opened()
+            return frozenset() if opened is None else version_files(opened, version)
+
+    def replace_version(
+        self,
+        version: int,
+        files: Sequence[NewFile],
+        schema: pa.Schema,
+        partition_by: list[str],
+        *,
+        run: str = "",
+        before: frozenset[str] | None = None,
+    ) -> int:
+        """Make the files all that the table has of a version, and return the commit's number."""
+        commit = replacement(version, [_added(file) for file in files], schema, partition_by)
+        with lake_errors(self.uri):
+            return commit_version(
+                lambda: self._made(schema, partition_by), version, commit, run=run, before=before
+            )
 
     def append(self, files: Sequence[NewFile], schema: pa.Schema, partition_by: list[str]) -> None:
         """Add the files in one commit."""
@@ -150,17 +163,24 @@ class LakeTable:
     def rows(self, columns: list[str] | None = None) -> pa.Table | None:
         """A small table on the driver; None where there is none."""
         opened = self.opened()
-        return None if opened is None else opened.to_pyarrow_table(columns=columns)
+        return None if opened is None else delta_rows(opened, columns)
 
     def _made(self, schema: pa.Schema, partition_by: list[str]) -> DeltaTable:
         with lake_errors(self.uri):
             opened = self.opened()
             if opened is not None:
                 return opened
-            return DeltaTable.create(
-                self.uri, schema, mode="ignore", partition_by=partition_by,
-                storage_options=self.storage_options,
-            )  # fmt: skip
+            try:
+                return DeltaTable.create(
+                    self.uri, schema, mode="ignore", partition_by=partition_by,
+                    storage_options=self.storage_options,
+                )  # fmt: skip
+            except DeltaError:
+                # Another run may have made it at the same moment.
+                opened = self.opened()
+                if opened is None:
+                    raise
+                return opened
 
 
 def files_of(opened: DeltaTable, version: int) -> list[TableFile]:
@@ -208,15 +228,9 @@ def lake_table(spark: SparkSession, path: str) -> LakeTable:
     return LakeTable(uri, store_keys(configuration))
 
 
-@contextmanager
-def lake_errors(uri: str) -> Iterator[None]:
-    """Whatever Delta, Arrow or the store say becomes one line about this table."""
-    try:
-        yield
-    except SpapsError:
-        raise
-    except (DeltaError, OSError, pa.ArrowException) as error:
-        raise WorldError(f"{uri.removeprefix(LOCAL)}: {' '.join(str(error).split())}") from error
+def lake_errors(uri: str) -> AbstractContextManager[None]:
+    """Turn what Delta, Arrow or the store say into one line about this table."""
+    return table_errors(uri.removeprefix(LOCAL))
 
 
 def _added(file: NewFile) -> AddAction:

@@ -69,11 +69,11 @@ class PlainState:
             raise SourceError(f"a file of {self.table.uri} cannot be read: {error}") from error
 
 
-def plain_state(spark: SparkSession, path: str) -> PlainState | None:
-    """The newest state of a table, or None when Spark has to read it."""
+def plain_state(spark: SparkSession, path: str, commit: int | None = None) -> PlainState | None:
+    """Return the state after a commit (None: the newest), or None when Spark has to read it."""
     table = lake_table(spark, path)
     try:
-        opened = table.opened()
+        opened = table.opened(commit)
         if opened is None or opened.protocol().min_reader_version != PLAIN_READER:
             return None
         if opened.metadata().partition_columns != [VERSION]:

@@ -23,7 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.exit_codes import EXIT_DONE, exit_code_of
 from jobs.lake_tables import LakeTable
 from jobs.membership_parts import FilePart
-from jobs.memberships_table import OpenMemberships, open_memberships
+from jobs.memberships_table import OpenMemberships, Wanted, open_memberships
+from jobs.push_arguments import push_parser
 from jobs.push_tasks import (
     PACKED_SCHEMA,
     Block,
@@ -37,12 +38,12 @@ from jobs.session import spark_session
 from jobs.spark_errors import raised_in_task, reason_of, spark_errors_as
 from jobs.stage_progress import stage_progress
 from redis_link.client import connect
-from redis_link.embedded import redis_or_embedded
 from redis_link.generation_push import GenerationPush, PushSource
 from redis_link.push_report import PushReport, StepClock, report_of
-from redis_link.sweep import DEFAULT_RETENTION, GRACE_SECONDS, Retention
+from redis_link.sweep import DEFAULT_RETENTION, Retention
 from redis_link.tally import Tally
 from redis_link.url import masked
+from redis_link.world_redis import redis_or_embedded
 from schemas.errors import GenerationError, SourceError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.redis_keys import SHARD_COUNT
@@ -63,7 +64,7 @@ ROWS_IN_BATCH: Final = "100000"
 def push_generation(  # noqa: PLR0913  what a session does not say
     spark: SparkSession,
     memberships_path: str,
-    version: int | None,
+    wanted: Wanted | int | None,
     redis_url: str,
     *,
     coverage: RegistryCoverage = FROM_FILE,
@@ -71,23 +72,31 @@ def push_generation(  # noqa: PLR0913  what a session does not say
     say: Callable[[str], None] = print,
     before_switch: Callable[[int], None] = lambda _: None,
 ) -> PushReport:
-    """Push the memberships of a version as a new generation and switch to it.
+    """Push memberships as a new generation and switch to it.
 
+    ``wanted`` says which: the commit of a run, or by a number the newest of that world version.
     ``coverage`` says which registered subscriptions were resolved. ``before_switch`` gets the
     number of the generation when everything is written and compared. ``report.cleanup`` removes
     the replaced generation after the grace time: wait for it at the end of the job.
     """
     clock = StepClock()
-    opened = open_memberships(spark, memberships_path, version)
+    if not isinstance(wanted, Wanted):
+        wanted = Wanted(wanted)
+    opened = open_memberships(spark, memberships_path, wanted)
     client = connect(redis_url)
-    source = PushSource(opened.version, f"push of {memberships_path}", coverage)
+    what = f"push of {memberships_path}"
+    source = PushSource(opened.version, what, coverage, opened.run, opened.state)
     clock.lap("open")
     with GenerationPush(client, source) as push:
         name = f"generation {push.ticket.generation}"
         if push.swept:
             left = ", ".join(map(str, push.swept))
             say(f"removed what killed pushes left of generation {left}")
-        say(f"{name}: memberships of world version {opened.version} to {masked(redis_url)}")
+        origin = f"run {opened.run or 'unknown'}, commit {opened.state}"
+        say(
+            f"{name}: memberships of world version {opened.version} ({origin}) "
+            f"to {masked(redis_url)}"
+        )
         with stage_progress(spark, "writing", say):
             written = _write(spark, opened, writing_task(redis_url, push.ticket), say)
         clock.lap("write")
@@ -181,13 +190,13 @@ def _large_batches(spark: SparkSession) -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Push, print one line, wait until the replaced generation is removed; the exit code."""
-    options = _parser().parse_args(arguments)
+    options = push_parser().parse_args(arguments)
     return exit_code_of(lambda: _pushed(options))
 
 
 def _pushed(options: argparse.Namespace) -> int:
-    settings = load_settings(options={"redis.url": options.redis}).redis
-    with redis_or_embedded(settings.url, settings.data_dir) as url:
+    settings = load_settings(options={"redis.url": options.redis})
+    with redis_or_embedded(settings) as url:
         report = _push(options, url)
         print(report.summary(), flush=True)
         for line in report.advice:
@@ -202,7 +211,7 @@ def _push(options: argparse.Namespace, url: str) -> PushReport:
         return push_generation(
             spark,
             options.memberships,
-            options.version,
+            Wanted(options.version, options.run, options.commit),
             url,
             retention=Retention(options.grace, options.keep),
             say=_say,
@@ -223,22 +232,6 @@ def _clean_up(report: PushReport, grace_seconds: float) -> None:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="push_to_redis.py",
-        description="Memberships of one world version into Redis, as a new generation.",
-    )
-    parser.add_argument("--memberships", required=True, metavar="DIR",
-                        help="Delta table of memberships, or the folder that holds it")  # fmt: skip
-    parser.add_argument("--version", type=int, help="world version (default: the newest)")
-    parser.add_argument("--redis", metavar="URL", help="default: conf/, else the embedded server")
-    parser.add_argument("--grace", type=float, default=GRACE_SECONDS, metavar="SECONDS",
-                        help="how long readers may stay on the old one (%(default)g)")  # fmt: skip
-    parser.add_argument("--keep", type=int, default=0, metavar="N",
-                        help="how many replaced generations stay (%(default)s)")  # fmt: skip
-    return parser
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from jobs.exit_codes import exit_code_of
+from jobs.job_parser import JobParser, whole_number
 from jobs.rebuild_arguments import request_of, sources_of
 from jobs.rebuild_request import Engine
 from jobs.rebuild_run import rebuild
-from redis_link.embedded import redis_or_embedded
+from redis_link.world_redis import redis_or_embedded
 from schemas.settings import load_settings
 
 # As `spaps import` has them: they are part of what makes a version.
@@ -42,7 +43,7 @@ def _rebuilt(options: argparse.Namespace) -> int:
         }
     )
     sources = sources_of(options.sources, settings)
-    with redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url:
+    with redis_or_embedded(settings) as url:
         request = request_of(
             settings, url, sources=sources, full=options.full,
             if_changed=options.if_changed, say=_say,
@@ -58,15 +59,19 @@ def _say(line: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = JobParser(
         prog="rebuild.py", description="A new world version, with all subscriptions resolved on it."
     )
     parser.add_argument("sources", nargs="*", metavar="SOURCE", help="default: conf/, else as last")
     parser.add_argument("--world", metavar="DIR", help="Delta tables of the world (conf/)")
     parser.add_argument("--out", metavar="DIR", help="folder of the memberships (conf/)")
     parser.add_argument("--redis", metavar="URL", help="default: conf/, else the embedded server")
-    parser.add_argument("--engine", choices=list(Engine), help="who resolves (conf/)")
-    parser.add_argument("--srid", type=int, help="EPSG code of the metric CRS (the UTM zone)")
+    parser.add_argument(
+        "--engine", choices=[each.value for each in Engine], help="who resolves (conf/)"
+    )
+    parser.add_argument(
+        "--srid", type=whole_number, help="EPSG code of the metric CRS (the UTM zone)"
+    )
     parser.add_argument("--rules", metavar="FILE", help="category rules for OSM (built in)")
     parser.add_argument("--category", help="category of all entities of a file that has none")
     parser.add_argument("--id-field", metavar="NAME", help="field that holds the peid")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jobs.rebuild_request import Engine, Places, RebuildRequest
-from schemas.errors import SettingsError
+from redis_link.world_redis import redis_to_read
+from schemas.errors import SettingsError, WorldError
 from schemas.settings import Settings
+from world.places import local_folder
 from world.progress import Progress, silent
 from world.store import WorldStore
+
+NOTHING_IN_FORCE: Final = "no generation is in force: there is nothing to roll back"
 
 
 def places_of(settings: Settings, redis_url: str) -> Places:
@@ -23,12 +28,32 @@ def sources_of(given: Sequence[str | Path], settings: Settings) -> tuple[str, ..
     chosen = [str(source) for source in given or settings.rebuild.sources]
     if not chosen:
         versions = WorldStore(settings.world.dir).versions()
-        chosen = [source.path for source in versions[-1].sources] if versions else []
+        chosen = [_found(source.path) for source in versions[-1].sources] if versions else []
     if not chosen:
         raise SettingsError(
             "nothing to rebuild from: give the source files, or set rebuild.sources in conf"
         )
     return tuple(chosen)
+
+
+def require_version(settings: Settings, version: int | None) -> None:
+    """Refuse a rollback to what is not there, before anything is started or made for it."""
+    WorldStore(settings.world.dir).facts_of(version)
+    if version is None and not settings.redis.url:
+        with redis_to_read(settings) as url:
+            if url is None:
+                raise WorldError(NOTHING_IN_FORCE)
+
+
+def _found(source: str) -> str:
+    """Return a source of the newest version; an earlier release stored paths as they were given."""
+    path = local_folder(source)
+    if path is not None and not path.is_absolute() and not path.exists():
+        raise SettingsError(
+            f"the newest version was imported from {source}, a path relative to the folder where "
+            "that import was started: start the rebuild there, or give the source files"
+        )
+    return source
 
 
 def engine_of(name: str) -> Engine:
@@ -54,8 +79,8 @@ def request_of(  # noqa: PLR0913  what settings do not say
     """The request for a rebuild or a rollback."""
     if settings.rebuild.keep_versions < 1:
         raise SettingsError("rebuild.keep_versions must be 1 or more")
-    if settings.rebuild.grace_seconds < 0:
-        raise SettingsError("rebuild.grace_seconds must be 0 or more")
+    if not 0 <= settings.rebuild.grace_seconds < math.inf:  # also NaN, which is like no number
+        raise SettingsError("rebuild.grace_seconds must be a number of seconds, 0 or more")
     return RebuildRequest(
         places=places_of(settings, redis_url),
         sources=sources,

@@ -95,7 +95,8 @@ def found_in_force(
 ) -> GenerationFacts | None:
     """The generation in force, if this record has pushed it, noted or not.
 
-    One that nobody noted is ours when it is about the same version and subscriptions.
+    One that is not noted is ours when it names our run. Facts of an earlier release name none:
+    then it is ours when it is about the same version and subscriptions.
     """
     current = current_generation(client)
     if current is None:
@@ -104,5 +105,7 @@ def found_in_force(
         return current if record.steps[PUSH]["token"] == current.token else None
     if (current.version, current.coverage) != (record.version, coverage_of(record)):
         return None
+    if current.run:
+        return current if current.run == record.run else None
     noted = {each.steps.get(PUSH, {}).get("token") for each in records.all()}
     return None if current.token in noted else current

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from jobs.exact_memberships import remove_memberships
@@ -10,6 +11,7 @@ from jobs.resolved_sets import ResolvedSets
 from redis_link.background_sweep import BackgroundSweep
 from redis_link.client import RedisClient
 from redis_link.generation_store import all_generations, current_number
+from redis_link.repair import remove_orphans
 from redis_link.sweep import Retention
 from schemas.generation import GenerationState
 from world.retention import remove_versions, versions_to_keep
@@ -21,10 +23,15 @@ MOST_RECORDS: Final = 200
 
 def clean_up(
     client: RedisClient, records: RebuildRecords, world: str, out: str,
-    *, keep_versions: int, retention: Retention,
+    *, keep_versions: int, retention: Retention, remove_all: Callable[[str], None] | None = None,
 ) -> dict[str, list[int]]:  # fmt: skip
-    """Remove old generations, versions, memberships and records; what was removed."""
+    """Remove old generations, versions, memberships and records; what was removed.
+
+    ``remove_all`` asks for sets of generations without facts too, and gets a line about them.
+    """
     swept = BackgroundSweep(client, retention).wait()
+    if remove_all is not None:
+        remove_orphans(client, remove_all)
     store = WorldStore(world)
     kept = versions_to_keep(store, keep_versions, _versions_in_redis(client))
     gone = remove_versions(store, kept)

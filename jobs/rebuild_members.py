@@ -1,4 +1,4 @@
-"""The members of a rebuild: taken over, changed, or resolved by whoever fits the size of that."""
+"""The members of a rebuild: taken over, changed, or resolved by the engine that fits the size."""
 
 from __future__ import annotations
 
@@ -85,17 +85,18 @@ class Resolving:
         request.progress("writing memberships", 0, None)
         with ThreadPoolExecutor(1, "memberships") as thread:
             writing = thread.submit(
-                write_memberships, request.places.out, self.record.version, result
+                write_memberships, request.places.out, self.record.version, result, self.record.run
             )
             self.meanwhile(result)
-            rows = writing.result()
+            rows, commit = writing.result()
         return result, {
             "engine": engine.value, "resolved": count,
-            "base": None if base is None else base.version, "rows": rows,
+            "base": None if base is None else base.version, "rows": rows, "commit": commit,
         }  # fmt: skip
 
     def _all_by_spark(self, registered: RegisteredSets) -> Found:
-        result, rows = self.spark().resolve_all(self.record.version, registered)
+        version, run = self.record.version, self.record.run
+        result, facts = self.spark().resolve_all(version, registered, run)
         self.meanwhile(result)
         how = {"engine": Engine.SPARK.value, "resolved": len(registered), "base": None}
-        return result, how | {"rows": rows}
+        return result, how | {"rows": facts.rows, "commit": facts.commit}

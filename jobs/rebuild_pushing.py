@@ -95,7 +95,8 @@ class Push:
         if self._copy is not None and self._compared is not None:
             try:
                 if self._write_changes(self._copy, self._compared):
-                    return self._copy.finish(retention, self._keep), "changes"
+                    report = self._copy.finish(retention, self._keep, source.commit)
+                    return report, "changes"
             except PushBusyError:
                 raise
             except GenerationError as error:

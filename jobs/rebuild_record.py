@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from jobs.run_marks import new_run_id
 from schemas.errors import RebuildBusyError, WorldError
 from world.named_lock import named_lock
 
@@ -57,6 +58,11 @@ class RebuildRecord:
     def version(self) -> int:
         """The world version that it is about."""
         return int(self._content["version"])
+
+    @property
+    def run(self) -> str:
+        """The id under which its memberships stand in Delta and in Redis; "" in old records."""
+        return str(self._content.get("run", ""))
 
     @property
     def started_at(self) -> datetime:
@@ -149,6 +155,7 @@ class RebuildRecords:
             "rebuild": number,
             "kind": kind,
             "version": version,
+            "run": new_run_id(),
             "startedAt": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "by": f"process {os.getpid()} on {socket.gethostname()}",
             "steps": {},

@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Final
 
+from jobs.output_lock import output_lock
+from jobs.rebuild_arguments import NOTHING_IN_FORCE
 from jobs.rebuild_record import COMPLETE, IMPORT, RebuildRecord, RebuildRecords
 from jobs.rebuild_request import RebuildReport, RebuildRequest
 from jobs.rebuild_steps import RebuildSteps
 from redis_link.client import RedisClient, connect
 from redis_link.generation_store import current_generation
 from redis_link.registry import registry_coverage
+from redis_link.repair import repair
 from schemas.errors import WorldError
 from world.importing import import_world
 from world.store import WorldStore
@@ -31,9 +34,12 @@ def rebuild(request: RebuildRequest) -> RebuildReport:
     records = RebuildRecords(request.places.records)
     with (
         records.exclusive(),
+        output_lock(request.places.out, "a rebuild"),
         closing(connect(request.places.redis_url)) as client,
         _no_collecting(),
     ):
+        if request.full:
+            repair(client, request.say)
         started = time.monotonic()
         imported = import_world(
             list(request.sources), request.places.world,
@@ -42,6 +48,10 @@ def rebuild(request: RebuildRequest) -> RebuildReport:
         version = imported.facts.version
         made = "is new" if imported.created else "has the same sources"
         request.say(f"world version {version} {made}: {imported.facts.entity_count:,} entities")
+        if imported.extent is not None:
+            request.say(f"version {version}: {imported.extent}")
+        for warning in imported.warnings:
+            request.say(f"warning: {warning}")
         known = not imported.created and _was_rebuilt(records, version)
         if request.if_changed and known and _serves(client):
             return RebuildReport(
@@ -58,17 +68,15 @@ def rebuild(request: RebuildRequest) -> RebuildReport:
 
 def rollback(request: RebuildRequest, version: int | None) -> RebuildReport:
     """Back to an earlier version, by default the one before that in force."""
-    records = RebuildRecords(request.places.records)
-    with (
-        records.exclusive(),
-        closing(connect(request.places.redis_url)) as client,
-        _no_collecting(),
-    ):
-        store = WorldStore(request.places.world)
-        wanted = _version_before(store, client) if version is None else version
-        store.facts_of(wanted)
-        record = _begin(records, ROLLBACK, wanted, full=request.full)
-        return RebuildSteps(request, records, record, client).go()
+    places = request.places
+    store, records = WorldStore(places.world), RebuildRecords(places.records)
+    with closing(connect(places.redis_url)) as client:
+        # Before the locks too: these make folders.
+        _version_to_roll_back_to(store, client, version)
+        with records.exclusive(), output_lock(places.out, "a rebuild"), _no_collecting():
+            wanted = _version_to_roll_back_to(store, client, version)
+            record = _begin(records, ROLLBACK, wanted, full=request.full)
+            return RebuildSteps(request, records, record, client).go()
 
 
 @contextmanager
@@ -97,10 +105,16 @@ def _serves(client: RedisClient) -> bool:
     return current is not None and current.coverage.registry == registry_coverage(client).registry
 
 
+def _version_to_roll_back_to(store: WorldStore, client: RedisClient, version: int | None) -> int:
+    """The version that was asked for, or the one before that in force; it is there."""
+    wanted = _version_before(store, client) if version is None else version
+    return store.facts_of(wanted).version
+
+
 def _version_before(store: WorldStore, client: RedisClient) -> int:
     current = current_generation(client)
     if current is None:
-        raise WorldError("no generation is in force: there is nothing to roll back")
+        raise WorldError(NOTHING_IN_FORCE)
     earlier = [facts.version for facts in store.versions() if facts.version < current.version]
     if not earlier:
         raise WorldError(f"world {store.path} has no version before {current.version}")

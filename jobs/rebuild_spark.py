@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from jobs.bulk_run import resolve_batch
 from jobs.exact_memberships import memberships_path
 from jobs.exact_workers import ExactPart, Numbered, WorldPlace
+from jobs.memberships_table import Wanted
 from jobs.push_to_redis import push_generation
 from jobs.registered_sets import RegisteredSets
 from jobs.resolved_sets import NO_ROWS, MemberRows, ResolvedSets
@@ -33,6 +34,7 @@ from redis_link.tally import Int64s
 from schemas.descriptor_json import descriptor_json
 from schemas.errors import WorldError
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
+from world.delta_rows import delta_rows
 from world.store import WorldStore
 
 SOURCE: Final = "registered subscriptions"
@@ -90,22 +92,25 @@ class SparkRebuild:
         rows = replace(found, shown=np.array(shown, np.bool_))
         return ExactPart(rows, tuple(lacking), len(sets))
 
-    def resolve_all(self, version: int, registered: RegisteredSets) -> tuple[ResolvedSets, int]:
-        """Memberships of the version into Delta; the members by neighborhood, and all rows."""
+    def resolve_all(
+        self, version: int, registered: RegisteredSets, run: str
+    ) -> tuple[ResolvedSets, RunFacts]:
+        """Write the memberships of the version to Delta; return its members by neighborhood."""
         texts = pa.array(registered.descriptors, pa.string()).take(pa.array(registered.set_of))
-        facts = self._resolve_batch(version, registered.sub_ids, texts, self._out)
+        facts = self._resolve_batch(version, registered.sub_ids, texts, self._out, run)
         existing = WorldStore(self._world).entities(version).column(PEID).to_numpy()
-        return read_resolved(self._out, version, registered, existing), facts.rows
+        table = DeltaTable(memberships_path(self._out), version=facts.commit)
+        return read_resolved(table, version, registered, existing), facts
 
     def _resolve_batch(
-        self, version: int, numbers: Int64s, texts: pa.StringArray, out: str
+        self, version: int, numbers: Int64s, texts: pa.StringArray, out: str, run: str = ""
     ) -> RunFacts:
         with spark_errors_as(WorldError, "Spark failed"):
             spark = self._session()
             # As they were read: what is registered by now is not among them.
             subscriptions = subscriptions_of(spark, numbers, texts, SOURCE)
             facts = resolve_batch(
-                spark, self._world, version, subscriptions, SOURCE, out, self._say
+                spark, self._world, version, subscriptions, SOURCE, out, self._say, run=run
             )
         for line in facts.lines():
             self._say(line)
@@ -121,7 +126,8 @@ class SparkRebuild:
         """All memberships of the version into Redis, written by the executors."""
         with spark_errors_as(WorldError, "Spark failed"):
             return push_generation(
-                self._session(), memberships_path(self._out), source.version, redis_url,
+                self._session(), memberships_path(self._out),
+                Wanted(source.version, source.run or None), redis_url,
                 coverage=source.coverage, retention=retention, say=self._say,
                 before_switch=before_switch,
             )  # fmt: skip
@@ -135,7 +141,7 @@ class SparkRebuild:
 
 
 def read_resolved(
-    out: str, version: int, registered: RegisteredSets, existing: Int64s
+    table: DeltaTable, version: int, registered: RegisteredSets, existing: Int64s
 ) -> ResolvedSets:
     """The members by neighborhood out of the memberships: those of its first subscription.
 
@@ -145,10 +151,9 @@ def read_resolved(
     # Subscriptions stand in the order of their sets.
     _, first = np.unique(registered.set_of, return_index=True)
     speakers = registered.sub_ids[first]
-    rows = DeltaTable(memberships_path(out)).to_pyarrow_dataset().to_table(
-        columns=[SUB_ID, PEID, STAGE_NO],
-        filter=(ds.field(VERSION) == version) & ds.field(SUB_ID).isin(pa.array(speakers)),
-    )  # fmt: skip
+    # Values of their own: no thread of Arrow may hold memory of numpy.
+    of_speakers = ds.field(SUB_ID).isin(pa.array(speakers.tolist(), pa.int64()))
+    rows = delta_rows(table, [SUB_ID, PEID, STAGE_NO], (ds.field(VERSION) == version) & of_speakers)
     by_number = np.argsort(speakers)
     places = np.searchsorted(speakers, rows.column(SUB_ID).to_numpy(), sorter=by_number)
     sets = by_number[places].astype(np.int32)
@@ -169,9 +174,8 @@ def read_resolved(
 
 def _rows(out: str, version: int) -> MemberRows:
     """All rows of a table in which set numbers stand for subIds."""
-    found = DeltaTable(memberships_path(out)).to_pyarrow_dataset().to_table(
-        columns=[SUB_ID, PEID, STAGE_NO], filter=ds.field(VERSION) == version
-    )  # fmt: skip
+    table = DeltaTable(memberships_path(out))
+    found = delta_rows(table, [SUB_ID, PEID, STAGE_NO], ds.field(VERSION) == version)
     sets = found.column(SUB_ID).to_numpy().astype(np.int32)
     stages = found.column(STAGE_NO).to_numpy().astype(np.int32)
     peids = found.column(PEID).to_numpy()

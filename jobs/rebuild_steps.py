@@ -218,7 +218,8 @@ class RebuildSteps:
 
     def _source(self, coverage: RegistryCoverage) -> PushSource:
         what = f"{self._record.kind} {self._record.number}"
-        return PushSource(self._record.version, what, coverage)
+        commit = self._record.steps.get(RESOLVE, {}).get("commit")
+        return PushSource(self._record.version, what, coverage, self._record.run, commit)
 
     def _pushed_already(self) -> bool:
         """Also when it was killed between the switch and its note."""
@@ -242,6 +243,7 @@ class RebuildSteps:
                 self._client, self._records, places.world, places.out,
                 keep_versions=self._request.keep_versions,
                 retention=Retention(self._request.grace_seconds),
+                remove_all=self._request.say if self._request.full else None,
             )  # fmt: skip
         except SpapsError as error:
             record.end(FAILED, str(error))

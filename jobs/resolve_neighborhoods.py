@@ -4,7 +4,8 @@ Memberships go into the Delta table DIR/memberships, replaced for that version i
 what the run did goes into DIR/runs and DIR/problems; with ``--redis`` the memberships go into
 Redis as a new generation. With no argument: the sample world and its subscriptions.
 
-Exit codes: 0 done, 2 nothing was changed, 3 written, but another push to Redis is running.
+Exit codes: 0 done; 2 failed, or no subscription could be resolved: memberships are as before;
+3 another run writes into the folder, or it is written and another push to Redis is running.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import closing
 from typing import Final
 
 from jobs.exit_codes import exit_code_of
+from jobs.job_parser import JobParser, whole_number
 from jobs.session import BegunSession
 
 DEFAULT_OUT: Final = "lake"
@@ -32,12 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = JobParser(
         prog="resolve_neighborhoods.py",
         description="Resolve all subscriptions on one world version into Delta, and into Redis.",
     )
     parser.add_argument("--world", metavar="DIR", help="Delta tables of the world (conf/)")
-    parser.add_argument("--version", type=int, metavar="N", help="default: the newest")
+    parser.add_argument("--version", type=whole_number, metavar="N", help="default: the newest")
     parser.add_argument(
         "--subscriptions",
         metavar="FILE",

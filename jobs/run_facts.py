@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
 from jobs.batch_reading import ReadBatch
-from jobs.lake_tables import lake_table
+from jobs.lake_tables import LakeTable, NewFile, lake_table
 from jobs.level_loop import LevelReport
 from jobs.problem_rows import (
     KIND,
@@ -24,9 +24,11 @@ from jobs.problem_rows import (
     first_rows,
     problem_task,
 )
+from jobs.run_marks import TIME
 from jobs.subscription_lines import WHERE
 from jobs.subscription_parts import Int64s
-from schemas.membership import RUNS_TABLE, VERSION
+from schemas.errors import NothingResolvedError
+from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
 from schemas.related import REFERENCE
 
 PROBLEMS_TABLE: Final = "problems"
@@ -37,14 +39,14 @@ _LEVELS: Final = pa.list_(
         {"level": pa.int32(), "nodes": pa.int64(), "members": pa.int64(), "seconds": pa.float64()}
     )
 )
-_TIME: Final = pa.timestamp("us", tz="UTC")
 _RUN_SCHEMA: Final = pa.schema(
     {
-        VERSION: pa.int64(), "startedAt": _TIME, "finishedAt": _TIME, "world": pa.string(),
+        VERSION: pa.int64(), "startedAt": TIME, FINISHED_AT: TIME, "world": pa.string(),
         "source": pa.string(), "subscriptions": pa.int64(), "resolved": pa.int64(),
         "unresolvedCount": pa.int64(), "remarkCount": pa.int64(), "descriptors": pa.int64(),
         "nodes": pa.int64(), "rows": pa.int64(), "related": pa.string(), "levels": _LEVELS,
         "seconds": pa.map_(pa.string(), pa.float64()), "unresolved": _LISTED, "remarks": _LISTED,
+        RUN_ID: pa.string(), COMMIT: pa.int64(),
     }
 )  # fmt: skip
 # The table ``problems`` has all of them.
@@ -93,6 +95,9 @@ class RunFacts:
     levels: tuple[LevelReport, ...]
     seconds: dict[str, float]
     problems: Problems
+    run_id: str = ""
+    # Of the table of memberships: its state after this run.
+    commit: int | None = None
 
     @property
     def resolved(self) -> int:
@@ -125,13 +130,29 @@ class RunFacts:
         )
 
 
-def write_problems(
-    spark: SparkSession, folder: str, version: int, read: ReadBatch, existing: Int64s
-) -> Problems:
-    """Replace the problems of the version, and give back what a summary needs of them.
+@dataclass(frozen=True, slots=True)
+class FoundProblems(Problems):
+    """The problems of a run before they are committed to the table ``problems``."""
 
-    ``existing`` are the references of the batch that the version has, in order. Where nothing is
-    wrong, and the table says nothing else, it stays as it is.
+    table: LakeTable
+    version: int
+    files: tuple[NewFile, ...]
+
+    def commit(self) -> Problems:
+        """Replace the problems of the version, and return what a summary needs of them.
+
+        Where nothing is wrong, and the table says nothing else, it stays as it is.
+        """
+        self.table.replace_version(self.version, self.files, _PROBLEMS_SCHEMA, [VERSION])
+        return Problems(self.counts, self.first)
+
+
+def find_problems(
+    spark: SparkSession, folder: str, version: int, read: ReadBatch, existing: Int64s
+) -> FoundProblems:
+    """Return the problems of the subscriptions, in files that are not committed yet.
+
+    ``existing`` are the references of the batch that the version has, in order.
     """
     table = lake_table(spark, f"{folder}/{PROBLEMS_TABLE}")
     written: list[WrittenProblems] = []
@@ -140,14 +161,37 @@ def write_problems(
         # Few files: they are small.
         parts = read.descriptors.coalesce(spark.sparkContext.defaultParallelism)
         written = parts.mapPartitions(task).collect()
-    files = [file for each in written for file in each.files]
-    table.replace_version(version, files, _PROBLEMS_SCHEMA, [VERSION])
     first = [
         *first_rows([each.unresolved for each in written], LISTED_IN_RUN).to_pylist(),
         *first_rows([each.remarks for each in written], LISTED_IN_RUN).to_pylist(),
     ]
     counts: Counter[str] = sum((each.counts for each in written), Counter())
-    return Problems(dict(counts), tuple(Row(**row) for row in first))
+    return FoundProblems(
+        dict(counts),
+        tuple(Row(**row) for row in first),
+        table,
+        version,
+        tuple(file for each in written for file in each.files),
+    )
+
+
+def subscription_count(read: ReadBatch, problems: Problems) -> int:
+    """Return how many subscriptions were given, readable or not."""
+    return read.facts.subscriptions + problems.counts.get("unreadable", 0)
+
+
+def refuse_nothing(read: ReadBatch, problems: FoundProblems, folder: str) -> None:
+    """Raise an error when subscriptions were given and not one of them can be resolved."""
+    given = subscription_count(read, problems)
+    if not given or problems.unresolved_count < given:
+        return
+    problems.commit()
+    [first, *_] = problems.unresolved()
+    raise NothingResolvedError(
+        f"none of the {given:,} subscriptions could be resolved on world version "
+        f"{problems.version}, and no memberships were written; such as {first[WHERE]}: "
+        f"{first['reason']} (all of them: table {folder}/{PROBLEMS_TABLE})"
+    )
 
 
 def _lacks_references(read: ReadBatch, existing: Int64s) -> bool:
@@ -164,7 +208,7 @@ def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
     row = {
         VERSION: facts.version,
         "startedAt": facts.started_at,
-        "finishedAt": datetime.now(UTC),
+        FINISHED_AT: datetime.now(UTC),
         "world": facts.world,
         "source": facts.source,
         "subscriptions": facts.subscriptions,
@@ -185,6 +229,8 @@ def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
         "seconds": facts.seconds,
         "unresolved": listed(problems.unresolved()),
         "remarks": listed(problems.remarks()),
+        RUN_ID: facts.run_id,
+        COMMIT: facts.commit,
     }  # fmt: skip
     table = lake_table(spark, f"{folder}/{RUNS_TABLE}")
     table.append_rows(pa.Table.from_pylist([row], _RUN_SCHEMA))

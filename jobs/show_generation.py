@@ -7,16 +7,18 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from jobs.job_parser import JobParser, whole_number
 from redis_link.client import RedisClient, connect
-from redis_link.embedded import redis_or_embedded
 from redis_link.generation_store import current_generation
 from redis_link.set_reader import read_shards
+from redis_link.world_redis import redis_to_read
 from schemas import entity
 from schemas.errors import SpapsError
 from schemas.redis_keys import SHARD_COUNT, membership_key, shard_of
 from schemas.settings import load_settings
 from world.store import WorldStore
 
+NO_GENERATION: Final = "Redis holds no generation yet"
 ENTITIES_SHOWN: Final = 8
 SUBSCRIPTIONS_SHOWN: Final = 12
 
@@ -31,11 +33,12 @@ def generation_lines(
     """What is current, and the sets of the given entities, or of some that have a name."""
     facts = current_generation(client)
     if facts is None:
-        yield "Redis holds no generation yet"
+        yield NO_GENERATION
         return
     yield (
         f"generation {facts.generation}, world version {facts.version}: {facts.pairs:,} pairs "
         f"of {facts.peids:,} entities, checksum {facts.checksum}"
+        + (f", run {facts.run}, commit {facts.commit}" if facts.run else "")
     )
     chosen = list(peids) or _with_names_first(client, facts.generation, names, shown)
     for peid in chosen:
@@ -44,8 +47,13 @@ def generation_lines(
         numbers = ", ".join(map(str, members[:SUBSCRIPTIONS_SHOWN])) or "none"
         more = len(members) - SUBSCRIPTIONS_SHOWN
         rest = f" … and {more:,} more" if more > 0 else ""
-        called = f" {names[peid]}" if peid in names else ""
+        called = f" {_printable(names[peid])}" if peid in names else ""
         yield f"  entity {peid}{called} → subscriptions {numbers}{rest}"
+
+
+def _printable(name: str) -> str:
+    """Return a name in which control characters, which a terminal would obey, are written out."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in name)
 
 
 def names_of_world(world: str, version: int) -> dict[int, str]:
@@ -76,7 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         settings = load_settings(options={"redis.url": options.redis, "world.dir": options.world})
-        with redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url:
+        with redis_to_read(settings) as url:
+            if url is None:
+                print(NO_GENERATION)
+                return 0
             client = connect(url)
             facts = current_generation(client)
             named = facts is not None and not options.no_names
@@ -90,13 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = JobParser(
         prog="show_generation.py", description="Some sets of the current generation in Redis."
     )
     parser.add_argument("--redis", metavar="URL", help="default: conf/, else the embedded server")
     parser.add_argument("--world", metavar="DIR", help="where names come from (default: conf/)")
     parser.add_argument("--no-names", action="store_true", help="do not look into the world")
-    parser.add_argument("--peid", type=int, action="append", default=[], help="show this entity")
+    parser.add_argument(
+        "--peid", type=whole_number, action="append", default=[], help="show this entity"
+    )
     return parser
 
 

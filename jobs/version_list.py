@@ -28,9 +28,9 @@ class ListedVersion:
 
 
 def listed_versions(
-    store: WorldStore, records: RebuildRecords, client: RedisClient
+    store: WorldStore, records: RebuildRecords, client: RedisClient | None
 ) -> list[ListedVersion]:
-    """All versions, oldest first."""
+    """All versions, oldest first; without a client none of them is in force."""
     changes: dict[int, dict[str, int]] = {}
     generations: dict[int, int] = {}
     for record in records.all():
@@ -38,9 +38,9 @@ def listed_versions(
             changes[record.version] = record.steps[COMPARE]["changes"]
         if PUSH in record.steps:
             generations[record.version] = record.steps[PUSH]["generation"]
-    current = current_number(client)
+    current = None if client is None else current_number(client)
     in_force = None
-    for facts in all_generations(client):
+    for facts in [] if client is None else all_generations(client):
         if facts.state is GenerationState.COMPLETE:
             generations[facts.version] = facts.generation
             in_force = facts.version if facts.generation == current else in_force

@@ -7,7 +7,7 @@ out equal to the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote, urlparse
@@ -15,12 +15,14 @@ from urllib.parse import unquote, urlparse
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import shapely
 from pyproj import CRS
 
 from schemas import entity
 from world import tables
 from world.candidates import Candidates
 from world.duplicates import Occurrence, duplicate
+from world.extent import extent_of
 from world.geometry_checks import readable, storable
 from world.geoparquet_columns import GeoParquetLayout, row_locator
 from world.geoparquet_source import batch_candidates
@@ -44,6 +46,8 @@ CHECKED: Final = pa.schema(
 )
 ZONES: Final = pa.schema([("zone", pa.int32()), ("entities", pa.int64())])
 
+EXTENTS: Final = pa.schema([(side, pa.float64()) for side in ("west", "south", "east", "north")])
+
 Batches: TypeAlias = Iterable[pa.RecordBatch]
 BatchFunction: TypeAlias = Callable[[Batches], Iterator[pa.RecordBatch]]
 
@@ -60,6 +64,19 @@ def zone_counter(layout: GeoParquetLayout) -> BatchFunction:
             yield _batch(columns, ZONES)
 
     return count
+
+
+def extent_reader(crs: CRS) -> BatchFunction:
+    """Batches of entities in a CRS become the boxes around them, in degrees."""
+
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            shapes = batch.column(entity.GEOMETRY).to_numpy(zero_copy_only=False)
+            found = extent_of(shapely.from_wkb(shapes), crs)
+            if found is not None:
+                yield _batch([[value] for value in astuple(found)], EXTENTS)
+
+    return read
 
 
 def checker(layout: GeoParquetLayout, source_no: int, target: CRS) -> BatchFunction:

@@ -15,6 +15,7 @@ from jobs import world_batches
 from jobs.world_batches import FILE, FIRST, ORDINAL, ROW_IN_FILE, SOURCE_NO
 from schemas import entity
 from world import tables
+from world.extent import Extent
 from world.geoparquet_columns import GeoParquetLayout
 from world.sources import parquet_files
 
@@ -26,6 +27,7 @@ CHECKED_TYPES: Final = (
     "geometry binary, kind string, kept boolean, source string, locator string, reason string"
 )
 ZONE_TYPES: Final = "zone int, entities long"
+EXTENT_TYPES: Final = "west double, south double, east double, north double"
 RANK: Final = "rank"
 
 
@@ -104,6 +106,15 @@ def top_categories(entities: DataFrame) -> dict[str, int]:
     counts = entities.select(F.explode(F.array_distinct(tops)).alias("top")).groupBy("top").count()
     ordered = counts.orderBy(F.desc("count"), "top").collect()
     return {row["top"]: row["count"] for row in ordered}
+
+
+def extent_of_entities(entities: DataFrame, crs: CRS) -> Extent | None:
+    """Return the box around all entities, in degrees; None where there is none."""
+    read = world_batches.extent_reader(crs)
+    boxes = entities.select(entity.GEOMETRY).mapInArrow(read, EXTENT_TYPES)
+    low, high = [F.min("west"), F.min("south")], [F.max("east"), F.max("north")]
+    [row] = boxes.agg(*low, *high).collect()
+    return None if row[0] is None else Extent(*row)
 
 
 def _column(name: str | None, absent_type: str) -> Column:

@@ -102,6 +102,7 @@ class _Draft:
         entity_count, checksum = count_and_checksum(self.entities)
         refuse_if_empty(entity_count, summaries)
         tops = world_frames.top_categories(self.entities)
+        extent = world_frames.extent_of_entities(self.entities, self.crs)
         version = store.next_version()
         store.create_tables()
         progress("writing", 0, None)
@@ -122,7 +123,20 @@ class _Draft:
             checksum=checksum,
         )
         store.publish(written, state)
-        return ImportReport(written, created=True, problems=summaries, top_categories=tops)
+        return ImportReport(
+            written, created=True, problems=summaries, top_categories=tops,
+            extent=extent, warnings=_warnings(summaries),
+        )  # fmt: skip
+
+
+def _warnings(summaries: Sequence[ProblemSummary]) -> tuple[str, ...]:
+    """Return what looks wrong about where the rows lie, by those that could not be projected."""
+    outside = [each for each in summaries if each.kind is ProblemKind.OUTSIDE_PROJECTION]
+    return tuple(
+        f"{each.count:,} rows lie outside ±90° latitude or where the CRS is not defined: look "
+        f"whether longitude and latitude are swapped (such as {each.example})"
+        for each in outside
+    )
 
 
 def _draft(

@@ -19,6 +19,8 @@ from schemas.entity import (
     VERSIONS_TABLE,
 )
 from schemas.errors import WorldError
+from world.places import local_folder
+from world.table_errors import check_table_folder
 
 SHOWN_VERSIONS: Final = 5
 _ENTITY_TYPES: Final = f"{PEID} bigint, {CATEGORIES} array<string>, {GEOMETRY} binary"
@@ -63,10 +65,11 @@ def frame_of_files(
 def open_world(spark: SparkSession, path: str, version: int | None) -> WorldVersion:
     """The version, the newest when none is given; a WorldError when it is not whole."""
     folder = path.rstrip("/")
+    table = lake_table(spark, f"{folder}/{VERSIONS_TABLE}")
+    if (local := local_folder(table.uri)) is not None:
+        check_table_folder(local)
     with lake_errors(folder):
-        rows = lake_table(spark, f"{folder}/{VERSIONS_TABLE}").rows(
-            columns=[VERSION, CHECKSUM, ENTITY_COUNT]
-        )
+        rows = table.rows(columns=[VERSION, CHECKSUM, ENTITY_COUNT])
     if rows is None:
         raise WorldError(f"no world at {folder}: it has no table {VERSIONS_TABLE}")
     known = {row[VERSION]: row for row in rows.to_pylist()}

@@ -117,13 +117,18 @@ class GenerationCopy:
         self._compared = copy.compared(added, removed)
         clock.lap("verify")
 
-    def finish(self, retention: Retention, before_switch: Callable[[int], None]) -> PushReport:
-        """Switch, if Redis holds what it should."""
+    def finish(
+        self,
+        retention: Retention,
+        before_switch: Callable[[int], None],
+        commit: int | None = None,
+    ) -> PushReport:
+        """Switch, if Redis holds what it should; ``commit`` as in ``PushSource``."""
         if self._compared is None:
             raise GenerationError("nothing is prepared to be switched to")
         self._clock.skip()
         before_switch(self._push.ticket.generation)
-        self._push.switch(*self._compared)
+        self._push.switch(*self._compared, commit)
         self._clock.lap("switch")
         self.close()
         return report_of(self._client, self._push, self._clock.seconds, retention)

@@ -31,11 +31,16 @@ class PushTicket:
 
 @dataclass(frozen=True, slots=True)
 class PushSource:
-    """What a generation is made of, and what pushes it, in words."""
+    """What a generation is made of, and what pushes it, in words.
+
+    ``run`` computed it and wrote it as ``commit`` of the Delta table, where that is known.
+    """
 
     version: int
     what: str
     coverage: RegistryCoverage = FROM_FILE
+    run: str = ""
+    commit: int | None = None
 
 
 class GenerationPush:
@@ -68,6 +73,8 @@ class GenerationPush:
                 started_at=server_time(self._client),
                 token=holder.token,
                 coverage=self._source.coverage,
+                run=self._source.run,
+                commit=self._source.commit,
             )
             self._facts = begin_generation(self._client, self._lock.value, facts)
             self._open = self._open.pop_all()
@@ -106,8 +113,11 @@ class GenerationPush:
         """For the writers of this generation."""
         return PushTicket(self._building().generation, self._lock.value)
 
-    def switch(self, expected: Tally, found: Tally) -> None:
-        """Make the generation current when Redis holds what it should."""
+    def switch(self, expected: Tally, found: Tally, commit: int | None = None) -> None:
+        """Make the generation current when Redis holds what it should.
+
+        ``commit``: where it was not known when the push began.
+        """
         facts = self._building()
         self._lock.check()
         if found != expected:
@@ -122,6 +132,7 @@ class GenerationPush:
             peids=found.peids,
             checksum=found.checksum(),
             completed_at=server_time(self._client),
+            commit=facts.commit if commit is None else commit,
         )
         self.replaced = switch_generation(self._client, self._lock.value, facts, completed)
         self.completed = completed

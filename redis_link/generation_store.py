@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from redis_link.client import RedisClient
-from redis_link.failures import redis_errors_from
-from schemas.errors import GenerationError
+from redis_link.failures import damage_in, redis_errors_from
+from schemas.errors import DamagedRedisError, GenerationError
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.redis_keys import (
     GENERATION_CHANNEL,
@@ -23,9 +23,16 @@ from schemas.redis_keys import (
     push_lock_key,
 )
 
-# KEYS: lock, counter, generations. ARGV: lock value, facts. Gives the number, 0: lock lost.
+# KEYS: lock, counter, generations, current. ARGV: lock value, facts. Gives the number, 0: the lock
+# was lost. The counter may be lost: the number is above every one that is known.
 BEGIN: Final = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+local highest = tonumber(redis.call('GET', KEYS[4]) or '0') or 0
+for _, known in ipairs(redis.call('HKEYS', KEYS[3])) do
+  highest = math.max(highest, tonumber(known) or 0)
+end
+local last = tonumber(redis.call('GET', KEYS[2]) or '0')
+if last and last < highest then redis.call('SET', KEYS[2], highest) end
 local number = redis.call('INCR', KEYS[2])
 redis.call('HSET', KEYS[3], number, ARGV[2])
 return number
@@ -68,9 +75,9 @@ _WHAT: Final = "(the facts of generations)"
 
 def current_number(client: RedisClient) -> int | None:
     """The number of the generation in force, or None when there was never one."""
-    with redis_errors_from(_WHAT):
+    with redis_errors_from(_WHAT), damage_in("the pointer to the generation in force"):
         number = client.get(current_generation_key())
-    return None if number is None else int(number)
+        return None if number is None else int(number)
 
 
 def current_generation(client: RedisClient) -> GenerationFacts | None:
@@ -78,21 +85,21 @@ def current_generation(client: RedisClient) -> GenerationFacts | None:
     number = current_number(client)
     if number is None:
         return None
-    with redis_errors_from(_WHAT):
+    with redis_errors_from(_WHAT), damage_in("the table of generations"):
         facts = client.hget(generations_key(), str(number))
     if facts is None:
-        raise GenerationError(f"generation {number} is current, and its facts are gone: push anew")
+        raise DamagedRedisError(f"generation {number} is in force, and its facts are gone")
     return GenerationFacts.from_json(number, facts)
 
 
 def all_generations(client: RedisClient) -> list[GenerationFacts]:
     """Every generation that exists or left traces, by number."""
-    with redis_errors_from(_WHAT):
+    with redis_errors_from(_WHAT), damage_in("the table of generations"):
         found = client.hgetall(generations_key())
-    return sorted(
-        (GenerationFacts.from_json(int(number), facts) for number, facts in found.items()),
-        key=lambda facts: facts.generation,
-    )
+        return sorted(
+            (GenerationFacts.from_json(int(number), facts) for number, facts in found.items()),
+            key=lambda facts: facts.generation,
+        )
 
 
 def server_time(client: RedisClient) -> float:
@@ -106,8 +113,10 @@ def begin_generation(
     client: RedisClient, lock_value: str, facts: GenerationFacts
 ) -> GenerationFacts:
     """Number and record a generation that is about to be built."""
-    keys = (push_lock_key(), last_generation_key(), generations_key())
-    with redis_errors_from(_WHAT):
+    keys = (
+        push_lock_key(), last_generation_key(), generations_key(), current_generation_key(),
+    )  # fmt: skip
+    with redis_errors_from(_WHAT), damage_in("the counter of generations"):
         number = int(client.eval(BEGIN, len(keys), *keys, lock_value, facts.to_json()))
     if number == 0:
         raise GenerationError("no generation was begun: the push lock was lost")

@@ -19,7 +19,7 @@ from typing import Final, Self
 from redis.exceptions import RedisError
 
 from redis_link.client import RedisClient
-from redis_link.failures import redis_errors_from
+from redis_link.failures import damage_in, redis_errors_from
 from schemas.errors import GenerationError, PushBusyError
 from schemas.generation import PushHolder
 from schemas.redis_keys import push_lock_key
@@ -55,7 +55,7 @@ class PushLock:
 
     def __enter__(self) -> Self:
         """Take the lock, or say who has it."""
-        with redis_errors_from("(the push lock)"):
+        with redis_errors_from("(the push lock)"), damage_in("the push lock"):
             taken = self._client.set(push_lock_key(), self.value, nx=True, px=self._milliseconds)
             found = None if taken else self._client.get(push_lock_key())
         # An answer that was lost on its way made redis-py ask again: then we are the holder.

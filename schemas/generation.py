@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from schemas.errors import GenerationError
+from schemas.errors import DamagedRedisError, GenerationError
 from schemas.redis_keys import SHARD_COUNT
 
 
@@ -54,11 +54,18 @@ class GenerationFacts:
     retired_at: float | None = None
     coverage: RegistryCoverage = FROM_FILE
     shards: int = SHARD_COUNT
+    # The run that computed the memberships, and the commit of the Delta table that it wrote.
+    run: str = ""
+    commit: int | None = None
 
     def to_json(self) -> str:
         """The one text for these facts: scripts compare it to see that nothing changed."""
         content = asdict(self)
         del content["generation"]  # the hash field says it, and knows it first
+        # Facts that an earlier release wrote have neither, and must come out as they are.
+        for name in ("run", "commit"):
+            if content[name] in ("", None):
+                del content[name]
         return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
@@ -70,8 +77,8 @@ class GenerationFacts:
             content["coverage"] = RegistryCoverage(**content["coverage"])
             facts = cls(generation=generation, **content)
         except (ValueError, TypeError, KeyError) as error:
-            raise GenerationError(
-                f"generation {generation} has facts that this release does not understand: {error}"
+            raise DamagedRedisError(
+                f"generation {generation} has facts that this release does not understand ({error})"
             ) from error
         if facts.shards != SHARD_COUNT:
             raise GenerationError(
@@ -101,4 +108,4 @@ class PushHolder:
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError) as error:
-            raise GenerationError(f"the push lock holds something unknown: {error}") from error
+            raise DamagedRedisError(f"the push lock holds something unknown ({error})") from error

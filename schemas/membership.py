@@ -12,6 +12,11 @@ PEID: Final = "peid"  # long
 STAGE_NO: Final = "stageNo"  # int, counts the written-out stages from 1
 VERSION: Final = "version"  # long, the partition column of the Delta table
 
+# Columns of ``runs`` that say which commit of the memberships a run wrote.
+RUN_ID: Final = "runId"  # string
+COMMIT: Final = "commit"  # long, the version of the Delta table after it
+FINISHED_AT: Final = "finishedAt"  # timestamp
+
 MEMBERSHIP_COLUMNS: Final = (SUB_ID, PEID, STAGE_NO)
 
 # Keys of one line of a subscription file.

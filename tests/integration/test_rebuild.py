@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 import shapely
+from deltalake import DeltaTable
 
 from jobs.exit_codes import EXIT_NOT_CLEAN
+from jobs.output_lock import output_lock
 from jobs.rebuild_run import rebuild, rollback
+from jobs.run_marks import read_marks
 from redis_link.client import RedisClient
 from redis_link.generation_changes import read_changes
 from redis_link.generation_store import all_generations, current_generation
 from redis_link.registry import unregister
-from schemas.errors import RebuildBusyError, RedisLinkError, WorldError
+from schemas.errors import RebuildBusyError, RedisLinkError, RunBusyError, WorldError
 from schemas.generation import GenerationState
 from schemas.redis_keys import registry_id_key
 from tests.servers.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
@@ -57,6 +60,31 @@ def test_a_rebuild_puts_the_new_version_in_force(scene: RebuildScene) -> None:
     assert second["steps"]["push"]["how"] == "changes"
     assert list(second["steps"]) == ["import", "compare", "resolve", "push", "clean"]
     assert numbers_of_generations(scene.client) == {second["steps"]["push"]["generation"]}
+
+
+def test_a_generation_names_the_run_and_the_commit_that_it_is_made_of(
+    scene: RebuildScene,
+) -> None:
+    """By a full push, and by a copy of which only the differences were sent."""
+    for entities in (grid_town(), edited_town()):
+        scene.write_source(entities)
+        scene.rebuild()
+        record, facts = scene.records()[-1], current_generation(scene.client)
+        assert facts is not None
+        assert (facts.run, facts.commit) == (record["run"], record["steps"]["resolve"]["commit"])
+        [*_, mark] = read_marks(DeltaTable(f"{scene.places.out}/runs"))
+        assert (mark.run, mark.commit, mark.version) == (facts.run, facts.commit, facts.version)
+        state = DeltaTable(f"{scene.places.out}/memberships", version=facts.commit)
+        rows = state.to_pyarrow_table(filters=[("version", "=", facts.version)])
+        assert rows.num_rows == mark.rows > 0
+
+
+def test_a_run_in_the_same_folder_is_named(scene: RebuildScene) -> None:
+    with (
+        output_lock(scene.places.out, "a bulk run"),
+        pytest.raises(RunBusyError, match=r"another run writes into .*: a bulk run, process \d+"),
+    ):
+        scene.rebuild()
 
 
 def test_only_what_can_be_affected_is_resolved(scene: RebuildScene) -> None:

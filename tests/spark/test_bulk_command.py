@@ -13,13 +13,18 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs import resolve_neighborhoods
+from jobs import bulk_job, resolve_neighborhoods
+from jobs.exact_memberships import SCHEMA
+from jobs.lake_tables import LakeTable
+from jobs.output_lock import output_lock
+from jobs.run_marks import RunMark, append_run, read_marks
 from redis_link import generation_store
 from redis_link.client import connect
 from redis_link.embedded import embedded_redis
 from redis_link.registry import register, unregister
 from schemas.canonical import neighborhood_hash
 from schemas.descriptor_json import descriptor_json
+from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.neighborhood import Neighborhood
 from schemas.reading import read_neighborhood
 from schemas.registration import Registration
@@ -109,6 +114,57 @@ def test_bad_lines_stop_nobody_else_and_the_result_is_in_the_embedded_redis(
         generation = generation_store.current_number(client)
         assert generation is not None
         assert pairs_in_redis(client, generation) == {(peid, sub) for sub, peid, _ in expected}
+
+
+def test_the_push_is_of_this_run_whatever_another_wrote_meanwhile(
+    command: Command, world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run replaces the version between the commit of this one and its push."""
+    push = bulk_job.push_generation
+    out = tmp_path / "out"
+    columns = pa.schema([("subId", pa.int64()), ("peid", pa.int64()), ("stageNo", pa.int32())])
+
+    def overtaken(*arguments: Any, **options: Any) -> Any:
+        table = LakeTable((out / MEMBERSHIPS_TABLE).as_uri(), on_disk=True)
+        batch = pa.record_batch([[77], [1], pa.array([1], pa.int32())], columns)
+        files = table.write(1, None, iter([batch]), columns)
+        commit = table.replace_version(1, files, SCHEMA, ["version"], run="another")
+        append_run(str(out), RunMark(1, "another", commit, 1))
+        return push(*arguments, **options)
+
+    monkeypatch.setattr(bulk_job, "push_generation", overtaken)
+    (tmp_path / "s.jsonl").write_text(line(1, ROADS) + "\n")
+    with running_redis(tmp_path / "redis") as server:
+        code, _, _ = command(
+            "--world", world, "--subscriptions", tmp_path / "s.jsonl", "--out", out,
+            "--redis", server.url,
+        )  # fmt: skip
+        assert code == 0
+        assert {row[0] for row in bulk_rows(out)} == {77}
+        facts = generation_store.current_generation(connect(server.url))
+        assert facts is not None
+        expected = {(peid, sub) for sub, peid, _ in exact_rows(drawn_city(), [ROADS])}
+        assert pairs_in_redis(connect(server.url), facts.generation) == expected
+        [mine, _] = read_marks(DeltaTable(str(out / "runs")))
+        assert (facts.run, facts.commit) == (mine.run, mine.commit)
+
+
+def test_nothing_resolved_is_a_failure_and_replaces_nothing(
+    command: Command, world: str, tmp_path: Path
+) -> None:
+    usual = ("--world", world, "--subscriptions", tmp_path / "s.jsonl", "--out", tmp_path / "out")
+    (tmp_path / "s.jsonl").write_text(line(1, ROADS) + "\n")
+    assert command(*usual)[0] == 0
+    before = bulk_rows(tmp_path / "out")
+    nowhere = read_neighborhood("({999},{#},C)")
+    (tmp_path / "s.jsonl").write_text(f"{line(1, nowhere)}\n{{oh no\n")
+    assert_refused(command(*usual), "none of the 2 subscriptions", "999", "out/problems")
+    assert bulk_rows(tmp_path / "out") == before
+    with output_lock(str(tmp_path / "out"), "the first run"):
+        code, _, said = command(*usual)
+    assert code == 3
+    assert "error: another run writes into" in said
+    assert "the first run, process" in said
 
 
 def test_from_registered_subscriptions_to_sets(

@@ -7,13 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 
 from jobs import push_to_redis
+from jobs.lake_tables import LakeTable
 from jobs.membership_parts import read_parts
-from jobs.memberships_table import open_memberships
+from jobs.memberships_table import Wanted, open_memberships
 from jobs.push_to_redis import push_generation
+from jobs.run_marks import RunMark, append_run
 from redis_link import generation_store
 from redis_link.client import RedisClient, connect
 from redis_link.generation_push import GenerationPush, PushSource
@@ -133,6 +136,47 @@ def test_what_is_not_there_is_said(
     assert generation_store.current_number(client) is None
 
 
+def commits_of_runs(folder: Path, *runs: str) -> list[int]:
+    """Write world version 5 once for each run, the run's place as its only subId."""
+    table = LakeTable((folder / MEMBERSHIPS_TABLE).as_uri(), on_disk=True)
+    columns = pa.schema([("subId", pa.int64()), ("peid", pa.int64()), ("stageNo", pa.int32())])
+    commits = []
+    for number, run in enumerate(runs):
+        batch = pa.record_batch([[number], [1], pa.array([1], pa.int32())], columns)
+        files = table.write(5, None, iter([batch]), columns)
+        schema = columns.insert(0, pa.field("version", pa.int64()))
+        commits.append(table.replace_version(5, files, schema, ["version"], run=run))
+    return commits
+
+
+def test_the_run_that_is_wanted_is_read_and_no_other(
+    spark: Any, server: RedisServer, client: RedisClient, tmp_path: Path
+) -> None:
+    """Of three runs the last was killed before it was complete; the newest state is its."""
+    commits = commits_of_runs(tmp_path, "a", "b", "killed")
+    for run, commit in zip("ab", commits, strict=False):
+        append_run(str(tmp_path), RunMark(5, run, commit, 1))
+
+    def read(wanted: Wanted) -> tuple[int, str, set[int]]:
+        opened = open_memberships(spark, str(tmp_path), wanted)
+        assert opened.plain is not None
+        found = read_parts(opened.plain.table, opened.plain.parts(5))
+        return opened.state, opened.run, {int(each) for _, sub_ids in found for each in sub_ids}
+
+    assert read(Wanted()) == read(Wanted(5)) == read(Wanted(run="b")) == (commits[1], "b", {1})
+    assert read(Wanted(5, run="a")) == read(Wanted(commit=commits[0])) == (commits[0], "a", {0})
+    assert read(Wanted(commit=commits[2])) == (commits[2], "", {2})
+    with pytest.raises(WorldError, match=r"has no complete run killed; it has a .*, b "):
+        read(Wanted(run="killed"))
+    with pytest.raises(WorldError, match="has no commit 99, or its log does not have it any more"):
+        read(Wanted(commit=99))
+    generation = push(spark, tmp_path, None, server.url)
+    facts = generation_store.current_generation(client)
+    assert facts is not None
+    assert (facts.generation, facts.run, facts.commit) == (generation, "b", commits[1])
+    assert pairs_in_redis(client, generation) == {(1, 1)}
+
+
 @pytest.mark.parametrize("row", ["null, 1", "1, null", "-1, 1", "1, -1"])
 def test_rows_that_are_no_pairs_are_refused(
     row: str, spark: Any, server: RedisServer, client: RedisClient, tmp_path: Path
@@ -186,7 +230,7 @@ def test_a_table_whose_files_are_not_its_rows_is_read_by_spark(
     theirs = spark.newSession()
     theirs.conf.set("spark.sql.adaptive.enabled", "true")
     DeltaTable.forPath(theirs, str(table)).delete("subId < 100")
-    assert open_memberships(spark, str(table), 4).plain is None
+    assert open_memberships(spark, str(table), Wanted(4)).plain is None
     before = spark.conf.get(push_to_redis.BATCH_SETTING)
     generation = push(spark, tmp_path, 4, server.url)
     assert spark.conf.get(push_to_redis.BATCH_SETTING) == before
@@ -199,7 +243,7 @@ def test_files_that_a_task_cannot_open_are_read_by_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """As on a store that the driver has the keys of and the executors do not."""
-    opened = open_memberships(spark, str(lake), 2)
+    opened = open_memberships(spark, str(lake), Wanted(2))
     assert opened.plain is not None
     table = replace(opened.plain.table, uri=tmp_path.as_uri())
     elsewhere = replace(opened, plain=replace(opened.plain, table=table))
@@ -217,7 +261,7 @@ def test_files_with_other_rows_than_the_log_says_are_refused(
     client: RedisClient,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    opened = open_memberships(spark, str(lake), 2)
+    opened = open_memberships(spark, str(lake), Wanted(2))
     assert opened.plain is not None
     rows = sum(part.rows for part in opened.plain.parts(2))
     first, *others = opened.plain.files[2]
@@ -242,7 +286,7 @@ def test_rows_are_counted_by_the_log_or_by_the_files(
         frame.save(str(tmp_path / MEMBERSHIPS_TABLE))
     finally:
         spark.conf.set(setting, before)
-    plain = open_memberships(spark, str(tmp_path), 3).plain
+    plain = open_memberships(spark, str(tmp_path), Wanted(3)).plain
     assert plain is not None
     assert [file.rows is not None for file in plain.files[3]] == [statistics] * 3
     parts = plain.parts(3)

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from jobs import run_facts
 from jobs.batch_reading import ReadBatch, read_batch
 from jobs.level_loop import LevelReport
-from jobs.run_facts import Problems, RunFacts, write_problems, write_run
+from jobs.run_facts import Problems, RunFacts, find_problems, write_run
 from jobs.subscription_lines import open_subscriptions
 
 pytestmark = pytest.mark.spark
@@ -29,6 +29,7 @@ RUN_TYPES = (
     "unresolved array<struct<kind:string,where:string,subId:bigint,reason:string>>, "
     "remarks array<struct<kind:string,where:string,subId:bigint,reason:string>>"
 )
+NEW_RUN_TYPES = f"{RUN_TYPES}, runId string, commit bigint"
 STARTED = datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
 
 
@@ -74,7 +75,7 @@ def rows(spark: Any, folder: Path, version: int) -> list[Any]:
 def test_problems_are_counted_listed_and_written(
     spark: Any, tmp_path: Path, troubled: ReadBatch
 ) -> None:
-    problems = write_problems(spark, str(tmp_path / "out"), 5, troubled, EXISTING)
+    problems = find_problems(spark, str(tmp_path / "out"), 5, troubled, EXISTING).commit()
     assert problems.counts == {
         "no reference": 2, "unreadable": 2, "wrong descriptor": 1, "always empty": 1,
         "missing reference": 1,
@@ -93,7 +94,7 @@ def test_only_the_first_are_listed(
     spark: Any, tmp_path: Path, troubled: ReadBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_facts, "LISTED_IN_RUN", 1)
-    problems = write_problems(spark, str(tmp_path / "out"), 5, troubled, EXISTING)
+    problems = find_problems(spark, str(tmp_path / "out"), 5, troubled, EXISTING).commit()
     assert [row["where"] for row in problems.first] == ["subId 2", "subId 8"]
     assert problems.unresolved_count == 5
     assert len(rows(spark, tmp_path / "out", 5)) == len(FOUND)
@@ -106,7 +107,7 @@ def test_a_table_of_an_earlier_release_is_carried_on(
     old = [(4, "unreadable", "line 1", None, "old"), (5, "unreadable", "line 2", 3, "old")]
     frame = spark.createDataFrame(old, PROBLEM_TYPES)
     frame.write.format("delta").partitionBy("version").save(path)
-    write_problems(spark, str(tmp_path / "out"), 5, troubled, EXISTING)
+    find_problems(spark, str(tmp_path / "out"), 5, troubled, EXISTING).commit()
     assert [row["where"] for row in rows(spark, tmp_path / "out", 4)] == ["line 1"]
     assert len(rows(spark, tmp_path / "out", 5)) == len(FOUND)
     assert DeltaTable(path).version() == 1
@@ -117,27 +118,27 @@ def test_nothing_wrong_changes_only_a_table_that_says_otherwise(
 ) -> None:
     sound = read_lines(spark, tmp_path / "sound.jsonl", line(1, [1]), line(2, [2]))
     out, path = str(tmp_path / "out"), str(tmp_path / "out" / "problems")
-    assert write_problems(spark, out, 5, sound, EXISTING) == Problems({}, ())
+    assert find_problems(spark, out, 5, sound, EXISTING).commit() == Problems({}, ())
     assert rows(spark, tmp_path / "out", 5) == []
     assert DeltaTable(path).version() == 0
-    write_problems(spark, out, 5, sound, EXISTING)
+    find_problems(spark, out, 5, sound, EXISTING).commit()
     assert DeltaTable(path).version() == 0
-    write_problems(spark, out, 5, troubled, EXISTING)
-    write_problems(spark, out, 6, sound, EXISTING)
+    find_problems(spark, out, 5, troubled, EXISTING).commit()
+    find_problems(spark, out, 6, sound, EXISTING).commit()
     assert DeltaTable(path).version() == 1
     assert len(rows(spark, tmp_path / "out", 5)) == len(FOUND)
-    write_problems(spark, out, 5, sound, EXISTING)
+    find_problems(spark, out, 5, sound, EXISTING).commit()
     assert DeltaTable(path).version() == 2
     assert rows(spark, tmp_path / "out", 5) == []
     # A reference that the version lacks is enough.
-    assert write_problems(spark, out, 5, sound, np.array([1])).counts == {"no reference": 1}
+    assert find_problems(spark, out, 5, sound, np.array([1])).counts == {"no reference": 1}
 
 
 def facts(problems: Problems) -> RunFacts:
     return RunFacts(
         version=5, started_at=STARTED, world="w", source="s", subscriptions=9, descriptors=7,
         rows=3, related="kept", levels=(LevelReport(1, 2, 3, 0.5), LevelReport(2, 4, 6, 1.5)),
-        seconds={"read": 0.5, "total": 2.5}, problems=problems,
+        seconds={"read": 0.5, "total": 2.5}, problems=problems, run_id="r-1", commit=4,
     )  # fmt: skip
 
 
@@ -152,13 +153,14 @@ def test_a_run_is_one_more_row(
             {"total": 1.0}, [("k", "w", None, "r")], [],
         )  # fmt: skip
         spark.createDataFrame([old], RUN_TYPES).write.format("delta").save(path)
-    problems = write_problems(spark, str(tmp_path / "out"), 5, troubled, EXISTING)
+    problems = find_problems(spark, str(tmp_path / "out"), 5, troubled, EXISTING).commit()
     write_run(spark, str(tmp_path / "out"), facts(problems))
     table = spark.read.format("delta").load(path)
-    assert table.schema == spark.createDataFrame([], RUN_TYPES).schema
+    assert table.schema == spark.createDataFrame([], NEW_RUN_TYPES).schema
     assert table.count() == 1 + is_there
     [run] = table.where("version = 5").collect()
     assert (run["subscriptions"], run["resolved"], run["nodes"]) == (9, 4, 6)
+    assert (run["runId"], run["commit"]) == ("r-1", 4)
     assert [tuple(level) for level in run["levels"]] == [(1, 2, 3, 0.5), (2, 4, 6, 1.5)]
     assert run["seconds"] == {"read": 0.5, "total": 2.5}
     assert [row["where"] for row in run["unresolved"]] == [found[1] for found in FOUND[:5]]
