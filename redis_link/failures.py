@@ -8,7 +8,7 @@ from typing import Final
 
 from redis import exceptions
 
-from schemas.errors import RedisFullError, RedisLinkError
+from schemas.errors import REPAIR_ADVICE, DamagedRedisError, RedisFullError, RedisLinkError
 
 # "Not here" or "not now": the same command may succeed a moment later.
 PASSING_ERRORS: Final = (
@@ -43,6 +43,8 @@ def in_words(error: BaseException) -> str:
         return f"the user may not do this ({text})"
     if _is_full(error):
         return f"its memory limit is reached ({text})"
+    if is_wrong_type(error):
+        return f"a key holds another kind of value than it should ({text}){REPAIR_ADVICE}"
     if isinstance(error, exceptions.TimeoutError | TimeoutError):
         return f"no answer in time ({text})"
     return text or type(error).__name__
@@ -55,6 +57,25 @@ def redis_errors_from(what: str) -> Iterator[None]:
         yield
     except (exceptions.RedisError, OSError) as error:
         raise link_error(f"Redis {what}", error) from error
+
+
+def is_wrong_type(error: BaseException) -> bool:
+    """Whether a key holds another kind of value than it should."""
+    # Inside a script the words come wrapped.
+    return "WRONGTYPE" in str(error)
+
+
+@contextmanager
+def damage_in(what: str) -> Iterator[None]:
+    """Turn a key of the wrong type, or a value that is no number, into a DamagedRedisError."""
+    try:
+        yield
+    except exceptions.ResponseError as error:
+        if not is_wrong_type(error) and "not an integer" not in str(error):
+            raise
+        raise DamagedRedisError(f"Redis: {what} is of the wrong kind") from error
+    except ValueError as error:
+        raise DamagedRedisError(f"Redis: {what} is damaged ({error})") from error
 
 
 def link_error(who: str, error: BaseException) -> RedisLinkError:

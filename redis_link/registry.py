@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from redis_link.client import RedisClient
-from redis_link.failures import redis_errors_from
+from redis_link.failures import damage_in, redis_errors_from
 from schemas.generation import RegistryCoverage
 from schemas.redis_keys import (
     client_subscriptions_key,
@@ -76,12 +76,12 @@ class Registered:
 
 
 def register(client: RedisClient, registration: Registration) -> Registered:
-    """Register a subscription; what the same client held under its nsid is replaced."""
+    """Register a subscription; what the client of its broker held under the nsid is replaced."""
     keys = (
         registry_id_key(),
         last_sub_id_key(),
         subscriptions_key(),
-        client_subscriptions_key(registration.client_id),
+        client_subscriptions_key(registration.broker, registration.client_id),
     )
     with redis_errors_from(_WHAT):
         new, old = client.eval(
@@ -91,9 +91,11 @@ def register(client: RedisClient, registration: Registration) -> Registered:
     return Registered(int(new), int(old) or None)
 
 
-def unregister(client: RedisClient, client_id: str, nsids: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """Remove subscriptions of a client, all when no nsid is given; their subIds."""
-    keys = (subscriptions_key(), client_subscriptions_key(client_id))
+def unregister(
+    client: RedisClient, client_id: str, nsids: tuple[int, ...] = (), *, broker: str = ""
+) -> tuple[int, ...]:
+    """Remove subscriptions of a broker's client, all when no nsid is given; their subIds."""
+    keys = (subscriptions_key(), client_subscriptions_key(broker, client_id))
     with redis_errors_from(_WHAT):
         removed = client.eval(UNREGISTER, len(keys), *keys, *map(str, nsids))
     return tuple(int(sub_id) for sub_id in removed)
@@ -101,10 +103,10 @@ def unregister(client: RedisClient, client_id: str, nsids: tuple[int, ...] = ())
 
 def registry_coverage(client: RedisClient) -> RegistryCoverage:
     """What a generation covers that is made of the subscriptions read after this call."""
-    with redis_errors_from(_WHAT):
+    with redis_errors_from(_WHAT), damage_in("the registry"):
         name: Any = client.get(registry_id_key())
-        up_to = client.get(last_sub_id_key())
-    return RegistryCoverage("" if name is None else name.decode(), int(up_to or 0))
+        up_to = int(client.get(last_sub_id_key()) or 0)
+    return RegistryCoverage("" if name is None else name.decode(), up_to)
 
 
 def registered_numbers(client: RedisClient) -> set[int]:
@@ -114,7 +116,7 @@ def registered_numbers(client: RedisClient) -> set[int]:
     """
     numbers: set[int] = set()
     cursor = b"0"
-    with redis_errors_from(_WHAT):
+    with redis_errors_from(_WHAT), damage_in("the registry"):
         if client.hlen(subscriptions_key()) <= NUMBERS_AT_ONCE:
             return set(map(int, client.hkeys(subscriptions_key())))
         while True:
@@ -131,7 +133,7 @@ def registrations_of(
     client: RedisClient, sub_ids: Sequence[int]
 ) -> Iterator[tuple[int, Registration]]:
     """The registrations of these subIds; those that were removed do not come."""
-    with redis_errors_from(_WHAT):
+    with redis_errors_from(_WHAT), damage_in("the registry"):
         for at in range(0, len(sub_ids), READ_AT_ONCE):
             part = sub_ids[at : at + READ_AT_ONCE]
             texts: Any = client.hmget(subscriptions_key(), [str(sub_id) for sub_id in part])
@@ -147,7 +149,7 @@ def registered_subscriptions(client: RedisClient) -> Iterator[tuple[int, Registr
     time comes for certain.
     """
     seen: set[int] = set()
-    with redis_errors_from(_WHAT):
+    with redis_errors_from(_WHAT), damage_in("the registry"):
         for field, text in client.hscan_iter(subscriptions_key(), count=READ_AT_ONCE):
             sub_id = int(field)
             if sub_id not in seen:  # HSCAN may give an entry twice when the hash grows

@@ -7,6 +7,7 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 
 from redis_link.client import RedisClient
+from redis_link.server_risks import EVICTING
 
 INTSET_SETTING: Final = "set-max-intset-entries"
 # Up to this many members a set of integers costs 2 to 8 bytes each; above it Redis makes a
@@ -31,7 +32,7 @@ def server_advice(client: RedisClient) -> tuple[str, ...]:
             f"ten times the memory for each; {INTSET_ENTRIES} is advised"
         )
     policy = texts.get("maxmemory-policy", "noeviction")
-    if policy.startswith("allkeys-") and texts.get("maxmemory", "0") != "0":
+    if policy.startswith(EVICTING) and texts.get("maxmemory", "0") != "0":
         advice.append(
             f"maxmemory-policy is {policy}: Redis may drop sets when memory is short; "
             "noeviction is advised"

@@ -15,12 +15,16 @@ class BrokerSettings:
     name: str
     listen: str
     http: str | None
+    http_users: tuple[str, ...]
+    http_from_anywhere: bool
+    control: str | None
     memberships: str
     allow_anonymous: bool
     anonymous_from_anywhere: bool
     password_file: Path | None
     acl_file: Path | None
     tell_denials: bool
+    websocket_origins: tuple[str, ...]
     gateway: tuple[str, ...]
     log_format: str
     log_level: str

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+# How every loss in Redis that a rebuild can make good is repaired.
+REPAIR_ADVICE: Final = ": 'spaps rebuild --full' repairs it"
+
 
 class SpapsError(Exception):
     """The base of all errors of this project; its text is one readable line."""
@@ -46,6 +51,10 @@ class SettingsError(SpapsError):
     """A configuration file or option with an unknown key or an impossible value."""
 
 
+class OutputError(SpapsError):
+    """A file that a command was to write and could not; names the file and the reason."""
+
+
 class NoReferenceError(SpapsError):
     """None of the references of a neighborhood exists in the world version."""
 
@@ -72,12 +81,28 @@ class GenerationError(SpapsError):
     """A generation in Redis that cannot be built, verified or switched to."""
 
 
+class DamagedRedisError(GenerationError):
+    """Something of a generation is lost or damaged in Redis; the text names the way back."""
+
+    def __init__(self, what: str) -> None:
+        """``what`` is damaged; what repairs it is said for all of them."""
+        super().__init__(f"{what.removesuffix(REPAIR_ADVICE)}{REPAIR_ADVICE}")
+
+
 class PushBusyError(GenerationError):
     """Another push holds the lock; the text says who and since when."""
 
 
 class RebuildBusyError(SpapsError):
     """Another rebuild or rollback runs; the text says who and since when."""
+
+
+class RunBusyError(WorldError):
+    """Another run writes into the same output folder; the text says which one."""
+
+
+class NothingResolvedError(SpapsError):
+    """Subscriptions were given, and none of them could be resolved."""
 
 
 class RedisLinkError(SpapsError):
@@ -90,3 +115,11 @@ class RedisFullError(RedisLinkError):
 
 class JournalError(SpapsError):
     """Durable state of a broker that is damaged, of a later release, or another broker's."""
+
+
+class LaterFormatError(JournalError):
+    """Durable state of a later release: no damage, and not to be overwritten."""
+
+    def __init__(self, what: str, known: int) -> None:
+        """``what`` has which format, and ``known`` is the one that this release reads."""
+        super().__init__(f"{what}, this release reads {known}: start the release that wrote it")

@@ -12,16 +12,19 @@
 | ``spaps:{registry}:id`` | string | names this registry: its subIds mean nothing in another |
 | ``spaps:{registry}:last_sub_id`` | counter | highest subId ever given; none is given twice |
 | ``spaps:{registry}:subscriptions`` | hash | subId → registration as JSON |
-| ``spaps:{registry}:client:C`` | hash | nsid → subId of client C |
+| ``spaps:{registry}:nsids:B:C`` | hash | nsid → subId of client C at broker B |
+| ``spaps:{registry}:client:C`` | hash | the same for all brokers together, of earlier releases |
 | ``spaps:{registry}:broker:B`` | set of integers | the subIds that broker B has registered |
+| ``spaps:{registry}:brokers`` | hash | broker B → token of the process that runs it |
 | ``spaps:{H}:vV:resolved`` | string, expires | peids of neighborhood H on world version V, packed |
 | ``spaps:{broker:B}:lease`` | string, expires | who runs broker B now, as JSON |
 | ``spaps:{broker:B}:told`` | string | the generation that B's subscribers know of, as JSON |
 | ``spaps:{broker:B}:journal`` | hash | owner, sequence, editions of B's durable state |
 | ``spaps:{broker:B}:eN:sessions`` | set | client ids of the sessions in edition N |
-| ``spaps:{broker:B}:eN:session:C`` | hash | everything of the session of client C |
+| ``spaps:{broker:B}:eN:session:C`` | hash | everything of the session named C |
 | ``spaps:{broker:B}:eN:retained`` | hash | topic → retained message |
 | ``spaps:{broker:B}:eN:messages`` | hash | number → message that several sessions wait for |
+| ``spaps:{broker:B}:damaged:K`` | any, expires | copy of key K, which B could not read |
 | ``spaps:generation`` | channel | a notice as JSON after each switch |
 
 The part in braces is the hash tag: in a cluster, keys with one tag lie in one slot.
@@ -31,6 +34,7 @@ The part in braces is the hash tag: in a cluster, keys with one tag lie in one s
   spreads over all nodes, while a shard (index and sets) stays on one: it is written, read,
   verified and removed as a whole, with commands of many keys.
 * ``{H}`` is the hash of the neighborhood.
+* ``C``: a client id; of a client with a user name that name, U+0000 and the client id.
 * ``{broker:B}``: one message can change many sessions of a broker, in one step.
 
 The index makes a generation readable without SCAN. It is written before the sets it names,
@@ -111,9 +115,19 @@ def subscriptions_key() -> str:
     return f"{_REGISTRY}:subscriptions"
 
 
-def client_subscriptions_key(client_id: str) -> str:
-    """The subIds of one client by nsid."""
+def client_subscriptions_key(broker: str, client_id: str) -> str:
+    """The subIds of one client of a broker by nsid; the name of a broker has no colon."""
+    return f"{_REGISTRY}:nsids:{broker}:{client_id}"
+
+
+def shared_client_key(client_id: str) -> str:
+    """The subIds of one client by nsid, as earlier releases kept them for all brokers."""
     return f"{_REGISTRY}:client:{client_id}"
+
+
+def brokers_key() -> str:
+    """The process that runs each broker: nobody else may change its registrations."""
+    return f"{_REGISTRY}:brokers"
 
 
 def broker_subscriptions_key(broker: str) -> str:
@@ -159,6 +173,11 @@ def journal_retained_key(broker: str, edition: int) -> str:
 def journal_messages_key(broker: str, edition: int) -> str:
     """Messages that are kept once for several sessions."""
     return f"{_broker(broker)}:e{edition}:messages"
+
+
+def journal_damaged_key(broker: str, key: str) -> str:
+    """The copy of a key that could not be read."""
+    return f"{_broker(broker)}:damaged:{key.removeprefix(f'{_broker(broker)}:')}"
 
 
 def _broker(name: str) -> str:

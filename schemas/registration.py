@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.errors import RedisLinkError
+from schemas.errors import REPAIR_ADVICE, RedisLinkError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,20 @@ class Registration:
     topic_filter: str
     descriptor: str  # JSON text
     neighborhood_hash: str
+    # The broker that holds it; empty in what earlier releases registered.
+    broker: str = ""
 
     def to_json(self) -> str:
         """The one text for this registration."""
-        content = {
+        content: dict[str, Any] = {
             "clientId": self.client_id,
             "nsid": self.nsid,
             "topicFilter": self.topic_filter,
             "descriptor": self.descriptor,
             "hash": self.neighborhood_hash,
         }
+        if self.broker:
+            content["broker"] = self.broker
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
@@ -45,6 +49,9 @@ class Registration:
                 content["topicFilter"],
                 content["descriptor"],
                 content["hash"],
+                content.get("broker", ""),
             )
         except (ValueError, TypeError, KeyError) as error:
-            raise RedisLinkError(f"subscription {sub_id} in Redis is broken: {error!r}") from error
+            raise RedisLinkError(
+                f"subscription {sub_id} in Redis is broken ({error!r}){REPAIR_ADVICE}"
+            ) from error

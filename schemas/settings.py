@@ -16,14 +16,19 @@ from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from schemas.broker_settings import BrokerSettings
+from schemas.embedded_place import control_place
 from schemas.errors import SettingsError
 
 ENVIRONMENT_PREFIX: Final = "SPAPS"
 DEFAULTS_FILE: Final = "spaps.toml"
+# Read elsewhere: the password of the Redis that redis.url names.
+OTHER_VARIABLES: Final = ("SPAPS_REDIS_PASSWORD",)
 TRUE_WORDS: Final = ("true", "yes", "on", "1")
 FALSE_WORDS: Final = ("false", "no", "off", "0")
 # Instead of a URL: the broker keeps nothing beyond its process.
 NO_REDIS: Final = "none"
+# Instead of a path: the broker has no control socket.
+NO_CONTROL: Final = "none"
 
 Table = TypeVar("Table")
 
@@ -39,11 +44,13 @@ class WorldSettings:
 class RedisSettings:
     """Which Redis: the one at the URL, or the embedded one with its data in the folder.
 
+    Without a folder the data lie with the world (schemas/embedded_place.py).
+
     The broker can do without: then the URL is ``NO_REDIS``.
     """
 
     url: str | None
-    data_dir: Path
+    data_dir: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,20 @@ def load_settings(
     _lay_over(merged, _from_environment(surroundings, merged), "environment: ")
     given = {key: value for key, value in (options or {}).items() if value is not None}
     _lay_over(merged, _nested(given), "option: ")
-    return build_table(Settings, merged, "")
+    settings = build_table(Settings, merged, "")
+    if not settings.world.dir.strip():
+        raise SettingsError(
+            "the folder of the world (world.dir) is an empty text: give --world DIR"
+        )
+    return settings
+
+
+def control_socket_path(settings: Settings) -> Path | None:
+    """Return where the control socket of the broker lies; None where it has none."""
+    given = settings.broker.control
+    if given == NO_CONTROL:
+        return None
+    return Path(given) if given else control_place(settings.world.dir)
 
 
 def _read(path: Path) -> str:
@@ -131,16 +151,23 @@ def _lay_over(base: dict[str, Any], above: Mapping[str, Any], where: str, prefix
 def _from_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, Any]:
     """Texts of the environment for keys that exist, as TOML values of the key's kind.
 
-    Names that fit no key are left alone: SPAPS_… may hold other things, such as a password
-    that a configuration file refers to.
+    A name that begins with one of our tables and fits no key is an error: ignored, a limit or a
+    right that was meant would not hold. Other names that begin with SPAPS_ are left alone.
     """
+    leaves = {_variable(path): (path, default) for path, default in _leaves(known)}
+    tables = tuple(f"{_variable((table,))}_" for table in known)
     found: dict[str, Any] = {}
-    for path, default in _leaves(known):
-        name = "_".join((ENVIRONMENT_PREFIX, *path)).upper()
-        if name in environment:
-            dotted = ".".join(path)
-            found[dotted] = _typed(environment[name], default, name)
+    for name, text in environment.items():
+        if name in leaves:
+            path, default = leaves[name]
+            found[".".join(path)] = _typed(text, default, name)
+        elif name.startswith(tables) and name not in OTHER_VARIABLES:
+            raise SettingsError(f"environment: {name} is no setting; conf/spaps.toml has them all")
     return _nested(found)
+
+
+def _variable(path: tuple[str, ...]) -> str:
+    return "_".join((ENVIRONMENT_PREFIX, *path)).upper()
 
 
 def _leaves(

@@ -71,3 +71,16 @@ def test_files_that_cannot_be_read_are_settings_errors(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="not UTF-8"):
         load_settings(tmp_path / "binary.toml", environment={})
+
+
+@pytest.mark.parametrize(
+    "name", ["SPAPS_BROKER_LISTN", "SPAPS_BROKER_LIMITS_SESSION", "SPAPS_WORLD_DIRR"]
+)
+def test_a_variable_that_fits_no_key_of_a_table_is_an_error(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"environment: {name} is no setting"):
+        load_settings(environment={name: "x"})
+
+
+def test_variables_that_are_no_settings_are_left_alone() -> None:
+    others = {"SPAPS_DEBUG": "1", "SPAPS_MQTT_PASSWORD": "x", "SPAPS_REDIS_PASSWORD": "x"}
+    assert load_settings(environment=others) == load_settings(environment={})
