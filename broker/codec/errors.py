@@ -26,6 +26,21 @@ class OldProtocolError(ProtocolError):
         self.version = version
 
 
+class UserPropertyLimitError(ProtocolError):
+    """A packet with more user properties than the limit; the rest of it is not read.
+
+    0x97 is the reason code for a limit of the implementation. 0x95 would say that the packet is
+    longer than the Maximum Packet Size, which it need not be.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Name the limit."""
+        super().__init__(
+            ReasonCode.QUOTA_EXCEEDED,
+            f"more than {most} user properties in one packet; send fewer",
+        )
+
+
 def malformed(message: str) -> ProtocolError:
     """The packet cannot be parsed as the specification says."""
     return ProtocolError(ReasonCode.MALFORMED_PACKET, message)

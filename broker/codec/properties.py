@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from broker.codec.errors import ProtocolError, malformed, violation
+from broker.codec.errors import ProtocolError, UserPropertyLimitError, malformed, violation
 from broker.codec.framing import read_varint
 from broker.codec.reason_codes import ReasonCode
-from broker.codec.text import field_end, string_end
+from broker.codec.text import check_text, field_end, string_end
+from schemas.user_properties import NSID, PEID
 
 PAYLOAD_FORMAT_INDICATOR: Final = 0x01
 MESSAGE_EXPIRY_INTERVAL: Final = 0x02
@@ -36,7 +37,16 @@ MAXIMUM_PACKET_SIZE: Final = 0x27
 
 # Gives the end of the value at a position, or raises.
 ValueReader: TypeAlias = Callable[[bytes, int, int], int]
+# What a packet may hold besides user properties, which every packet may.
 PropertyRules: TypeAlias = Mapping[int, ValueReader]
+
+
+# User properties that mean something to the broker in a message, and how they begin.
+_OWN_NAMES: Final = frozenset((NSID.encode(), PEID.encode()))
+NSID_BEGINNING: Final = b"\x26\x00\x04" + NSID.encode()
+PEID_BEGINNING: Final = b"\x26\x00\x04" + PEID.encode()
+# Bytes of such a name and of the length that follows it.
+_OWN_SIZE: Final = 6
 
 
 class Property(NamedTuple):
@@ -45,6 +55,19 @@ class Property(NamedTuple):
     identifier: int
     start: int
     stop: int
+
+
+class PropertySection(NamedTuple):
+    """A checked property section.
+
+    ``found`` holds its properties in order, of the user properties only those of our names:
+    the others can be many, and nobody looks at them. ``users`` counts them all.
+    """
+
+    found: list[Property]
+    start: int
+    stop: int
+    users: int
 
 
 def _fixed(size: int) -> ValueReader:
@@ -87,6 +110,11 @@ def _varint(data: bytes, position: int, end: int) -> int:
     return read_varint(data, position, end)[1]
 
 
+def _broker_only(data: bytes, position: int, end: int) -> int:
+    _varint(data, position, end)
+    raise violation("a subscription identifier in the PUBLISH of a client")
+
+
 def _response_topic(data: bytes, position: int, end: int) -> int:
     stop = string_end(data, position, end)
     topic = data[position + 2 : stop]
@@ -97,18 +125,12 @@ def _response_topic(data: bytes, position: int, end: int) -> int:
     return stop
 
 
-def _pair(data: bytes, position: int, end: int) -> int:
-    return string_end(data, string_end(data, position, end), end)
-
-
-_USER: Final = {USER_PROPERTY: _pair}
 _MESSAGE: Final = {
     PAYLOAD_FORMAT_INDICATOR: _flag,
     MESSAGE_EXPIRY_INTERVAL: _four,
     CONTENT_TYPE: string_end,
     RESPONSE_TOPIC: _response_topic,
     CORRELATION_DATA: field_end,
-    **_USER,
 }
 _AUTHENTICATION: Final = {AUTHENTICATION_METHOD: string_end, AUTHENTICATION_DATA: field_end}
 
@@ -121,45 +143,67 @@ IN_CONNECT: Final[PropertyRules] = MappingProxyType(
         REQUEST_RESPONSE_INFORMATION: _flag,
         REQUEST_PROBLEM_INFORMATION: _flag,
         **_AUTHENTICATION,
-        **_USER,
     }
 )
 IN_WILL: Final[PropertyRules] = MappingProxyType({WILL_DELAY_INTERVAL: _four, **_MESSAGE})
-# A client's PUBLISH: the subscription identifier belongs to ours alone.
-IN_PUBLISH: Final[PropertyRules] = MappingProxyType({TOPIC_ALIAS: _topic_alias, **_MESSAGE})
-IN_ACKNOWLEDGEMENT: Final[PropertyRules] = MappingProxyType({REASON_STRING: string_end, **_USER})
-IN_SUBSCRIBE: Final[PropertyRules] = MappingProxyType(
-    {SUBSCRIPTION_IDENTIFIER: _not_zero(_varint), **_USER}
+# A subscription identifier belongs into a PUBLISH, but into the broker's alone (3.3.4): that is
+# a protocol error, not a malformed packet.
+IN_PUBLISH: Final[PropertyRules] = MappingProxyType(
+    {TOPIC_ALIAS: _topic_alias, SUBSCRIPTION_IDENTIFIER: _broker_only, **_MESSAGE}
 )
-IN_UNSUBSCRIBE: Final[PropertyRules] = MappingProxyType(_USER)
+IN_ACKNOWLEDGEMENT: Final[PropertyRules] = MappingProxyType({REASON_STRING: string_end})
+IN_SUBSCRIBE: Final[PropertyRules] = MappingProxyType({SUBSCRIPTION_IDENTIFIER: _not_zero(_varint)})
+IN_UNSUBSCRIBE: Final[PropertyRules] = MappingProxyType({})
 IN_DISCONNECT: Final[PropertyRules] = MappingProxyType(
-    {SESSION_EXPIRY_INTERVAL: _four, REASON_STRING: string_end, **_USER}
+    {SESSION_EXPIRY_INTERVAL: _four, REASON_STRING: string_end}
 )
-IN_AUTH: Final[PropertyRules] = MappingProxyType(
-    {REASON_STRING: string_end, **_AUTHENTICATION, **_USER}
-)
+IN_AUTH: Final[PropertyRules] = MappingProxyType({REASON_STRING: string_end, **_AUTHENTICATION})
 
 
-def read_properties(
-    data: bytes, position: int, end: int, rules: PropertyRules
-) -> tuple[list[Property], int]:
-    """The property section at ``position``, checked in one pass, and where it ends."""
+def read_properties(  # noqa: C901 - one loop without calls for each user property
+    data: bytes, position: int, end: int, rules: PropertyRules, most_users: int
+) -> PropertySection:
+    """Check the property section at ``position`` in one pass.
+
+    UserPropertyLimitError when it has more than ``most_users`` user properties.
+    """
     length, position = read_varint(data, position, end)
-    stop = position + length
+    start, stop = position, position + length
     if stop > end:
         raise malformed("the properties are longer than what is left of their packet")
     found: list[Property] = []
     seen: set[int] = set()
+    users = 0
     while position < stop:
         identifier = data[position]
-        reader = rules.get(identifier)
-        if reader is None:
-            raise malformed(f"property 0x{identifier:02x} does not belong into this packet")
-        if identifier in seen:
-            raise violation(f"property 0x{identifier:02x} stands twice")
-        if identifier != USER_PROPERTY:
+        if identifier == USER_PROPERTY:
+            users += 1
+            if users > most_users:
+                raise UserPropertyLimitError(most_users)
+            # Written out here, because a packet may hold a thousand of them.
+            name = position + 3
+            value = name + 2
+            if value <= stop:
+                value += data[position + 1] << 8 | data[position + 2]
+            if value > stop:
+                raise malformed("a user property is cut off")
+            after = value + (data[value - 2] << 8 | data[value - 1])
+            if after > stop:
+                raise malformed("a user property is cut off")
+            texts = data[name : value - 2] + data[value:after]
+            if not texts.isascii() or b"\0" in texts:
+                check_text(data[name : value - 2])
+                check_text(data[value:after])
+            if value - name == _OWN_SIZE and texts[:4] in _OWN_NAMES:
+                found.append(Property(identifier, position, after))
+        else:
+            reader = rules.get(identifier)
+            if reader is None:
+                raise malformed(f"property 0x{identifier:02x} does not belong into this packet")
+            if identifier in seen:
+                raise violation(f"property 0x{identifier:02x} stands twice")
             seen.add(identifier)
-        after = reader(data, position + 1, stop)
-        found.append(Property(identifier, position, after))
+            after = reader(data, position + 1, stop)
+            found.append(Property(identifier, position, after))
         position = after
-    return found, stop
+    return PropertySection(found, start, stop, users)

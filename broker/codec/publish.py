@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.codec.errors import malformed, violation
+from broker.codec.framing import varint
 from broker.codec.properties import (
     IN_PUBLISH,
     MESSAGE_EXPIRY_INTERVAL,
+    NSID_BEGINNING,
+    PEID_BEGINNING,
     TOPIC_ALIAS,
-    USER_PROPERTY,
-    Property,
+    PropertySection,
     read_properties,
 )
 from broker.codec.text import field_end
 from schemas.limits import MAX_PEID
-from schemas.user_properties import PEID
 
 # The beginning of a user property named peid whose value is shorter than 256 bytes.
-PEID_PREFIX: Final = b"\x26\x00\x04" + PEID.encode() + b"\x00"
-_PEID_NAME: Final = PEID_PREFIX[:-1]
+PEID_PREFIX: Final = PEID_BEGINNING + b"\x00"
 # No integer up to 2^63-1 has more digits.
 MAX_PEID_DIGITS: Final = 19
 
@@ -40,6 +40,8 @@ class MessageProperties:
     peid: int | None = None
     # A peid that is there and cannot be one; the text says why.
     peid_error: str | None = None
+    # The number of its user properties.
+    users: int = 0
 
 
 @dataclass(slots=True)
@@ -55,8 +57,11 @@ class Publish:
     payload: bytes
 
 
-def read_publish(data: bytes, first: int, body: int, end: int) -> Publish:
-    """The PUBLISH whose fixed header begins with ``first`` and whose body is given."""
+def read_publish(data: bytes, first: int, body: int, end: int, most_users: int) -> Publish:
+    """The PUBLISH whose fixed header begins with ``first`` and whose body is given.
+
+    ``most_users`` is the most user properties that it may hold.
+    """
     qos = first >> 1 & 3
     if qos == 3:
         raise malformed("QoS 3 does not exist")
@@ -72,38 +77,53 @@ def read_publish(data: bytes, first: int, body: int, end: int) -> Publish:
         if not packet_id:
             raise violation("the packet identifier is 0")
         position += 2
-    properties, stop = read_message_properties(data, position, end)
+    properties, stop = read_message_properties(data, position, end, most_users)
     return Publish(
         qos, bool(first & 0x01), bool(first & 0x08), topic, packet_id, properties, data[stop:end]
     )
 
 
-def read_message_properties(data: bytes, position: int, end: int) -> tuple[MessageProperties, int]:
+def read_message_properties(
+    data: bytes, position: int, end: int, most_users: int
+) -> tuple[MessageProperties, int]:
     """The properties of a PUBLISH and where its payload begins."""
     if position < end and data[position] == 0:
         return MessageProperties(b""), position + 1
-    found, stop = read_properties(data, position, end, IN_PUBLISH)
-    return select_properties(data, found, dropped=TOPIC_ALIAS), stop
+    section = read_properties(data, position, end, IN_PUBLISH, most_users)
+    return select_properties(data, section, dropped=TOPIC_ALIAS), section.stop
 
 
-def select_properties(data: bytes, found: list[Property], dropped: int) -> MessageProperties:
-    """The checked properties of a message, without the one that is not for its receivers."""
-    selected = MessageProperties(b"")
+def select_properties(data: bytes, section: PropertySection, dropped: int) -> MessageProperties:
+    """The checked properties of a message, without those that are not for its receivers.
+
+    These are ``dropped`` and every nsid: only the broker says which subscriptions matched.
+    """
+    selected = MessageProperties(b"", users=section.users)
     kept: list[bytes] = []
-    length = 0
-    for identifier, start, stop in found:
+    # Everything before ``position`` is in ``kept`` or left out; ``length`` bytes are in it.
+    position, length = section.start, 0
+    for identifier, start, stop in section.found:
         if identifier == TOPIC_ALIAS:
             selected.alias = data[start + 1] << 8 | data[start + 2]
         elif identifier == MESSAGE_EXPIRY_INTERVAL:
             selected.expiry = int.from_bytes(data[start + 1 : stop], "big")
-            selected.expiry_offset = length + 1
-        elif identifier == USER_PROPERTY and data.startswith(_PEID_NAME, start):
-            _take_peid(selected, data[start + len(_PEID_NAME) + 2 : stop])
-        if identifier != dropped:
-            kept.append(data[start:stop])
-            length += stop - start
+            selected.expiry_offset = length + start - position + 1
+        elif data.startswith(PEID_BEGINNING, start):
+            _take_peid(selected, data[start + len(PEID_BEGINNING) + 2 : stop])
+        if identifier == dropped or data.startswith(NSID_BEGINNING, start):
+            kept.append(data[position:start])
+            length += start - position
+            position = stop
+    kept.append(data[position : section.stop])
     selected.raw = b"".join(kept)
     return selected
+
+
+def without_nsids(properties: bytes) -> tuple[bytes, int]:
+    """Return the properties of a stored message without any nsid, and where its expiry is."""
+    data = varint(len(properties)) + properties
+    selected, _ = read_message_properties(data, 0, len(data), len(properties))
+    return selected.raw, selected.expiry_offset
 
 
 def _take_peid(selected: MessageProperties, value: bytes) -> None:

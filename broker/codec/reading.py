@@ -47,6 +47,19 @@ class WillFields:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectHead:
+    """CONNECT up to its properties: what an answer must keep to, whatever the rest is.
+
+    ``position`` is where the client identifier begins.
+    """
+
+    flags: int
+    position: int
+    maximum_packet_size: int | None
+    users: int
+
+
+@dataclass(frozen=True, slots=True)
 class Connect:
     """A checked CONNECT."""
 
@@ -54,20 +67,32 @@ class Connect:
     will: WillFields | None
 
 
-def read_connect(data: bytes, body: int, end: int) -> Connect:
-    """The CONNECT in a body; OldProtocolError for an older MQTT."""
+def read_connect_head(data: bytes, body: int, end: int, most_users: int) -> ConnectHead:
+    """The beginning of the CONNECT in a body; OldProtocolError for an older MQTT."""
     position = field_end(data, body, end)
     if position + 4 > end:
         raise malformed("CONNECT is cut off")
     _check_protocol(data[body + 2 : position], data[position])
     flags = data[position + 1]
     _check_connect_flags(flags)
-    _, position = rules.read_properties(data, position + 4, end, rules.IN_CONNECT)
-    position = string_end(data, position, end)
-    found: list[rules.Property] = []
+    section = rules.read_properties(data, position + 4, end, rules.IN_CONNECT, most_users)
+    sizes = [
+        int.from_bytes(data[start + 1 : stop], "big")
+        for identifier, start, stop in section.found
+        if identifier == rules.MAXIMUM_PACKET_SIZE
+    ]
+    return ConnectHead(flags, section.stop, sizes[0] if sizes else None, section.users)
+
+
+def read_connect(data: bytes, body: int, end: int, head: ConnectHead, most_users: int) -> Connect:
+    """The CONNECT in a body whose beginning was read; the will's user properties count too."""
+    flags = head.flags
+    position = string_end(data, head.position, end)
+    section: rules.PropertySection | None = None
     if flags & _WILL:
-        found, position = rules.read_properties(data, position, end, rules.IN_WILL)
-        topic_at = position
+        left = most_users - head.users
+        section = rules.read_properties(data, position, end, rules.IN_WILL, left)
+        topic_at = position = section.stop
         position = string_end(data, position, end)
         check_topic_name(check_text(data[topic_at + 2 : position]))
         position = field_end(data, position, end)
@@ -80,7 +105,7 @@ def read_connect(data: bytes, body: int, end: int) -> Connect:
     packet = _read(data, 0x10, body, end, mqtt5.ConnectPacket)
     if packet.authentication_data is not None and packet.authentication_method is None:
         raise violation("authentication data without a method")
-    return Connect(packet, _will_fields(data, packet.will, found))
+    return Connect(packet, _will_fields(data, packet.will, section))
 
 
 def _check_protocol(name: bytes, version: int) -> None:
@@ -101,9 +126,9 @@ def _check_connect_flags(flags: int) -> None:
 
 
 def _will_fields(
-    data: bytes, will: mqtt5.Will | None, found: list[rules.Property]
+    data: bytes, will: mqtt5.Will | None, section: rules.PropertySection | None
 ) -> WillFields | None:
-    if will is None:
+    if will is None or section is None:
         return None
     return WillFields(
         topic=will.topic,
@@ -111,12 +136,12 @@ def _will_fields(
         qos=int(will.qos),
         retain=will.retain,
         delay=will.will_delay_interval,
-        properties=select_properties(data, found, dropped=rules.WILL_DELAY_INTERVAL),
+        properties=select_properties(data, section, dropped=rules.WILL_DELAY_INTERVAL),
     )
 
 
 def read_acknowledgement(
-    data: bytes, body: int, end: int, codes: frozenset[int]
+    data: bytes, body: int, end: int, codes: frozenset[int], most_users: int
 ) -> tuple[int, int]:
     """Packet identifier and reason code of PUBACK, PUBREC, PUBREL or PUBCOMP."""
     packet_id = _packet_id(data, body, end)
@@ -126,20 +151,21 @@ def read_acknowledgement(
     if reason not in codes:
         raise malformed(f"reason code 0x{reason:02x} does not belong into this packet")
     if end > body + 3:
-        _, stop = rules.read_properties(data, body + 3, end, rules.IN_ACKNOWLEDGEMENT)
-        if stop != end:
+        section = rules.read_properties(data, body + 3, end, rules.IN_ACKNOWLEDGEMENT, most_users)
+        if section.stop != end:
             raise malformed("an acknowledgement goes on after its properties")
     return packet_id, reason
 
 
-def read_subscribe(data: bytes, body: int, end: int) -> mqtt5.SubscribePacket:
+def read_subscribe(data: bytes, body: int, end: int, most_users: int) -> mqtt5.SubscribePacket:
     """The SUBSCRIBE in a body; its filters are well-formed text, no more."""
     _packet_id(data, body, end)
-    _, position = rules.read_properties(data, body + 2, end, rules.IN_SUBSCRIBE)
+    section = rules.read_properties(data, body + 2, end, rules.IN_SUBSCRIBE, most_users)
+    position = section.stop
     if position == end:
         raise violation("SUBSCRIBE without a topic filter")
     while position < end:
-        position = string_end(data, position, end)
+        position = _filter_end(data, position, end)
         if position == end:
             raise malformed("a topic filter without its options")
         options = data[position]
@@ -149,31 +175,39 @@ def read_subscribe(data: bytes, body: int, end: int) -> mqtt5.SubscribePacket:
     return _read(data, 0x82, body, end, mqtt5.SubscribePacket)
 
 
-def read_unsubscribe(data: bytes, body: int, end: int) -> mqtt5.UnsubscribePacket:
+def read_unsubscribe(data: bytes, body: int, end: int, most_users: int) -> mqtt5.UnsubscribePacket:
     """The UNSUBSCRIBE in a body."""
     _packet_id(data, body, end)
-    _, position = rules.read_properties(data, body + 2, end, rules.IN_UNSUBSCRIBE)
+    section = rules.read_properties(data, body + 2, end, rules.IN_UNSUBSCRIBE, most_users)
+    position = section.stop
     if position == end:
         raise violation("UNSUBSCRIBE without a topic filter")
     while position < end:
-        position = string_end(data, position, end)
+        position = _filter_end(data, position, end)
     return _read(data, 0xA2, body, end, mqtt5.UnsubscribePacket)
 
 
-def read_disconnect(data: bytes, body: int, end: int) -> mqtt5.DisconnectPacket:
+def _filter_end(data: bytes, position: int, end: int) -> int:
+    stop = string_end(data, position, end)
+    if stop == position + 2:
+        raise malformed("a topic filter is empty")
+    return stop
+
+
+def read_disconnect(data: bytes, body: int, end: int, most_users: int) -> mqtt5.DisconnectPacket:
     """The DISCONNECT in a body."""
     if end > body + 1:
-        _, stop = rules.read_properties(data, body + 1, end, rules.IN_DISCONNECT)
-        if stop != end:
+        section = rules.read_properties(data, body + 1, end, rules.IN_DISCONNECT, most_users)
+        if section.stop != end:
             raise malformed("DISCONNECT goes on after its properties")
     return _read(data, 0xE0, body, end, mqtt5.DisconnectPacket)
 
 
-def check_auth(data: bytes, body: int, end: int) -> None:
+def check_auth(data: bytes, body: int, end: int, most_users: int) -> None:
     """Refuse an AUTH packet that is not well formed; none is ever answered otherwise."""
     if end > body + 1:
-        _, stop = rules.read_properties(data, body + 1, end, rules.IN_AUTH)
-        if stop != end:
+        section = rules.read_properties(data, body + 1, end, rules.IN_AUTH, most_users)
+        if section.stop != end:
             raise malformed("AUTH goes on after its properties")
 
 

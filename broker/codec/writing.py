@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import mqtt5
 
+from broker.codec.framing import varint
 from broker.codec.reason_codes import ReasonCode
 
 PINGRESP: Final = b"\xd0\x00"
@@ -22,6 +23,8 @@ PUBACK: Final = 0x40
 PUBREC: Final = 0x50
 PUBREL: Final = 0x62
 PUBCOMP: Final = 0x70
+SUBACK: Final = 0x90
+UNSUBACK: Final = 0xB0
 
 # Long enough for any sentence of ours, short enough never to be the reason for a large packet.
 MAX_REASON_CHARACTERS: Final = 1_000
@@ -105,6 +108,20 @@ def unsuback(packet_id: int, codes: Sequence[int], text: str | None) -> bytes:
         [fitting(mqtt5.UnsubAckReasonCode, code) for code in codes],
         reason_str=shortened(text),
     ).write()
+
+
+def refused_filters(
+    kind: int, packet_id: int, code: ReasonCode, count: int, text: str | None
+) -> bytes:
+    """SUBACK or UNSUBACK that refuses every filter, in time that the count hardly matters for."""
+    properties = b""
+    if text is not None:
+        encoded = text.encode()
+        properties = b"\x1f" + len(encoded).to_bytes(2, "big") + encoded
+    body = b"".join(
+        (packet_id.to_bytes(2, "big"), varint(len(properties)), properties, bytes((code,)) * count)
+    )
+    return bytes((kind,)) + varint(len(body)) + body
 
 
 def disconnect(reason: ReasonCode, text: str | None) -> bytes:

@@ -103,14 +103,14 @@ class Harness:
         self.unblocked: list[Connection] = []
         self._sub_ids = 0
 
-    def open(self) -> Client:
-        client = Client(self, self.core.open())
+    def open(self, host: str | None = None) -> Client:
+        client = Client(self, self.core.open(host=host))
         self.clients[client.connection] = client
         return client
 
-    def connect(self, client_id: str = "c", **keywords: Any) -> Client:
+    def connect(self, client_id: str = "c", host: str | None = None, **keywords: Any) -> Client:
         """A client at work; its CONNACK is the first of its packets."""
-        client = self.open()
+        client = self.open(host)
         client.send(wire.connect(client_id, **keywords))
         return client
 

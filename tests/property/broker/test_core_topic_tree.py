@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import islice
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.limits import BrokerLimits
 from broker.message import Message
-from broker.retained import RetainedStore
+from broker.retained import MESSAGE_BYTES, RetainedStore
+from broker.topic_levels import LEVEL_BYTES, Level
 from broker.topic_tree import TopicTree
 
 NAMES = st.sampled_from(["a", "b", "", "$x", "$SYS"])
@@ -78,7 +80,9 @@ def test_the_tree_of_retained_messages(
     left = set(topics) - set(removed)
     counted = [topic for topic in left if not topic.startswith("$SYS/")]
     assert store.count == len(counted)
-    assert store.bytes == sum(Message(topic, b"x" * 10).size for topic in counted)
+    prefixes = {tuple(t.split("/")[:d]) for t in left for d in range(1, t.count("/") + 2)}
+    messages = sum(Message(topic, b"x" * 10).size + MESSAGE_BYTES for topic in counted)
+    assert store.bytes == messages + LEVEL_BYTES * len(prefixes)
     for pattern in filters:
         found = [message.topic for message in store.match(pattern)]
         assert len(found) == len(set(found))
@@ -114,8 +118,9 @@ def test_a_search_that_is_interrupted_by_changes(
     assert steady <= set(found) <= matching
 
 
-def test_what_does_not_match_is_never_looked_at() -> None:
+def test_what_does_not_match_is_never_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts the levels that are visited: the same with ten filters as with ten thousand."""
+    child = Level.child
     for others in (10, 10_000):
         tree = TopicTree()
         tree.node_of("a/+/c")
@@ -124,16 +129,12 @@ def test_what_does_not_match_is_never_looked_at() -> None:
             tree.node_of(f"a/{number}/d")
         visited = 0
 
-        class Counting(dict):  # type: ignore[type-arg]
-            def get(self, *arguments: object) -> object:
-                nonlocal visited
-                visited += 1
-                return super().get(*arguments)
+        def counting(level: Level, name: str) -> Level | None:
+            nonlocal visited
+            visited += 1
+            return child(level, name)
 
-        stack = [tree._root]
-        while stack:
-            level = stack.pop()
-            level.children = Counting(level.children)
-            stack += level.children.values()
+        monkeypatch.setattr(Level, "child", counting)
         assert [node.topic_filter for node in tree.match("a/5/c")] == ["a/+/c"]
         assert visited == 8
+        monkeypatch.undo()
