@@ -11,12 +11,12 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from broker.live_resolver import ComingMembers
-from broker.world_resolver import NeighborhoodRefusedError, VersionResolution
+from broker.resolver_answers import NeighborhoodRefusedError, VersionResolution
 from broker.world_telling import MemberChange
 from redis_link.generation_changes import unpacked_changes
 from redis_link.wires import Wires
@@ -27,10 +27,16 @@ from spatial_udfs.entity_table import Int64s
 
 log = logging.getLogger(__name__)
 
+# Stands for the time before the first generation: everything is resolved live.
+NO_GENERATION: Final = 0
+
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A generation that is, or was, in force here: which one, and the last subId it holds."""
+    """A generation that is, or was, in force here: which one, and the last subId it holds.
+
+    ``generation`` is NO_GENERATION before the first one; then ``up_to`` is -1.
+    """
 
     generation: int
     token: str

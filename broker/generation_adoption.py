@@ -10,20 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
 
-from broker.change_counting import Adopted, TwoWorlds
-from broker.codec.reason_codes import ReasonCode
+from broker.change_counting import NO_GENERATION, Adopted, TwoWorlds
 from broker.generation_builder import GenerationBuilder
 from broker.generation_reading import Loaded, Wanted, load_generation
+from broker.late_members import LateMembers, Unresolved
 from broker.live_resolver import ComingMembers
 from broker.own_subscriptions import OwnSubscriptions, own_subscriptions
 from broker.subscription import Subscription, SubscriptionTerms
 from broker.switch_changes import SwitchChanges
-from broker.world_resolver import NeighborhoodRefusedError, WorldResolver
+from broker.world_resolver import WorldResolver
 from broker.world_telling import MemberChange
 from redis_link.wires import Wires
 from schemas.errors import GenerationError, WorldError
@@ -39,10 +39,15 @@ RESOLVED_AT_ONCE: Final = 16
 MEMBERS_AT_ONCE: Final = 1_000
 # Fewer pairs than these are sorted here, in a millisecond or two.
 FEW_PAIRS: Final = 10_000
+NO_MEMBERS: Final = ComingMembers(0, np.empty(0, np.int64))
 
 
 class AdoptionResolver(TwoWorlds, Protocol):
     """The live resolver, as far as it is needed here."""
+
+    @property
+    def version(self) -> int:
+        """The world version in force."""
 
     async def prepare(self, version: int) -> bool:
         """Load a version beside the one in force, unless it is that; WorldError: it is gone."""
@@ -82,6 +87,9 @@ class Outcome:
     changes: dict[int, MemberChange]
     # SubIds of which no reference exists now.
     lacking: set[int]
+    # Slots of neighborhoods whose members are not known: whether the resolver was away, or
+    # failed on this one.
+    waiting: dict[int, bool] = field(default_factory=dict)
 
 
 class GenerationAdopter:
@@ -94,15 +102,26 @@ class GenerationAdopter:
         resolver: AdoptionResolver,
         subscriptions: Callable[[], Iterable[Subscription]],
         changes: SwitchChanges,
+        restore_seconds: float,
     ) -> None:
+        self._late = LateMembers(resolver, restore_seconds)
         self._wires = wires
         self._target = target
         self._resolver = resolver
         self._subscriptions = subscriptions
         self._changes = changes
         self._failed_attempts = 0
+        # Neighborhoods that are still to be resolved before the next switch.
+        self.unanswered = 0
+        # Slots without members, of the generation that is being adopted.
+        self._waiting: dict[int, bool] = {}
         # Whatever was loaded at the start is not the world that anybody was served by.
         self._is_first = True
+
+    @property
+    def is_start(self) -> bool:
+        """Whether nothing is in force yet."""
+        return self._is_first
 
     async def adopt(
         self,
@@ -111,6 +130,7 @@ class GenerationAdopter:
         in_force: Callable[[Outcome], None],
     ) -> None:
         """Change over; ``in_force`` is called in the same step. Raises, and all stays."""
+        self._waiting = {}
         up_to = await self._covered_up_to(facts)
         is_other_world = facts is not None and await self._prepare(facts.version)
         builder = self._target.begin(is_other_world=is_other_world)
@@ -118,7 +138,8 @@ class GenerationAdopter:
             # In the same moment: whatever is added from now on is noted by the builder.
             own = await own_subscriptions(self._subscriptions, up_to, builder.arrived)
             members = await self._enter_late(builder, own.late)
-            counting = await self._changes.begin(facts, up_to, before, own)
+            version = self._resolver.version if facts is None else facts.version
+            counting = await self._changes.begin(facts, version, up_to, before, own)
             loaded = await self._load(facts, own, builder, counting.compare_with)
             has_both_worlds = is_other_world and not self._is_first
             await counting.count(loaded, members, has_both_worlds=has_both_worlds)
@@ -138,13 +159,25 @@ class GenerationAdopter:
         world_before = self._resolver.switch()
         self._failed_attempts = 0
         self._is_first = False
-        adopted = None
-        if facts is not None:
-            adopted = Adopted(facts.generation, facts.token, facts.version, up_to)
+        adopted = self._adopted_now(facts, up_to, before)
         self._changes.lacking = counting.lacking
-        in_force(Outcome(adopted, len(own.late), counting.changes, counting.lacking))
+        in_force(Outcome(adopted, len(own.late), counting.changes, counting.lacking, self._waiting))
         if world_before is not None:
             await world_before.stop()
+
+    def _adopted_now(
+        self, facts: GenerationFacts | None, up_to: int, before: Adopted | None
+    ) -> Adopted | None:
+        """Return what subscribers are served by now; None when Redis was emptied.
+
+        Before the first generation there is a world all the same: without a note of it nobody
+        could tell what the first generation changes.
+        """
+        if facts is not None:
+            return Adopted(facts.generation, facts.token, facts.version, up_to)
+        if before is None or not before.generation:
+            return Adopted(NO_GENERATION, "", self._resolver.version, -1)
+        return None
 
     async def _covered_up_to(self, facts: GenerationFacts | None) -> int:
         """The last subId that the generation holds, of the registry that numbers ours."""
@@ -172,25 +205,26 @@ class GenerationAdopter:
         The slot of one that ends meanwhile is dead at the switch.
         """
         found: dict[int, ComingMembers] = {}
+        self.unanswered = len(late)
         for start in range(0, len(late), RESOLVED_AT_ONCE):
             some = late[start : start + RESOLVED_AT_ONCE]
             resolved = await asyncio.gather(*(self._resolve(terms) for _, terms in some))
+            self.unanswered -= len(some)
             for (slot, terms), members in zip(some, resolved, strict=True):
-                builder.add(slot, members.peids)
-                found[terms.sub_id or 0] = members
+                known = members if isinstance(members, ComingMembers) else NO_MEMBERS
+                builder.add(slot, known.peids)
+                found[terms.sub_id or 0] = known
+                if isinstance(members, Unresolved):
+                    self._waiting[slot] = members is Unresolved.UNANSWERED
         return found
 
-    async def _resolve(self, terms: SubscriptionTerms) -> ComingMembers:
-        try:
-            members = await self._resolver.resolve_coming(terms.descriptor or "")
-        except NeighborhoodRefusedError as error:
-            if error.reason is ReasonCode.UNSPECIFIED_ERROR and self._may_try_again():
-                raise GenerationError(f"subscription {terms.sub_id}: {error}") from error
-            log.error("subscription %d holds nothing now: %s", terms.sub_id, error)  # noqa: TRY400
-            return ComingMembers(0, np.empty(0, np.int64))
-        if members.lacks_references:
-            # It stays: when its references come back, so do its members.
-            log.warning("subscription %d holds nothing now: no reference exists", terms.sub_id)
+    async def _resolve(self, terms: SubscriptionTerms) -> ComingMembers | Unresolved:
+        members = await self._late.resolve(terms, is_start=self._is_first)
+        if isinstance(members, ComingMembers) or self._is_first:
+            return members
+        if members is not Unresolved.REFUSED and self._may_try_again():
+            # What is in force serves on meanwhile.
+            raise GenerationError(f"subscription {terms.sub_id} waits for the resolver")
         return members
 
     async def _load(

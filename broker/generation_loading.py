@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final, Protocol
 
 from broker.change_counting import Adopted, Told
@@ -18,14 +19,17 @@ from broker.generation_adoption import (
 )
 from broker.subscription import Subscription
 from broker.switch_changes import SwitchChanges
-from redis_link.wire import Wire
+from broker.waiting_neighborhoods import WaitingNeighborhoods
+from redis_link.failures import is_wrong_type
+from redis_link.wire import RedisReplyError, Wire
 from redis_link.wires import Wires
-from schemas.errors import GenerationError, SpapsError
-from schemas.generation import GenerationFacts
+from schemas.errors import DamagedRedisError, GenerationError, SpapsError
+from schemas.generation import FROM_FILE, GenerationFacts
 from schemas.redis_keys import GENERATION_CHANNEL, current_generation_key, generations_key
 
 log = logging.getLogger(__name__)
 
+RESTORE_SECONDS: Final = 60.0
 # A switch is to be noticed within a second also when its notice was lost.
 LOOK_SECONDS: Final = 0.8
 
@@ -56,21 +60,40 @@ class GenerationFollower:
         resolver: AdoptionResolver,
         subscriptions: Callable[[], Iterable[Subscription]],
         teller: SwitchTeller,
+        restore_seconds: float = RESTORE_SECONDS,
     ) -> None:
         self._wires = wires
         self._target = target
         self._teller = teller
         self._changes = SwitchChanges(wires, resolver, teller.listening)
-        self._adopter = GenerationAdopter(wires, target, resolver, subscriptions, self._changes)
+        self._adopter = GenerationAdopter(
+            wires, target, resolver, subscriptions, self._changes, restore_seconds
+        )
+        self.waiting = WaitingNeighborhoods(resolver)
         self.facts: GenerationFacts | None = None
         self._adopted: Adopted | None = None
         self._listening: Wire | None = None
         self._news = asyncio.Event()
+        # What is in force may lack subscriptions of ours.
+        self._is_doubtful = False
         self.problem = ""
+        # What is wrong with the sets of the generation in force: they are not used then.
+        self.damage = ""
         self.switches = 0
+
+    @property
+    def unanswered(self) -> int:
+        """Neighborhoods whose members are not known because the resolver has not answered."""
+        at_start = self._adopter.unanswered if self._adopter.is_start else 0
+        return at_start + self.waiting.unanswered
 
     def look_soon(self) -> None:
         """Something may have changed."""
+        self._news.set()
+
+    def adopt_again(self) -> None:
+        """Adopt the generation in force anew: it may lack subscriptions of ours."""
+        self._is_doubtful = True
         self._news.set()
 
     async def load(self) -> None:
@@ -83,6 +106,10 @@ class GenerationFollower:
             asked_at = time.monotonic()
             try:
                 await self._adopt(await self._current())
+            except DamagedRedisError as error:
+                self._note_damage(str(error))
+                await self._adopt(None)
+                return
             except GenerationError:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -113,9 +140,10 @@ class GenerationFollower:
             if self._listening is None or not self._listening.is_open:
                 self._listening = await self._wires.listen(GENERATION_CHANNEL, self._news.set)
             asked_at = time.monotonic()
-            current = await self._current()
-            if self._is_other(current):
+            current = await self._current_or_none()
+            if self._is_doubtful or self._is_other(current):
                 await self._adopt(current)
+                self._is_doubtful = False
             if current is not None:
                 self._target.confirm(asked_at)
             await self._teller.keep()
@@ -126,6 +154,17 @@ class GenerationFollower:
             # Whatever it is, the generation in force serves on, and the next look tries again.
             log.exception("a generation could not be adopted")
             self._note(f"{type(error).__name__}: {error}")
+
+    def sets_are_damaged(self, what: str) -> None:
+        """Give up the sets of the generation in force, and resolve what they held."""
+        if not self.damage:
+            self._note_damage(what)
+            self.adopt_again()
+
+    def _note_damage(self, what: str) -> None:
+        if what != self.damage:
+            log.error("neighborhoods are resolved by this broker: %s", what)
+        self.damage = what
 
     def _note(self, problem: str) -> None:
         if problem != self.problem:
@@ -142,13 +181,31 @@ class GenerationFollower:
             current.token,
         )
 
+    async def _current_or_none(self) -> GenerationFacts | None:
+        """The same; none, when what is in force has to be given up and Redis does not tell."""
+        try:
+            return await self._current()
+        except DamagedRedisError:
+            if self._is_doubtful:
+                return None
+            raise
+
     async def _current(self) -> GenerationFacts | None:
-        number = await self._wires.ask(current_generation_key(), "GET", current_generation_key())
-        if number is None:
-            return None
-        facts = await self._wires.ask(generations_key(), "HGET", generations_key(), number)
+        """The generation in force; DamagedRedisError when Redis does not tell."""
+        try:
+            key = current_generation_key()
+            number = await self._wires.ask(key, "GET", key)
+            if number is None:
+                return None
+            if not number.isdigit():
+                raise DamagedRedisError("Redis: the pointer to the generation in force is damaged")
+            facts = await self._wires.ask(generations_key(), "HGET", generations_key(), number)
+        except RedisReplyError as error:
+            if is_wrong_type(error):
+                raise DamagedRedisError(f"Redis: {error}") from error
+            raise
         if facts is None:
-            raise GenerationError(f"generation {int(number)} is current, and its facts are gone")
+            raise DamagedRedisError(f"generation {int(number)} is in force, and its facts are gone")
         return GenerationFacts.from_json(int(number), facts)
 
     async def _adopt(self, facts: GenerationFacts | None) -> None:
@@ -157,6 +214,7 @@ class GenerationFollower:
             # Of what was in force before Redis was emptied, subscribers know on.
             self._adopted = outcome.adopted or self._adopted
             self.switches += 1
+            self.waiting.replace(outcome.waiting)
             self._teller.switched(outcome, facts)
             log.info(
                 "generation %s of world version %s in force; %d subscriptions beside it",
@@ -165,6 +223,25 @@ class GenerationFollower:
                 outcome.late,
             )
 
-        if facts is not None:
-            log.info("generation %d noticed: it is being loaded", facts.generation)
-        await self._adopter.adopt(facts, self._adopted, in_force)
+        async with self.waiting.adopting:
+            await self._adopt_sets(facts, in_force)
+
+    async def _adopt_sets(
+        self, facts: GenerationFacts | None, in_force: Callable[[Outcome], None]
+    ) -> None:
+        is_same = facts is not None and not self._is_other(facts)
+        if facts is None or (is_same and self.damage):
+            await self._adopter.adopt(_without_sets(facts), self._adopted, in_force)
+            return
+        log.info("generation %d noticed: it is being loaded", facts.generation)
+        try:
+            await self._adopter.adopt(facts, self._adopted, in_force)
+            self.damage = ""
+        except DamagedRedisError as error:
+            self._note_damage(str(error))
+            await self._adopter.adopt(_without_sets(facts), self._adopted, in_force)
+
+
+def _without_sets(facts: GenerationFacts | None) -> GenerationFacts | None:
+    """A generation of which no set is used: all subscriptions are resolved on its version."""
+    return None if facts is None else replace(facts, coverage=FROM_FILE)

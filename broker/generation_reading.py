@@ -14,7 +14,7 @@ from broker.loader_frames import packed_head, receive_arrays
 from broker.peid_table import PeidTable, SlotArray
 from broker.table_assembly import RegionBlock, TableAssembly
 from redis_link.url import RedisUrl
-from schemas.errors import GenerationError
+from schemas.errors import DamagedRedisError, GenerationError
 from spatial_udfs.entity_table import Int64s
 
 # Regions that are copied before others get their turn: some hundred microseconds.
@@ -83,7 +83,8 @@ async def _receive(reader: asyncio.StreamReader, *, has_rows: bool) -> Loaded:
     while True:
         header, arrays = await receive_arrays(reader)
         if "failed" in header:
-            raise GenerationError(header["failed"])
+            kind = DamagedRedisError if header.get("damaged") else GenerationError
+            raise kind(header["failed"])
         if "ended" in header:
             counts, gained, lost = arrays
             compared = (gained, lost) if header["compared"] else None

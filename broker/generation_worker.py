@@ -27,10 +27,11 @@ from broker.loader_frames import read_arrays, write_arrays
 from broker.peid_table import RESIDUES, SlotArray
 from broker.table_assembly import cut_into_regions
 from redis_link.client import RedisClient, connect
+from redis_link.failures import is_wrong_type
 from redis_link.generation_store import require_complete
 from redis_link.set_reader import read_shards
 from redis_link.url import RedisUrl, Topology
-from schemas.errors import GenerationError, SpapsError
+from schemas.errors import DamagedRedisError, GenerationError, SpapsError
 from schemas.redis_keys import SHARD_COUNT
 from spatial_udfs.entity_table import Int64s
 
@@ -100,19 +101,27 @@ def load(given: dict[str, Any], arrays: list[NDArray[Any]], file: BinaryIO) -> N
     generation, before = given["generation"], given["before"]
     if generation is not None and len(sub_ids):
         with closing(connect(_address(given["address"]))) as client:
-            require_complete(client, generation)
+            expected = require_complete(client, generation)
             if not _is_complete(client, before):
                 before = None
+            pairs = 0
             wanted = [generation] if before is None else [generation, before]
             for start in range(0, SHARD_COUNT, SHARDS_AT_ONCE):
                 shards = range(start, min(start + SHARDS_AT_ONCE, SHARD_COUNT))
                 found = [list(read_shards(client, one, shards)) for one in wanted]
-                for members in found[0] if given["wants_rows"] else ():
-                    enter(*rows.of(members))
+                for members in found[0]:
+                    pairs += len(members.sub_ids)
+                    if given["wants_rows"]:
+                        enter(*rows.of(members))
                 if before is not None:
                     compared.add(found[0], found[1])
             # One that is removed meanwhile looks as if it were smaller.
             require_complete(client, generation)
+            if pairs != expected.pairs:
+                raise DamagedRedisError(
+                    f"generation {generation} has {pairs:,} pairs in Redis instead of the "
+                    f"{expected.pairs:,} that were pushed"
+                )
             if not _is_complete(client, before):
                 before = None
     buckets.hand_over(file)
@@ -155,7 +164,8 @@ def main() -> None:
             try:
                 load(given, arrays, told)
             except SpapsError as error:
-                write_arrays(told, {"failed": str(error)})
+                is_damaged = isinstance(error, DamagedRedisError) or is_wrong_type(error)
+                write_arrays(told, {"failed": str(error), "damaged": is_damaged})
 
 
 if __name__ == "__main__":

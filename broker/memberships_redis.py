@@ -75,6 +75,10 @@ class RedisMemberships:
         self._look_at_late()
         return self._late.add_some(slot, most)
 
+    def size_of(self, slot: int) -> int:
+        """Return the number of pairs that a subscription has here, and not in Redis."""
+        return self._late.size_of(slot)
+
     def remove(self, slot: int) -> None:
         """Take a subscription out."""
         self._late.remove(slot)

@@ -16,11 +16,17 @@ from redis.crc import key_slot
 from broker.memberships import Slots
 from broker.memberships_redis import RedisMemberships
 from broker.shell.stores import StoreAwayError
+from redis_link.failures import is_wrong_type
 from redis_link.sweep import GRACE_SECONDS
 from redis_link.wire import RedisReplyError, first_answer, pack
 from redis_link.wires import Wires
-from schemas.errors import RedisLinkError
-from schemas.redis_keys import current_generation_key, membership_key
+from schemas.errors import REPAIR_ADVICE, RedisLinkError
+from schemas.redis_keys import (
+    current_generation_key,
+    membership_key,
+    shard_index_key,
+    shard_of,
+)
 
 # A replaced generation is removed after the grace time; half of it is left for clocks and load.
 TRUSTED_SECONDS: Final = GRACE_SECONDS / 2
@@ -36,12 +42,17 @@ class RedisReader:
         memberships: RedisMemberships,
         slots_by_sub_id: Callable[[], Mapping[int, int]],
         on_change: Callable[[], None],
+        on_damage: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``on_change`` is called when another generation is in force than ours."""
+        """``on_change`` is called when another generation is in force than ours.
+
+        ``on_damage`` is called with what is wrong when sets were lost in Redis.
+        """
         self._wires = wires
         self._memberships = memberships
         self._slots_by_sub_id = slots_by_sub_id
         self._on_change = on_change
+        self._on_damage = on_damage
         # Counted for metrics.
         self.round_trips = 0
         self.sets_read = 0
@@ -55,7 +66,12 @@ class RedisReader:
             asked_at = time.monotonic()
             try:
                 sets, current = await self._read(generation, peids)
+                await self._check_empty(generation, peids, sets)
             except RedisReplyError as error:
+                if is_wrong_type(error):
+                    damage = f"generation {generation} has keys of the wrong kind{REPAIR_ADVICE}"
+                    self._on_damage(damage)
+                    raise StoreAwayError(damage) from error
                 self._wires.note(error)
                 failure: RedisLinkError = error
                 continue
@@ -82,6 +98,28 @@ class RedisReader:
         age = asked_at - self._memberships.confirmed_at
         if current is None or age > TRUSTED_SECONDS:
             raise StoreAwayError("memberships are being loaded anew")
+
+    async def _check_empty(
+        self, generation: int, peids: Sequence[int], sets: list[list[bytes]]
+    ) -> None:
+        """Tell an entity without subscriptions from one whose set was lost: the index names it."""
+        empty = [peid for peid, members in zip(peids, sets, strict=True) if not members]
+        asked = [
+            self._wires.ask(key, "SISMEMBER", key, peid)
+            for peid in empty
+            for key in [shard_index_key(generation, shard_of(peid))]
+        ]
+        lost = [peid for peid, is_named in zip(empty, await asyncio.gather(*asked), strict=True)
+                if is_named]  # fmt: skip
+        # One that is being removed loses its sets first.
+        if lost and await self._is_current(generation):
+            damage = f"generation {generation} has lost the set of entity {lost[0]}{REPAIR_ADVICE}"
+            self._on_damage(damage)
+            raise StoreAwayError(damage)
+
+    async def _is_current(self, generation: int) -> bool:
+        key = current_generation_key()
+        return bool(await self._wires.ask(key, "GET", key) == str(generation).encode())
 
     async def _read(
         self, generation: int, peids: Sequence[int]

@@ -48,12 +48,14 @@ class SwitchChanges:
     async def begin(
         self,
         facts: GenerationFacts | None,
+        version: int,
         up_to: int,
         before: Adopted | None,
         own: OwnSubscriptions,
     ) -> Counting:
-        """Read what the push said."""
+        """Read what the push said; ``version`` is the world version of what is switched to."""
         counting = Counting(self._resolver, self._listening, set(self.lacking), own)
+        counting.is_other_version = before is not None and before.version != version
         if facts is None:
             return counting
         counting.lacking_told = await lacking_by_push(self._wires, facts.generation)
@@ -61,7 +63,6 @@ class SwitchChanges:
             return counting
         same = (before.generation, before.token) == (facts.generation, facts.token)
         counting.is_same_generation = same
-        counting.is_other_version = before.version != facts.version
         counting.last_in_both = min(up_to, before.up_to)
         wanted = [number for number in self._listening() if number <= counting.last_in_both]
         if wanted:

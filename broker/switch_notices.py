@@ -9,12 +9,14 @@ from dataclasses import asdict
 from typing import Protocol
 
 from broker.change_counting import Adopted, Told
+from broker.durability.scripts import NOTE, run_script
 from broker.generation_adoption import Outcome
 from broker.journal import Journal
 from broker.world_telling import Switched, WorldTelling
+from redis_link.wire import RedisReplyError, Word
 from redis_link.wires import Wires
 from schemas.generation import GenerationFacts
-from schemas.redis_keys import broker_told_key
+from schemas.redis_keys import broker_told_key, journal_key
 from schemas.world_notices import WorldNotice
 
 log = logging.getLogger(__name__)
@@ -33,10 +35,12 @@ class TellingCore(Protocol):
 class SwitchNotices:
     """A ``SwitchTeller``; ``core`` is set before the first switch."""
 
-    def __init__(self, wires: Wires, broker: str, version: Callable[[], int]) -> None:
-        """``version`` is that of the world in force."""
+    def __init__(self, wires: Wires, broker: str, version: Callable[[], int], token: str) -> None:
+        """``version`` is that of the world in force; ``token`` names our process as the owner."""
         self._wires = wires
+        self._journal = journal_key(broker)
         self._key = broker_told_key(broker)
+        self._token = token
         self._version = version
         self.core: TellingCore | None = None
         # Called when the core has something to send.
@@ -58,7 +62,11 @@ class SwitchNotices:
 
     async def last_told(self) -> Told | None:
         """As noted by this process or one before it."""
-        content = await self._wires.ask(self._key, "GET", self._key)
+        try:
+            content = await self._wires.ask(self._key, "GET", self._key)
+        except RedisReplyError as error:
+            log.warning("the generation that subscribers know cannot be read: %s", error)
+            return None
         if content is None:
             return None
         try:
@@ -99,6 +107,8 @@ class SwitchNotices:
         if journal.committed >= self._position or not journal.enabled:
             noted = self._to_note
             content = {**asdict(noted.adopted), "lacking": sorted(noted.lacking)}
-            await self._wires.ask(self._key, "SET", self._key, json.dumps(content))
-            if self._to_note is noted:
+            keys = [self._journal, self._key]
+            words: list[Word] = [self._token, json.dumps(content)]
+            is_noted = await run_script(self._wires, NOTE, keys, words)
+            if is_noted and self._to_note is noted:
                 self._to_note = None

@@ -103,7 +103,7 @@ class WorldTelling:
 
     def _tell_session(self, session: Session, switched: Switched) -> None:
         wanted = self._subscriptions_of(session)
-        if not wanted or self._state.registry.find(session.client_id) is not session:
+        if not wanted or self._state.sessions.find(session.name) is not session:
             return
         found = []
         for subscription in session.subscriptions.values():

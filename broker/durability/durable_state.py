@@ -20,6 +20,7 @@ from broker.durability.editions import (
 )
 from broker.durability.journal_limits import JournalLimits
 from broker.durability.loading import load_edition
+from broker.durability.lost_keys import last_stored_edition, set_aside
 from broker.durability.ownership import Ownership
 from broker.durability.step_store import StepStore, writer_for
 from broker.durability.store_commands import Edition
@@ -38,10 +39,20 @@ class DurableState:
     def __init__(self, url: str | RedisUrl, broker: str, limits: JournalLimits) -> None:
         self._broker = broker
         self._wires = Wires(url, answer_seconds=limits.answer_seconds)
-        self._ownership = Ownership(self._wires, broker, lease_seconds=limits.lease_seconds)
+        self._ownership = Ownership(
+            self._wires, broker, lease_seconds=limits.lease_seconds,
+            stuck_seconds=limits.stuck_seconds, answer_seconds=limits.answer_seconds,
+        )  # fmt: skip
         self._steps = StepStore(self._wires, self._ownership, broker)
         self._one_step = asyncio.Lock()
         self._removing: asyncio.Task[None] | None = None
+        # What could not be read, in words.
+        self.losses: list[str] = []
+
+    @property
+    def token(self) -> str:
+        """Names this process as the owner."""
+        return self._ownership.token
 
     async def claim(self) -> None:
         """Become the owner, and go on from what Redis has."""
@@ -57,16 +68,43 @@ class DurableState:
             )
 
     async def load(self) -> Sequence[Record]:
-        """Everything that is stored; claim it first."""
-        edition = self._steps.writer.edition
+        """Everything that is stored; claim it first. What is lost stands in ``losses``."""
+        edition = await self._find_edition()
         loaded = await load_edition(self._wires, edition)
-        self._steps.writer = writer_for(edition, loaded.shared)
+        self._steps.writer = writer_for(edition, loaded.shared, loaded.names)
+        self.losses += loaded.losses
+        if loaded.damaged:
+            wire = await self._wires.of_key(edition.journal)
+            copies = await set_aside(wire, self._broker, sorted(loaded.damaged))
+            if copies:
+                log.error("what could not be read is kept for 30 days as %s", ", ".join(copies))
         if loaded.unowned:
             cleaning = Changes()
             cleaning.freed = loaded.unowned
             await self.store(cleaning)
         await self._remove_old_editions()
         return loaded.records
+
+    async def _find_edition(self) -> Edition:
+        """The edition in force; the newest one when its number was lost."""
+        edition = self._steps.writer.edition
+        wire = await self._wires.of_key(edition.journal)
+        has_keys = await wire.ask("EXISTS", edition.sessions, edition.retained)
+        if edition.number or (has_keys and self._steps.has_begun):
+            return edition
+        number = await last_stored_edition(wire, self._broker)
+        if not number:
+            return edition
+        self.losses.append(f"which edition is in force was lost; edition {number} is used")
+        numbers = (EDITION_FIELD, number, LAST_EDITION_FIELD, number)
+        await wire.ask("HSET", edition.journal, *numbers)
+        self._steps.last_edition = max(self._steps.last_edition, number)
+        return Edition(self._broker, number)
+
+    async def look(self) -> None:
+        """Raise StateLostError when Redis has lost some of the keys."""
+        async with self._one_step:
+            await self._steps.look()
 
     async def store(self, changes: Changes) -> None:
         """Store changes in one step; when it raises, Redis may have them or not."""
@@ -89,8 +127,13 @@ class DurableState:
         """Let another process begin at once."""
         await self._ownership.release()
 
-    def close(self) -> None:
+    def beat(self) -> None:
+        """Note that the event loop turns: the lease is renewed as long as it does."""
+        self._ownership.beat()
+
+    async def close(self) -> None:
         """Give up the connections; the lease expires if it was not released."""
+        await self._ownership.stop_renewing()
         if self._removing is not None:
             self._removing.cancel()
         self._wires.close()

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from broker.durability.changes import Changes
 from broker.durability.folding import fold
+from broker.durability.lost_keys import remove_sessions_of
 from broker.durability.step_store import StepStore, writer_for
 from broker.durability.store_commands import Edition, StepCommands
 from broker.journal import Record
@@ -59,7 +60,7 @@ async def write_fresh(
     switch.add("HSET", old.journal, [EDITION_FIELD, number, f"{OLD_PREFIX}{old.number}", ""])
     switch.add("HDEL", old.journal, [f"{OLD_PREFIX}{number}"])
     await store.run(switch)
-    store.writer = writer_for(fresh.edition, fresh.shared)
+    store.writer = writer_for(fresh.edition, fresh.shared, fresh.names)
 
 
 def _steps(parts: Iterable[Sequence[Record]]) -> Iterator[Changes]:
@@ -87,9 +88,13 @@ async def old_editions(wires: Wires, broker: str) -> list[Edition]:
 async def remove_edition(wires: Wires, edition: Edition) -> None:
     """Unlink sessions with their names in the index, some at a time, then the rest."""
     wire = await wires.of_key(edition.journal)
+    if await wire.ask("TYPE", edition.sessions) != b"set":
+        await remove_sessions_of(wire, edition)
+        await wire.ask("UNLINK", edition.sessions)
     while clients := await wire.ask("SRANDMEMBER", edition.sessions, KEYS_AT_ONCE):
         keys = [edition.session(client_id.decode()) for client_id in clients]
         packed = pack("UNLINK", *keys) + pack("SREM", edition.sessions, *clients)
         first_answer(await wire.send(packed, 2))
     await wire.ask("UNLINK", edition.sessions, edition.retained, edition.messages)
-    await wire.ask("HDEL", edition.journal, f"{OLD_PREFIX}{edition.number}")
+    old = f"{OLD_PREFIX}{edition.number}"
+    await wire.ask("HDEL", edition.journal, old, *edition.count_fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from broker.durability.ownership import LEASE_SECONDS
+from broker.durability.ownership import LEASE_SECONDS, STUCK_SECONDS
 
 
 class JournalState(Enum):
@@ -28,6 +28,8 @@ class JournalLimits:
     # Changes that are kept in mind while Redis is away; beyond it everything is written anew.
     waiting_changes: int = 100_000
     lease_seconds: float = LEASE_SECONDS
+    # How long the event loop may stand still before the lease is given up.
+    stuck_seconds: float = STUCK_SECONDS
 
 
 @dataclass(slots=True)

@@ -21,8 +21,11 @@ import struct
 from typing import Final
 
 from broker.access import Identity
+from broker.codec.errors import ProtocolError
+from broker.codec.properties import NSID_BEGINNING
+from broker.codec.publish import without_nsids
 from broker.message import NO_EXPIRY, Message
-from schemas.errors import JournalError
+from schemas.errors import JournalError, LaterFormatError
 
 FORMAT: Final = 1
 
@@ -68,14 +71,14 @@ def message_from_bytes(data: bytes) -> Message:
     """The message that these bytes were made of."""
     try:
         return _read(data)
-    except (struct.error, UnicodeDecodeError) as error:
+    except (struct.error, UnicodeDecodeError, ProtocolError) as error:
         raise JournalError(f"a stored message is damaged: {error}") from error
 
 
 def _read(data: bytes) -> Message:
     form, flags, properties_size = _HEAD.unpack_from(data)
     if form != FORMAT:
-        raise JournalError(f"a stored message has format {form}, this release reads {FORMAT}")
+        raise LaterFormatError(f"a stored message has format {form}", FORMAT)
     at = _HEAD.size
     expires_at, expiry_offset, peid, author = None, NO_EXPIRY, None, None
     if flags & _HAS_OFFSET:
@@ -97,10 +100,14 @@ def _read(data: bytes) -> Message:
     payload_at = properties_at + properties_size
     if payload_at > len(data):
         raise JournalError("a stored message is damaged: it is cut off")
+    properties = data[properties_at:payload_at]
+    if NSID_BEGINNING in properties:
+        # A release that let publishers set it may have stored it.
+        properties, expiry_offset = without_nsids(properties)
     return Message(
         topic,
         data[payload_at:],
-        properties=data[properties_at:payload_at],
+        properties=properties,
         qos=flags & _QOS,
         retain=bool(flags & _RETAIN),
         peid=peid,

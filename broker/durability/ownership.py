@@ -17,13 +17,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from broker.durability.lease_thread import LeaseThread
 from broker.durability.scripts import CLAIM, RELEASE, RENEW, run_script
 from redis_link.wire import Word
-from redis_link.wires import Wires
+from redis_link.wires import ANSWER_SECONDS, Wires
 from schemas.errors import JournalError
 from schemas.redis_keys import broker_lease_key, journal_key
 
 LEASE_SECONDS: Final = 6.0
+# After so long without a turn of its event loop a broker counts as stopped, not as slow.
+STUCK_SECONDS: Final = 300.0
 POLL_SECONDS: Final = 0.2
 
 
@@ -62,7 +65,15 @@ class Lease:
 class Ownership:
     """Our claim to the durable state of one broker."""
 
-    def __init__(self, wires: Wires, broker: str, *, lease_seconds: float = LEASE_SECONDS) -> None:
+    def __init__(
+        self,
+        wires: Wires,
+        broker: str,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        stuck_seconds: float = STUCK_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         self._wires = wires
         self._broker = broker
         self._lease_seconds = lease_seconds
@@ -72,6 +83,11 @@ class Ownership:
         self._lease = Lease(
             self.token, socket.gethostname(), _this_place(), pid, _started(pid)
         ).to_json()
+        self._thread = LeaseThread(
+            wires.address, self._keys, self.token, self._lease,
+            lease_seconds=lease_seconds, stuck_seconds=stuck_seconds,
+            answer_seconds=answer_seconds,
+        )  # fmt: skip
 
     async def claim(self) -> None:
         """Become the owner; JournalError when another process keeps its lease alive."""
@@ -90,6 +106,15 @@ class Ownership:
                     f"{lease.host}; stop it, or give this one another name"
                 )
             await asyncio.sleep(POLL_SECONDS)
+        self._thread.start()
+
+    def beat(self) -> None:
+        """Note that the event loop turns: the lease is renewed as long as it does."""
+        self._thread.beat()
+
+    async def stop_renewing(self) -> None:
+        """Let the lease expire, unless it is released."""
+        await asyncio.to_thread(self._thread.stop)
 
     async def renew(self, confirmed: int) -> bytes:
         """Keep the lease; gives what the script says about us.
@@ -101,7 +126,8 @@ class Ownership:
         return answer
 
     async def release(self) -> None:
-        """Let the next process begin at once."""
+        """Let the next process begin at once; nothing may renew the lease any more."""
+        await self.stop_renewing()
         await run_script(self._wires, RELEASE, self._keys, [self.token, self._lease])
 
     async def _try_to_claim(self, dead: str) -> bytes | None:

@@ -20,7 +20,7 @@ from broker.durability.message_bytes import message_from_bytes
 from broker.journal import MessageQueued
 from broker.message import Message
 from broker.subscription import SubscriptionKey
-from schemas.errors import JournalError
+from schemas.errors import JournalError, LaterFormatError
 
 FORMAT: Final = 1
 
@@ -61,12 +61,12 @@ def entry_naming(record: MessageQueued, number: int) -> bytes:
 def _head(record: MessageQueued, flags: int) -> bytes:
     flags |= record.qos | (_RETAIN if record.retain else 0)
     keys = record.keys
-    head = _HEAD.pack(FORMAT, flags, len(keys))
+    parts = [_HEAD.pack(FORMAT, flags, len(keys))]
     for key in keys:
         text = str(key).encode()
         kind = _IS_FILTER if isinstance(key, str) else _IS_NSID
-        head += _KEY.pack(kind, len(text)) + text
-    return head
+        parts += (_KEY.pack(kind, len(text)), text)
+    return b"".join(parts)
 
 
 def read_entry(data: bytes) -> QueueEntry:
@@ -79,7 +79,7 @@ def read_entry(data: bytes) -> QueueEntry:
 
 def _read(data: bytes) -> QueueEntry:
     if data[0] != FORMAT:
-        raise JournalError(f"a queue entry has format {data[0]}, this release reads {FORMAT}")
+        raise LaterFormatError(f"a queue entry has format {data[0]}", FORMAT)
     flags = data[1]
     qos, retain = flags & _QOS, bool(flags & _RETAIN)
     if flags & _RELEASED:

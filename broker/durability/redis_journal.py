@@ -18,6 +18,7 @@ from broker.durability.changes import Changes
 from broker.durability.durable_state import DurableState
 from broker.durability.folding import fold
 from broker.durability.journal_limits import JournalFigures, JournalLimits, JournalState
+from broker.durability.lease_thread import RENEWALS_IN_LEASE
 from broker.durability.step_store import StateLostError, StateTakenError
 from broker.journal import Journal, Record
 from redis_link.url import RedisUrl
@@ -27,8 +28,7 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
-# The lease is renewed so often that it outlives some failures.
-RENEWALS_IN_LEASE: Final = 6
+LOSSES_TOLD: Final = 20
 
 
 class DurableCore(Protocol):
@@ -58,11 +58,18 @@ class RedisJournal:
         self._needs_all = False
         # Redis does not even know us any more.
         self._is_lost = False
+        # After losses at the start everything was stored anew.
+        self._is_anew = False
         # Changes were dropped because they were too many.
         self._has_dropped = False
         # A step that failed goes back behind what is pending, before another one begins.
         self._catching_up = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def token(self) -> str:
+        """Names this process as the owner of the durable state."""
+        return self._durable.token
 
     def follow(self, core: DurableCore) -> None:
         """The core whose whole state is stored when Redis comes back without it."""
@@ -72,7 +79,21 @@ class RedisJournal:
         """Claim the durable state and read it; RedisLinkError or JournalError when it fails."""
         await self._durable.claim()
         self._start(self._keep_lease(), "journal lease")
-        return await self._durable.load()
+        records = await self._durable.load()
+        self._tell_losses()
+        return records
+
+    @property
+    def losses(self) -> Sequence[str]:
+        """What was promised and could not be read at the start, in words."""
+        return self._durable.losses
+
+    def _tell_losses(self) -> None:
+        losses = self._durable.losses
+        for line in losses[:LOSSES_TOLD]:
+            log.error("the durable state was damaged: %s", line)
+        if losses:
+            log.error("%d losses in Redis; the rest is served and stored anew", len(losses))
 
     async def save(self, records: Sequence[Record]) -> None:
         """Store records in one step; never raises."""
@@ -98,7 +119,7 @@ class RedisJournal:
                 await self._durable.release()
             except (RedisLinkError, JournalError) as error:
                 log.error("stopped without storing the last changes: %s", error)  # noqa: TRY400 - the whole story
-        self._durable.close()
+        await self._durable.close()
 
     # --- while Redis is there
 
@@ -141,17 +162,28 @@ class RedisJournal:
                 self.figures.steps += 1
 
     async def _keep_lease(self) -> None:
-        """Stay the owner; notice what happens to Redis also when nothing is to be stored."""
+        """Notice what happens to Redis also when nothing is to be stored.
+
+        The lease itself is renewed by a thread too, however busy the event loop is.
+        """
         loop = asyncio.get_running_loop()
         good_at = loop.time()
         while True:
             await asyncio.sleep(self.limits.lease_seconds / RENEWALS_IN_LEASE)
+            self._durable.beat()
             if self.state is not JournalState.PRESENT:
                 good_at = loop.time()
                 continue
             try:
                 await self._durable.renew_lease()
                 good_at = loop.time()
+                if self._durable.losses and not self._is_anew:
+                    # Not before: a broker that fails to start must not store what it has.
+                    self._is_anew = self._needs_all = self._core is not None
+                if self._needs_all:
+                    await self._catch_up()
+                elif not self._pending and not self._catching_up.locked():
+                    await self._durable.look()
             except (StateLostError, StateTakenError) as error:
                 self._go_away(error)
             except RedisLinkError as error:

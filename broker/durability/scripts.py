@@ -27,7 +27,8 @@ _CHECK: Final = """
 local known = redis.call('HMGET', KEYS[1], 'owner', 'sequence')
 if not known[1] then return 'LOST' end
 if known[1] ~= ARGV[1] then return 'TAKEN' end
-local sequence = tonumber(known[2])
+local sequence = tonumber(known[2] or '')
+if not sequence then return 'LOST' end
 if sequence < tonumber(ARGV[2]) or sequence >= tonumber(ARGV[3]) then return 'LOST' end
 """
 
@@ -47,14 +48,20 @@ def make_script(text: str) -> Script:
 
 # KEYS: journal, then whatever changes. ARGV: our token, the number of the last step that is
 # known to be stored, the number of this step; then for each command its name, the number of
-# its key, how many words follow, and these.
+# its key, how many words follow, and these. EXPECT stands before all commands: a key that must be
+# there and is gone means that Redis has lost something, and nothing is changed.
 STORE: Final = make_script(
     _CHECK
     + """
 local at = 4
 while at <= #ARGV do
   local last = at + 2 + ARGV[at + 2]
-  redis.call(ARGV[at], KEYS[tonumber(ARGV[at + 1])], unpack(ARGV, at + 3, last))
+  local key = KEYS[tonumber(ARGV[at + 1])]
+  if ARGV[at] ~= 'EXPECT' then
+    redis.call(ARGV[at], key, unpack(ARGV, at + 3, last))
+  elseif redis.call('EXISTS', key) == 0 then
+    return 'LOST'
+  end
   at = last + 1
 end
 redis.call('HSET', KEYS[1], 'sequence', ARGV[3])
@@ -69,17 +76,33 @@ redis.call('SET', KEYS[2], ARGV[5], 'PX', ARGV[4])
 return 'OK'
 """
 )
+# KEYS: journal, lease. ARGV: our token, milliseconds, our lease. Renews the lease of the owner, and
+# does nothing for anybody else.
+EXTEND: Final = make_script(
+    """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2])
+return 1
+"""
+)
 # KEYS: journal, lease. ARGV: our token, milliseconds, our lease, a lease that is known to be
-# dead. Gives somebody else's living lease, or nothing.
+# dead. Gives somebody else's living lease, or nothing. What is of another type, or no lease at
+# all, is in nobody's hands.
 CLAIM: Final = make_script(
     """
+for at, kind in ipairs({'hash', 'string'}) do
+  if redis.call('TYPE', KEYS[at])['ok'] ~= kind then redis.call('UNLINK', KEYS[at]) end
+end
 local lease = redis.call('GET', KEYS[2])
+if lease and not pcall(cjson.decode, lease) then lease = false end
 if lease and lease ~= ARGV[3] and lease ~= ARGV[4] then return lease end
 redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2])
 redis.call('HSET', KEYS[1], 'owner', ARGV[1])
-redis.call('HSETNX', KEYS[1], 'sequence', '0')
-redis.call('HSETNX', KEYS[1], 'edition', '0')
-redis.call('HSETNX', KEYS[1], 'last_edition', '0')
+for _, field in ipairs({'sequence', 'edition', 'last_edition'}) do
+  if not tonumber(redis.call('HGET', KEYS[1], field) or '') then
+    redis.call('HSET', KEYS[1], field, '0')
+  end
+end
 return false
 """
 )
@@ -88,6 +111,15 @@ RELEASE: Final = make_script(
     """
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
 if redis.call('GET', KEYS[2]) == ARGV[2] then redis.call('DEL', KEYS[2]) end
+return 1
+"""
+)
+
+# KEYS: journal, a key of the broker. ARGV: our token, its new value. 0 when we are not the owner.
+NOTE: Final = make_script(
+    """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[2], ARGV[2])
 return 1
 """
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
 
 from broker.durability.field_names import (
     NEIGHBORHOOD_FIELD,
@@ -27,10 +26,8 @@ from broker.journal import (
     SubscriptionSaved,
 )
 from broker.message import Message
+from broker.outgoing import RELEASED_MESSAGE
 from schemas.errors import JournalError
-
-# Of a message that its client has, only the packet identifier matters.
-RELEASED_MESSAGE: Final = Message("", b"", qos=2)
 
 
 def session_records(
@@ -38,10 +35,12 @@ def session_records(
     fields: Mapping[bytes, bytes],
     messages: Mapping[int, Message],
     shared: SharedMessages,
+    lose: Callable[[JournalError], None],
 ) -> Iterator[Record]:
     """The session, its subscriptions, what it has sent, and what it is owed, in order.
 
     ``messages`` are those kept once for several sessions; who names one is noted in ``shared``.
+    ``lose`` gets what is wrong with a subscription or an entry, which is left out.
     """
     by_kind: dict[str, dict[str, bytes]] = {}
     for field, value in fields.items():
@@ -57,14 +56,21 @@ def session_records(
     )
     for kind in (PLAIN_FIELD, NEIGHBORHOOD_FIELD):
         for _, text in sorted(by_kind.get(kind, {}).items()):
-            yield SubscriptionSaved(client_id, read_terms(client_id, text))
+            try:
+                yield SubscriptionSaved(client_id, read_terms(client_id, text))
+            except JournalError as error:
+                lose(error)
     for number in sorted(map(int, by_kind.get(RECEIVED_FIELD, {}))):
         yield PacketReceived(client_id, number)
     identifiers = by_kind.get(PACKET_ID_FIELD, {})
     queue = by_kind.get(QUEUE_FIELD, {})
     for position in sorted(map(int, queue)):
         identifier = identifiers.get(str(position))
-        yield from _queued(client_id, position, queue[str(position)], identifier, messages, shared)
+        try:
+            entry = queue[str(position)]
+            yield from _queued(client_id, position, entry, identifier, messages, shared)
+        except JournalError as error:
+            lose(error)
 
 
 def _queued(
@@ -78,9 +84,9 @@ def _queued(
     entry = read_entry(data)
     message = entry.message
     if isinstance(message, int):
-        shared.note(client_id, position, message)
         if message not in messages:
             raise JournalError(f"message {message}, owed to {client_id!r}, is not there")
+        shared.note(client_id, position, message)
         message = messages[message]
     yield MessageQueued(
         client_id,

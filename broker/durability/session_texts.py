@@ -8,7 +8,7 @@ from typing import Any, Final
 from broker.journal import SessionSaved, Will
 from broker.message import Message
 from broker.subscription import SubscriptionTerms
-from schemas.errors import JournalError
+from schemas.errors import JournalError, LaterFormatError
 
 FORMAT: Final = 1
 
@@ -22,6 +22,7 @@ def session_text(record: SessionSaved) -> bytes:
             "expiresAt": record.expires_at,
             "willDelay": None if record.will is None else record.will.delay,
             "willAt": record.will_at,
+            "host": record.host,
         }
     )
 
@@ -40,6 +41,8 @@ def read_session(client_id: str, text: bytes, will: Message | None) -> SessionSa
             content["expiresAt"],
             None if will is None else Will(will, delay),
             content["willAt"],
+            # Sessions of earlier releases have none.
+            content.get("host"),
         )
     except KeyError as error:
         raise JournalError(f"the session of {client_id!r} lacks {error}") from error
@@ -94,6 +97,6 @@ def _content(text: bytes, where: str) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError) as error:
         raise JournalError(f"{where} is damaged: {error!r}") from error
     if form != FORMAT:
-        raise JournalError(f"{where} has format {form}, this release reads {FORMAT}")
+        raise LaterFormatError(f"{where} has format {form}", FORMAT)
     found: dict[str, Any] = content
     return found

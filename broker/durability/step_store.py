@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from broker.durability.changes import Changes
+from broker.durability.lost_keys import is_whole
 from broker.durability.message_keeper import MessageKeeper
 from broker.durability.ownership import Ownership
 from broker.durability.scripts import DONE, STORE, TAKEN, run_script
 from broker.durability.shared_messages import SharedMessages
 from broker.durability.store_commands import Edition, StepCommands, StepWriter
-from redis_link.wire import Word
+from broker.durability.stored_names import StoredNames
+from redis_link.failures import is_wrong_type
+from redis_link.wire import RedisReplyError, Word
 from redis_link.wires import Wires
 from schemas.errors import JournalError, RedisLinkError
 
@@ -39,6 +42,11 @@ class StepStore:
         self.last_edition = max(self.last_edition, last_edition)
         self.writer = writer
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether Redis knows of steps of ours, or of an earlier process."""
+        return self._confirmed > 0
+
     async def store(self, changes: Changes) -> None:
         """Store what changes; when it raises, Redis may have it or not."""
         commands = self.writer.commands(changes)
@@ -49,12 +57,30 @@ class StepStore:
         """Run commands as one step."""
         self._tried += 1
         words: list[Word] = [self._ownership.token, self._confirmed, self._tried, *commands.words]
-        self._judge(await run_script(self._wires, STORE, commands.keys, words))
+        try:
+            self._judge(await run_script(self._wires, STORE, commands.keys, words))
+        except RedisReplyError as error:
+            # Some commands may have run: the whole state is written anew.
+            if is_wrong_type(error):
+                raise StateLostError("a key of the durable state has another type now") from error
+            raise
         self._confirmed = self._tried
 
     async def renew_lease(self) -> None:
         """Stay the owner; raises when something is wrong with what Redis has."""
-        self._judge(await self._ownership.renew(self._confirmed))
+        try:
+            self._judge(await self._ownership.renew(self._confirmed))
+        except RedisReplyError as error:
+            if is_wrong_type(error):
+                raise StateLostError("the head of the durable state has another type") from error
+            raise
+
+    async def look(self) -> None:
+        """Raise StateLostError when keys of the edition are gone; sessions are asked in turn."""
+        edition = self.writer.edition
+        wire = await self._wires.of_key(edition.journal)
+        if not await is_whole(wire, edition, self.writer.names, self.writer.shared):
+            raise StateLostError("Redis has lost keys of the durable state")
 
     def _judge(self, answer: bytes) -> None:
         if answer == DONE:
@@ -65,8 +91,12 @@ class StepStore:
 
 
 def writer_for(
-    edition: Edition, shared: SharedMessages | None = None, *, shares_all: bool = False
+    edition: Edition,
+    shared: SharedMessages | None = None,
+    names: StoredNames | None = None,
+    *,
+    shares_all: bool = False,
 ) -> StepWriter:
-    """A writer of steps to an edition, with what is known about its shared messages."""
+    """A writer of steps to an edition, with what is known about what it holds."""
     known = SharedMessages() if shared is None else shared
-    return StepWriter(edition, known, MessageKeeper(known, shares_all=shares_all))
+    return StepWriter(edition, known, MessageKeeper(known, shares_all=shares_all), names)

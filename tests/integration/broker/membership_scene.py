@@ -14,9 +14,9 @@ from broker.codec.reason_codes import ReasonCode
 from broker.generation_adoption import Outcome
 from broker.limits import BrokerLimits
 from broker.live_resolver import ComingMembers
+from broker.resolver_answers import NeighborhoodRefusedError, VersionResolution
 from broker.session import Session
 from broker.subscription import Subscription, SubscriptionTerms
-from broker.world_resolver import NeighborhoodRefusedError, VersionResolution
 from redis_link.client import RedisClient
 from redis_link.generation_push import PushSource
 from redis_link.local_push import push_pairs

@@ -21,7 +21,7 @@ from tests.integration.broker.killable_broker import (
     killable_broker,
 )
 from tests.integration.broker.membership_scene import push
-from tests.integration.broker.running_broker import PATIENCE, until
+from tests.integration.broker.running_broker import PATIENCE, running_broker, until
 from tests.servers.redis_server import RedisServer, running_redis
 
 NOTHING_IS_LOST = ("--appendonly", "yes", "--appendfsync", "always")
@@ -133,3 +133,29 @@ def test_redis_mode_answers_with_a_reason_code_while_redis_is_away(
                 pass
             assert client.receive(2) == ["one", "two"]
             client.leave()
+
+
+def test_a_redis_that_may_lose_things_is_told_at_the_start_and_in_health(tmp_path: Path) -> None:
+    evicting = ("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+    options = ("--memberships", "none", "--allow-anonymous", "--http", "127.0.0.1:0")
+    with (
+        running_redis(tmp_path / "redis", *evicting) as server,
+        running_broker(tmp_path, *options, "--redis", server.url) as broker,
+    ):
+        told = broker.health()["warnings"]
+        assert isinstance(told, list)
+        assert [line.split(":")[0] for line in told] == [
+            "Redis evicts keys when its memory is full (maxmemory-policy allkeys-lru)",
+            "Redis has no append-only file",
+        ]
+        assert all(line in broker.log for line in told)
+        assert broker.health()["status"] == "ok"
+
+
+def test_a_redis_that_keeps_everything_needs_no_warning(tmp_path: Path) -> None:
+    options = ("--memberships", "none", "--allow-anonymous", "--http", "127.0.0.1:0")
+    with (
+        running_redis(tmp_path / "redis", "--appendonly", "yes") as server,
+        running_broker(tmp_path, *options, "--redis", server.url) as broker,
+    ):
+        assert broker.health()["warnings"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ from tests.integration.broker.killable_broker import (
 from tests.integration.broker.running_broker import COMMAND, PROGRAM, running_broker, until
 from tests.servers.redis_server import alive, require_redis_server, wait_for
 
-LAKE = Path("lake/redis")
+# That of the default world.
+LAKE = Path("lake/world/redis")
 
 
 @contextmanager
@@ -45,7 +47,8 @@ def server_process(folder: Path) -> int:
 def test_what_was_acknowledged_survives_a_kill_without_any_setting(
     tmp_path: Path, city: Path, surroundings: Surroundings
 ) -> None:
-    options = ("--world", str(city))
+    shutil.copytree(city, tmp_path / "lake/world")
+    options = ("--world", str(tmp_path / "lake/world"))
     with swept(tmp_path):
         with killable_broker(tmp_path, *options, command=PROGRAM) as (port, _):
             subscriber = Client(port, "subscriber")

@@ -18,10 +18,8 @@ from broker.memberships_redis import RedisMemberships
 from broker.memberships_redis_reader import RedisReader
 from redis_link.client import RedisClient
 from redis_link.wires import Wires
-from schemas.errors import GenerationError
 from schemas.redis_keys import (
     current_generation_key,
-    generations_key,
     registry_id_key,
 )
 from tests.integration.broker.membership_scene import (
@@ -58,8 +56,9 @@ class Broker:
         if isinstance(self.memberships, RedisMemberships):
             by_sub_id = self.subscriptions.slots_by_sub_id
             self.reader = RedisReader(
-                self.wires, self.memberships, by_sub_id, self.follower.look_soon
-            )
+                self.wires, self.memberships, by_sub_id, self.follower.look_soon,
+                self.follower.sets_are_damaged,
+            )  # fmt: skip
 
     async def slots_of(self, peid: int) -> list[int]:
         found = self.memberships.look_up(peid)
@@ -338,22 +337,6 @@ def test_the_same_number_after_redis_was_emptied_is_another_generation(
             assert push(client, {1: [6]}, up_to=1) == 1
             await broker.follower._look()
             assert [await broker.slots_of(5), await broker.slots_of(6)] == [[], [0]]
-
-    asyncio.run(run())
-
-
-def test_a_generation_without_facts_is_not_loaded(
-    redis_server: RedisServer, client: RedisClient
-) -> None:
-    push(client, {1: [5]}, up_to=1)
-    client.delete(generations_key())
-
-    async def run() -> None:
-        broker = Broker(redis_server.url, "memory")
-        broker.subscriptions.add(0, 1)
-        with pytest.raises(GenerationError, match="facts are gone"):
-            await broker.follower.load()
-        broker.wires.close()
 
     asyncio.run(run())
 

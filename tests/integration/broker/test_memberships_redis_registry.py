@@ -7,24 +7,26 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from broker.access import Identity
 from broker.durability.redis_registry import RedisRegistry
-from broker.effects import Resolve
 from broker.shell.stores import StoreAwayError
-from broker.world_resolver import VersionResolution
 from redis_link.client import RedisClient, connect
-from redis_link.registry import registered_subscriptions
 from redis_link.wires import Wires
 from schemas.errors import RedisLinkError
-from schemas.redis_keys import registry_id_key
+from schemas.redis_keys import (
+    registry_id_key,
+)
 from schemas.registration import Registration
 from tests.integration.broker.membership_scene import Subscriptions
+from tests.integration.broker.registry_scene import (
+    DESCRIPTOR,
+    registered,
+    renumber,
+    request,
+    resolution,
+)
 from tests.servers.redis_server import RedisServer, running_redis
-
-DESCRIPTOR = '{"refs": [1], "stages": [{"cats": ["#"], "cond": "I"}]}'
 
 Work = Callable[[RedisRegistry, Subscriptions], Coroutine[Any, Any, None]]
 
@@ -33,27 +35,14 @@ def on_registry(url: str, work: Work) -> None:
     async def run() -> None:
         wires = Wires(url, answer_seconds=2.0)
         subscriptions = Subscriptions()
-        registry = RedisRegistry(wires, "b", subscriptions.slots_by_sub_id)
+        registry = RedisRegistry(wires, "b", subscriptions.slots_by_sub_id, "token")
         try:
-            await registry.keep_in_step(subscriptions.in_force)
+            await registry.keep_in_step(subscriptions.in_force, renumber)
             await work(registry, subscriptions)
         finally:
             wires.close()
 
     asyncio.run(run())
-
-
-def request(client_id: str, *nsids: int) -> Resolve:
-    filters = tuple(f"f/{nsid}" for nsid in nsids)
-    return Resolve(1, Identity(client_id, None), DESCRIPTOR, filters, nsids)
-
-
-def resolution(digest: str = "hash") -> VersionResolution:
-    return VersionResolution(1, DESCRIPTOR, digest, np.array([1], np.int64))
-
-
-def registered(client: RedisClient) -> dict[int, Registration]:
-    return dict(registered_subscriptions(client))
 
 
 def test_each_filter_gets_a_number(redis_server: RedisServer, redis_client: RedisClient) -> None:
@@ -74,7 +63,7 @@ def test_each_filter_gets_a_number(redis_server: RedisServer, redis_client: Redi
         3: ("b", 7),
         4: ("a", 7),
     }
-    assert found[2] == Registration("a", 8, "f/8", DESCRIPTOR, "hash")
+    assert found[2] == Registration("a", 8, "f/8", DESCRIPTOR, "hash", "b")
 
 
 def test_what_is_over_is_forgotten_unless_it_is_in_force_again(
@@ -107,7 +96,7 @@ def test_an_emptied_registry_gets_its_subscriptions_back_under_their_numbers(
         redis_client.flushall()
         with pytest.raises(StoreAwayError, match="is being restored"):
             await registry.register(request("new", 1), resolution())
-        await registry.keep_in_step(subscriptions.in_force)
+        await registry.keep_in_step(subscriptions.in_force, renumber)
         found = registered(redis_client)
         assert set(found) == {1, 40}
         assert found[1].client_id == "client 0"
@@ -127,16 +116,16 @@ def test_a_registry_has_another_name_whenever_something_was_put_back(
         wires = Wires(redis_server.url, answer_seconds=2.0)
         held = [Subscriptions(), Subscriptions()]
         brokers = [
-            RedisRegistry(wires, name, one.slots_by_sub_id)
+            RedisRegistry(wires, name, one.slots_by_sub_id, f"token {name}")
             for name, one in zip("ab", held, strict=True)
         ]
         for number, (registry, one) in enumerate(zip(brokers, held, strict=True)):
-            await registry.begin(one.in_force(), lambda *_: None)
+            await registry.begin(one.in_force(), renumber)
             one.add(number, 10 + number)
         redis_client.flushall()
         names = []
         for turn in (0, 1, 0, 1):
-            await brokers[turn].keep_in_step(held[turn].in_force)
+            await brokers[turn].keep_in_step(held[turn].in_force, renumber)
             names.append(redis_client.get(registry_id_key()))
         assert names[0] != names[1]
         assert names[1] == names[2] == names[3], "then all is there"
@@ -152,7 +141,7 @@ async def keep_in_step_soon(registry: RedisRegistry, subscriptions: Subscription
     async with asyncio.timeout(60):
         while True:
             try:
-                return await registry.keep_in_step(subscriptions.in_force)
+                return await registry.keep_in_step(subscriptions.in_force, renumber)
             except RedisLinkError:
                 await asyncio.sleep(0.05)
 

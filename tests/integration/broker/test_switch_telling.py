@@ -216,6 +216,65 @@ def test_the_asyncio_client_and_the_command_tell_it_too(scene: RebuildScene) -> 
         ]
 
 
+@MODES
+def test_the_first_generation_is_told_too(
+    mode: str, tmp_path: Path, redis_server: RedisServer, redis_client: RedisClient
+) -> None:
+    """Before it there is a world without any generation, and clients are served by that."""
+    scene = RebuildScene(tmp_path, redis_server.url, redis_client)
+    scene.write_source(grid_town())
+    import_source(scene)
+    lost = len(members(scene, 1, ROADS_OF_1) & {10, 11})
+    assert lost == 2
+    with broker_on(scene, mode) as (port, process):
+        one = Listener(port, "one")
+        one.client.subscribe("news/#", ROADS_OF_1, qos=1, nsid=1)
+        one.client.subscribe("news/#", ROADS_OF_2, qos=1, nsid=2)
+        town = grid_town()
+        del town[10], town[11]
+        scene.write_source(town)
+        assert scene.rebuild() == 2
+        assert current_number(scene.client) == 1, "the first one"
+        [change] = one.next_changes(1)
+        assert (change.nsid, change.gained, change.lost) == (1, 0, 2)
+        one.wait_for_world(2)
+        assert one.changes.empty()
+        one.close()
+        process.kill()
+        process.wait()
+
+
+def test_the_first_generation_is_told_after_a_start(
+    tmp_path: Path, redis_server: RedisServer, redis_client: RedisClient
+) -> None:
+    """It came while the broker was down: who has a session learns of it, without counts."""
+    scene = RebuildScene(tmp_path, redis_server.url, redis_client)
+    scene.write_source(grid_town())
+    import_source(scene)
+    with broker_on(scene) as (port, process):
+        one = Listener(port, "one")
+        one.client.subscribe("news/#", ROADS_OF_1, qos=1, nsid=1)
+        until(lambda: scene.client.get(broker_told_key("broker")) is not None, "a note")
+        one.close()
+        process.kill()
+        process.wait()
+    scene.write_source(swapped_town())
+    scene.rebuild()
+    with broker_on(scene) as (port, _):
+        one = Listener(port, "one", resumes=True)
+        assert told(one.next_changes(1)) == {1: (None, None)}
+        one.close()
+
+
+def import_source(scene: RebuildScene) -> None:
+    """Make a world version without a generation, as ``spaps import`` does."""
+    command = [sys.executable, "-c", "from spaps.command_line import main; main()", "import"]
+    subprocess.run(
+        [*command, str(scene.source), "--world", scene.places.world],
+        check=True, capture_output=True, cwd=scene.folder,
+    )  # fmt: skip
+
+
 def generation_told(scene: RebuildScene) -> int:
     """The generation that the broker has told its clients of."""
     noted = scene.client.get(broker_told_key("broker"))
