@@ -15,20 +15,27 @@ from typing import Final
 import numpy as np
 
 from broker.codec.reason_codes import ReasonCode
-from broker.world_resolver import (
+from broker.resolve_queue import BROKER, Asker
+from broker.resolver_answers import (
     NeighborhoodRefusedError,
     ResolverCounts,
     ResolverLimits,
     VersionResolution,
-    WorldResolver,
 )
+from broker.resolver_process import ResolverLostError
+from broker.running_resolver import RESTART_DELAY
+from broker.world_resolver import WorldResolver
 from spatial_udfs.entity_table import Int64s
 
 log = logging.getLogger(__name__)
 
+START_ATTEMPTS: Final = 10
+
 # A subscription in force was granted once: on another version it is served whatever it costs,
 # within reason.
-IN_FORCE: Final = ResolverLimits(seconds=120.0, members=None, waiting=None)
+IN_FORCE: Final = ResolverLimits(
+    seconds=120.0, away_seconds=60.0, members=None, waiting=None, waiting_of_owner=None
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,13 +76,30 @@ class LiveResolver:
         return self._present.version if self._present is not None else 0
 
     @property
+    def is_running(self) -> bool:
+        """Whether the process of the world in force can answer now."""
+        return self._present is not None and self._present.is_running
+
+    @property
     def waiting(self) -> int:
         """Neighborhoods that are being resolved."""
         return sum(one.waiting for one in (self._present, self._coming) if one is not None)
 
     async def start(self, version: int | None = None) -> None:
-        """Load a world version, the newest when none is given; WorldError if there is none."""
-        self._present = await WorldResolver.load(self._world, version, self.counts)
+        """Load a world version, the newest when none is given; WorldError if there is none.
+
+        A process that ends while it loads is started again some times.
+        """
+        for attempts_left in range(START_ATTEMPTS - 1, -1, -1):
+            try:
+                self._present = await WorldResolver.load(self._world, version, self.counts)
+            except ResolverLostError as error:
+                if not attempts_left:
+                    raise
+                log.warning("%s; starting it again", error)
+                await asyncio.sleep(RESTART_DELAY)
+            else:
+                return
 
     async def stop(self) -> None:
         """End the processes; whoever waits is told."""
@@ -104,8 +128,8 @@ class LiveResolver:
         before, self._present, self._coming = self._present, self._coming, None
         return before
 
-    async def resolve(self, descriptor: str) -> LiveResolution:
-        """The members; NeighborhoodRefusedError with reason code and text."""
+    async def resolve(self, descriptor: str, asker: Asker) -> LiveResolution:
+        """Return the members; NeighborhoodRefusedError with reason code and text."""
         while True:
             present, coming = self._present, self._coming
             if present is None:
@@ -114,9 +138,9 @@ class LiveResolver:
                 )
             asked_beside = None
             if coming is not None:
-                asked_beside = asyncio.create_task(_members_in(coming, descriptor))
+                asked_beside = asyncio.create_task(_members_in(coming, descriptor, asker))
             try:
-                found = await present.resolve(descriptor, self._limits)
+                found = await present.resolve(descriptor, self._limits, asker)
             except NeighborhoodRefusedError:
                 if present is self._present:
                     raise
@@ -155,9 +179,9 @@ class LiveResolver:
         return (resolution.present.version, resolution.coming_version) == (self.version, coming)
 
 
-async def _answer_of(world: WorldResolver, descriptor: str) -> ComingMembers:
+async def _answer_of(world: WorldResolver, descriptor: str, asker: Asker = BROKER) -> ComingMembers:
     try:
-        found = await world.resolve(descriptor, IN_FORCE)
+        found = await world.resolve(descriptor, IN_FORCE, asker)
     except NeighborhoodRefusedError as error:
         if not error.lacks_references:
             raise
@@ -165,10 +189,10 @@ async def _answer_of(world: WorldResolver, descriptor: str) -> ComingMembers:
     return ComingMembers(world.version, found.peids)
 
 
-async def _members_in(world: WorldResolver, descriptor: str) -> ComingMembers | None:
-    """The answer, or None when there is none to be had now."""
+async def _members_in(world: WorldResolver, descriptor: str, asker: Asker) -> ComingMembers | None:
+    """Return the answer, or None when there is none to be had now."""
     try:
-        return await _answer_of(world, descriptor)
+        return await _answer_of(world, descriptor, asker)
     except NeighborhoodRefusedError as error:
         log.warning("a new neighborhood is not resolved on version %d: %s", world.version, error)
         return None

@@ -11,12 +11,20 @@ from broker.resolver_frames import pack_frame, receive_frame
 from schemas.errors import SpapsError, WorldError
 from spatial_udfs.entity_table import Int64s
 
-# A worker looks at the clock between steps; one that is this late has lost itself in a step.
-LATENESS: Final = 30.0
+# A worker looks at the clock several times a second; one that is so late does not answer any more.
+LATENESS: Final = 10.0
 
 
 class ResolverGoneError(SpapsError):
-    """The resolver process ended before it answered."""
+    """The resolver process ended before it answered: another one may answer."""
+
+
+class ResolverLostError(WorldError):
+    """The resolver process ended while it loaded the world: another one may not."""
+
+
+class ResolverLateError(SpapsError):
+    """The resolver process was ended because of this request, which took too long."""
 
 
 class ResolverProcess:
@@ -52,9 +60,9 @@ class ResolverProcess:
     async def ask(
         self, descriptor: str, seconds: float, max_members: int | None
     ) -> tuple[dict[str, Any], Int64s]:
-        """Its answer: header and peids. ResolverGoneError when it ends or loses itself."""
+        """Return its answer: header and peids; ResolverGoneError, ResolverLateError."""
         if not self.is_running:
-            raise ResolverGoneError("the resolver is starting again, try later")
+            raise ResolverGoneError("the resolver process has ended")
         self._last_number += 1
         number = self._last_number
         answer: asyncio.Future[tuple[dict[str, Any], Int64s]]
@@ -69,7 +77,7 @@ class ResolverProcess:
             return await asyncio.wait_for(answer, seconds + LATENESS)
         except TimeoutError:
             self.kill()
-            raise ResolverGoneError("the neighborhood took too long to resolve") from None
+            raise ResolverLateError("the neighborhood took too long to resolve") from None
         finally:
             self._waiting.pop(number, None)
 
@@ -92,7 +100,7 @@ class ResolverProcess:
                 if answer is not None and not answer.done():
                     answer.set_result((header, peids))
         except (asyncio.IncompleteReadError, OSError):
-            gone = ResolverGoneError("the resolver ended, try again")
+            gone = ResolverGoneError("the resolver process has ended")
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(gone)
@@ -116,7 +124,9 @@ async def _loaded_version(reader: asyncio.StreamReader, world: str) -> int:
     try:
         greeting, _ = await receive_frame(reader)
     except asyncio.IncompleteReadError:
-        raise WorldError(f"world {world}: the resolver process ended while loading") from None
+        raise ResolverLostError(
+            f"world {world}: the resolver process ended while loading"
+        ) from None
     if "failed" in greeting:
         raise WorldError(greeting["failed"])
     version: int = greeting["version"]

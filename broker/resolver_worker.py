@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from broker.byte_cache import ByteCache
 from broker.codec.reason_codes import ReasonCode
+from broker.heavy_pairs import HeavyPairs
 from broker.resolver_frames import pack_frame, read_frame
 from schemas.canonical import neighborhood_hash
 from schemas.descriptor_json import descriptor_json
@@ -42,6 +43,7 @@ class Worker:
     def __init__(self, resolver: ExactResolver, link: socket.socket) -> None:
         self._resolver = resolver
         self._link = link
+        self._heavy = HeavyPairs()
         self._sending = threading.Lock()
         self._remembering = threading.Lock()
         self._known: ByteCache[tuple[Int64s, tuple[int, ...]]] = ByteCache(CACHE_BYTES)
@@ -52,7 +54,9 @@ class Worker:
         with self._link.makefile("rb") as requests:
             while (request := read_frame(requests)) is not None:
                 # The clock starts here: waiting for a thread counts too.
-                limits = ResolutionLimits.within(request["seconds"], request["max_members"])
+                limits = ResolutionLimits.within(
+                    request["seconds"], request["max_members"], self._heavy.relate
+                )
                 threads.submit(self._answer, request, limits)
 
     def _answer(self, request: dict[str, Any], limits: ResolutionLimits) -> None:

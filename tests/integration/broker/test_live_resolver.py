@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from shapely import Point, Polygon
 
+from broker import running_resolver, world_resolver
 from broker.codec.reason_codes import ReasonCode
 from broker.live_resolver import LiveResolver
-from broker.world_resolver import NeighborhoodRefusedError, ResolverLimits, VersionResolution
+from broker.resolve_queue import Asker
+from broker.resolver_answers import NeighborhoodRefusedError, ResolverLimits, VersionResolution
+from broker.resolver_process import ResolverLostError, ResolverProcess
 from schemas.errors import WorldError
 from schemas.reading import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact_resolver import ExactResolver
-from world.snapshot import load_snapshot
+from tests.strategies.worlds import table_of
+from world.snapshot import entity_rows, load_snapshot
+from world.store import WorldStore
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +74,19 @@ def hops(city: Path, repeat: int = 3) -> str:
     return f"({{{a_road(city)}}},{{road/#}},T) • {repeat}(Prev,{{road/#}},T)"
 
 
-async def present(resolver: LiveResolver, descriptor: str) -> VersionResolution:
+ONE, OTHER = Asker("user one", "c"), Asker("user other", "c")
+
+
+async def present(resolver: LiveResolver, descriptor: str, asker: Asker = ONE) -> VersionResolution:
     """What the world in force gives."""
-    return (await resolver.resolve(descriptor)).present
+    return (await resolver.resolve(descriptor, asker)).present
 
 
-async def refusal(resolver: LiveResolver, descriptor: str) -> tuple[ReasonCode, str]:
+async def refusal(
+    resolver: LiveResolver, descriptor: str, asker: Asker = ONE
+) -> tuple[ReasonCode, str]:
     with pytest.raises(NeighborhoodRefusedError) as caught:
-        await resolver.resolve(descriptor)
+        await resolver.resolve(descriptor, asker)
     return caught.value.reason, str(caught.value)
 
 
@@ -184,14 +198,47 @@ def test_only_so_many_wait_at_once(
     runner: asyncio.Runner, resolver: LiveResolver, city: Path
 ) -> None:
     async def ask() -> None:
-        first = asyncio.create_task(present(resolver, hops(city)))
+        asked = [
+            asyncio.create_task(present(resolver, hops(city, repeat=one), asker))
+            for one, asker in ((2, ONE), (3, ONE), (4, OTHER))
+        ]
         await asyncio.sleep(0)
-        reason, _ = await refusal(resolver, hops(city, repeat=2))
+        reason, text = await refusal(resolver, hops(city, repeat=5), ONE)
         assert reason is ReasonCode.QUOTA_EXCEEDED
-        await first
-        await present(resolver, hops(city, repeat=2))
+        assert (
+            text == "too many neighborhoods of this user or address are being resolved, try later"
+        )
+        asked.append(asyncio.create_task(present(resolver, hops(city, repeat=5), OTHER)))
+        await asyncio.sleep(0)
+        third = Asker("user third", "c")
+        reason, text = await refusal(resolver, hops(city, repeat=6), third)
+        assert reason is ReasonCode.QUOTA_EXCEEDED
+        assert text == "too many neighborhoods of the broker are being resolved, try later"
+        assert resolver.counts.crowded == 2
+        await asyncio.gather(*asked)
+        assert resolver.waiting == 0
+        await present(resolver, hops(city, repeat=6), third)
 
-    resolver._limits = ResolverLimits(waiting=1)
+    resolver._limits = ResolverLimits(waiting=4, waiting_of_owner=2)
+    resolver.counts.crowded = 0
+    runner.run(ask())
+
+
+def test_who_gives_up_while_it_waits_leaves_its_turn_to_others(
+    runner: asyncio.Runner, resolver: LiveResolver, city: Path
+) -> None:
+    async def ask() -> None:
+        tasks = [
+            asyncio.create_task(present(resolver, hops(city, repeat=number)))
+            for number in range(2, 6)
+        ]
+        await asyncio.sleep(0)
+        for task in tasks[1:]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert resolver.waiting == 0
+        assert len((await present(resolver, hops(city, repeat=5))).peids) > 3
+
     runner.run(ask())
 
 
@@ -215,20 +262,140 @@ def test_versions_change_and_a_killed_process_is_replaced(
         second = await present(resolver, of_the_other)
         assert (first.version, second.version) == (1, 2)
 
-        asked = asyncio.create_task(refusal(resolver, of_one_version))
+        asked = asyncio.create_task(present(resolver, of_the_other + " "))
         await asyncio.sleep(0)
-        assert resolver._present is not None
-        resolver._present._process.kill()
-        reason, _ = await asked
-        assert reason is ReasonCode.UNSPECIFIED_ERROR
-        again = None
-        while again is None:
-            try:
-                again = await present(resolver, of_the_other + " ")
-            except NeighborhoodRefusedError:
-                await asyncio.sleep(0.05)
+        process_of(resolver).kill()
+        again = await asked
         assert again.version == 2
         assert np.array_equal(again.peids, second.peids)
+        await resolver.stop()
+
+    runner.run(scenario())
+
+
+def process_of(resolver: LiveResolver) -> ResolverProcess:
+    assert resolver._present is not None
+    return resolver._present._running.process
+
+
+def test_what_ends_the_process_is_refused_and_what_was_beside_it_is_not(
+    runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One neighborhood ends the process each time it is asked, as a crash of GEOS would."""
+    bad = hops(city) + "  "
+    ask = ResolverProcess.ask
+
+    async def deadly(self: ResolverProcess, descriptor: str, *limits: Any) -> Any:
+        if descriptor == bad:
+            self.kill()
+        return await ask(self, descriptor, *limits)
+
+    monkeypatch.setattr(ResolverProcess, "ask", deadly)
+
+    async def scenario() -> None:
+        resolver = LiveResolver(str(city), ResolverLimits(seconds=60))
+        await resolver.start(version=1)
+        good = [asyncio.create_task(present(resolver, hops(city, one), OTHER)) for one in (1, 2)]
+        reason, text = await refusal(resolver, bad, ONE)
+        assert reason is ReasonCode.UNSPECIFIED_ERROR
+        assert "ended twice while it resolved this neighborhood" in text
+        for found in await asyncio.gather(*good):
+            assert len(found.peids) > 0
+        assert resolver.counts.restarts == 2
+        assert len((await present(resolver, hops(city, 4))).peids) > 0
+        await resolver.stop()
+
+    runner.run(scenario())
+
+
+def spiky(vertices: int, east: float, seed: int) -> Polygon:
+    """An area whose border jumps from vertex to vertex, so that two of them cross everywhere."""
+    angles = np.linspace(0, 2 * np.pi, vertices, endpoint=False)
+    radii = 100 + 20 * np.random.default_rng(seed).random(vertices)
+    return Polygon(np.c_[east + radii * np.cos(angles), radii * np.sin(angles)])
+
+
+def test_heavy_polygons_hold_the_limit_and_nobody_waits_for_them(
+    runner: asyncio.Runner, tmp_path: Path
+) -> None:
+    """Two areas of 200,000 vertices take GEOS far longer than the limit, in one call."""
+    heavy = [spiky(200_000, 0, 1), spiky(200_000, 50, 2)]
+    points = [Point(1_000, 0), Point(1_000, 0)]
+    rows = [(peid, ("a",), one) for peid, one in enumerate([*heavy, *points])]
+    WorldStore(str(tmp_path)).write_version(entity_rows(table_of(rows)), srid=25833)
+
+    async def scenario() -> None:
+        resolver = LiveResolver(str(tmp_path), ResolverLimits(seconds=3))
+        await resolver.start()
+        asked = asyncio.create_task(refusal(resolver, "({1},{#},O)", ONE))
+        await asyncio.sleep(0.5)
+        assert (await present(resolver, "({2},{#},E)", OTHER)).peids.tolist() == [3]
+        assert not asked.done(), "the light one did not wait for the heavy one"
+        reason, text = await asked
+        assert (reason, text) == (
+            ReasonCode.QUOTA_EXCEEDED,
+            "two entities with very many vertices take too long to relate",
+        )
+        assert resolver.counts.restarts == 0, "nobody lost the process over it"
+        await resolver.stop()
+
+    runner.run(scenario())
+
+
+def test_a_request_that_is_late_costs_nobody_else_an_answer(
+    runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.resolver_process.LATENESS", 0.1)
+
+    async def scenario() -> None:
+        resolver = LiveResolver(str(city), ResolverLimits(seconds=60))
+        await resolver.start(version=1)
+        os.kill(process_of(resolver)._process._process.pid, signal.SIGSTOP)
+        patient = asyncio.create_task(present(resolver, hops(city, 2), OTHER))
+        await asyncio.sleep(0)
+        resolver._limits = ResolverLimits(seconds=0.1)
+        reason, text = await refusal(resolver, hops(city, 3), ONE)
+        assert (reason, text) == (
+            ReasonCode.QUOTA_EXCEEDED,
+            "the neighborhood took too long to resolve",
+        )
+        assert len((await patient).peids) > 0
+        assert (resolver.counts.late, resolver.counts.restarts) == (1, 1)
+        assert resolver.counts.asked_again == 1
+        await resolver.stop()
+
+    runner.run(scenario())
+
+
+def test_a_world_that_is_gone_is_waited_for_so_long_and_no_longer(
+    runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.running_resolver.RESTART_DELAY", 0.01)
+    start = running_resolver.start_resolver
+    is_away = True
+
+    async def start_when_back(world: str, version: int | None) -> ResolverProcess:
+        if is_away:
+            raise WorldError("not there")
+        return await start(world, version)
+
+    async def scenario() -> None:
+        nonlocal is_away
+        resolver = LiveResolver(str(city), ResolverLimits(seconds=0.2))
+        await resolver.start(version=1)
+        monkeypatch.setattr("broker.running_resolver.start_resolver", start_when_back)
+        process_of(resolver).kill()
+        in_force = asyncio.create_task(resolver.resolve_in_force(hops(city)))
+        reason, text = await refusal(resolver, hops(city, 2))
+        assert (reason, text) == (
+            ReasonCode.UNSPECIFIED_ERROR,
+            "the resolver is starting again, try later",
+        )
+        assert not resolver.is_running
+        assert not in_force.done(), "what was granted before waits on"
+        is_away = False
+        assert len((await in_force).peids) > 0
+        assert resolver.is_running
         await resolver.stop()
 
     runner.run(scenario())
@@ -242,31 +409,57 @@ def test_while_another_version_is_loaded_both_answer(runner: asyncio.Runner, cit
     async def scenario() -> None:
         resolver = LiveResolver(str(city), ResolverLimits())
         await resolver.start(version=1)
-        alone = await resolver.resolve(staying)
+        alone = await resolver.resolve(staying, ONE)
         assert not await resolver.prepare(1)
         assert resolver.is_current(alone)
         assert await resolver.prepare(2)
         assert not resolver.is_current(alone), "it says nothing about the world that comes"
-        found = await resolver.resolve(staying)
+        found = await resolver.resolve(staying, ONE)
         assert (found.present.version, resolver.version) == (1, 1)
         assert found.coming is not None
         for version, peids in ((1, found.present.peids), (2, found.coming.peids)):
             resolved = ExactResolver(snapshot(city, version)).resolve(read_neighborhood(staying))
             assert np.array_equal(peids, resolved.peids())
-        gone = await resolver.resolve(vanishing)
+        gone = await resolver.resolve(vanishing, ONE)
         assert gone.coming is not None
         assert gone.coming.lacks_references
         assert len(gone.coming.peids) == 0
         before = resolver.switch()
         assert not resolver.is_current(found)
-        assert (await resolver.resolve(staying)).coming is None
+        assert (await resolver.resolve(staying, ONE)).coming is None
         assert (await resolver.resolve_coming(vanishing)).lacks_references
         assert before is not None
         await before.stop()
         await resolver.prepare(1)
         await resolver.drop_coming()
-        assert resolver.is_current(await resolver.resolve(staying))
+        assert resolver.is_current(await resolver.resolve(staying, ONE))
         await resolver.stop()
+
+    runner.run(scenario())
+
+
+def test_a_process_that_ends_while_it_loads_is_started_again(
+    runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.live_resolver.RESTART_DELAY", 0.0)
+    start, lost = world_resolver.start_resolver, [1, 2]
+
+    async def start_at_last(world: str, version: int | None) -> ResolverProcess:
+        if lost:
+            lost.pop()
+            raise ResolverLostError("it ended while loading")
+        return await start(world, version)
+
+    monkeypatch.setattr("broker.world_resolver.start_resolver", start_at_last)
+
+    async def scenario() -> None:
+        resolver = LiveResolver(str(city), ResolverLimits())
+        await resolver.start(version=1)
+        assert resolver.version == 1
+        await resolver.stop()
+        lost.extend(range(100))
+        with pytest.raises(ResolverLostError):
+            await resolver.start(version=1)
 
     runner.run(scenario())
 
