@@ -31,6 +31,15 @@ class Identity:
     client_id: str
     user_name: str | None
 
+    @property
+    def session_name(self) -> str:
+        """The name of the client's session, in memory and in Redis.
+
+        Each user has client ids of its own. MQTT allows no U+0000 in either text, so no two
+        identities have the same name.
+        """
+        return self.client_id if self.user_name is None else f"{self.user_name}\0{self.client_id}"
+
 
 class AccessControl(Protocol):
     """Decides about topics."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import Final, Protocol
 
 from broker.access import AccessControl, Action, AllowAll, Identity, Verdict
@@ -15,6 +16,8 @@ from broker.tickets import Tickets
 # For one session; a client that touches more topics starts to be asked about afresh.
 MOST_VERDICTS: Final = 10_000
 MOST_AUTHORS: Final = 1_000
+# A verdict and its places in tables, without its topic.
+VERDICT_BYTES: Final = 300
 
 
 class Judged(Protocol):
@@ -28,7 +31,7 @@ class Judged(Protocol):
     waiting_verdicts: dict[tuple[Action, str], list[Callable[[Verdict], None]]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Author:
     """A client whose retained messages are given out; its session may be long gone."""
 
@@ -42,10 +45,20 @@ class Author:
 class AccessDesk:
     """Between the core and whoever decides."""
 
-    __slots__ = ("_authors", "_control", "_outbox", "_tickets", "is_restricted")
+    __slots__ = (
+        "_authors", "_control", "_limit", "_outbox", "_sizes", "_tickets", "bytes",
+        "is_restricted",
+    )  # fmt: skip
 
-    def __init__(self, control: AccessControl, outbox: Outbox, tickets: Tickets) -> None:
+    def __init__(
+        self, control: AccessControl, outbox: Outbox, tickets: Tickets, limit: int
+    ) -> None:
+        """Remember verdicts of at most ``limit`` bytes; then the memory starts afresh."""
         self._control = control
+        self._limit = limit
+        # What the verdicts of each take in memory, and those of all.
+        self._sizes: dict[Judged, int] = {}
+        self.bytes = 0
         self._outbox = outbox
         self._tickets = tickets
         self._authors: dict[Identity, Author] = {}
@@ -83,7 +96,7 @@ class AccessDesk:
         known = self._authors.get(author)
         if known is None:
             if len(self._authors) >= MOST_AUTHORS:
-                self._authors.clear()
+                self.forget_authors()
             known = self._authors[author] = Author(author)
         return self.ask(known, topic, Action.PUBLISH, then)
 
@@ -96,12 +109,17 @@ class AccessDesk:
             self._request(identity, topic, action, then)
         return verdict
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: Judged) -> None:
         """Throw the session's verdicts away; those under way still count."""
         session.verdicts.clear()
+        self.bytes -= self._sizes.pop(session, 0)
+        if isinstance(session, Session) and session.connection is not None:
+            session.connection.may_publish.clear()
 
     def forget_authors(self) -> None:
         """The same for everybody whose messages are retained."""
+        for author in self._authors.values():
+            self.forget(author)
         self._authors.clear()
 
     def _request(
@@ -117,5 +135,12 @@ class AccessDesk:
 
     def _remember(self, session: Judged, question: tuple[Action, str], verdict: Verdict) -> None:
         if len(session.verdicts) >= MOST_VERDICTS:
-            session.verdicts.clear()
+            self.forget(session)
+        # The topic is there as text, and as bytes where a connection may publish to it.
+        size = VERDICT_BYTES + 2 * getsizeof(question[1])
+        if self.bytes + size > self._limit:
+            for other in list(self._sizes):
+                self.forget(other)
         session.verdicts[question] = verdict
+        self._sizes[session] = self._sizes.get(session, 0) + size
+        self.bytes += size

@@ -36,17 +36,23 @@ class WatchedFile(Generic[Content]):
         self._seen: Fingerprint = None
         self._read_at: Fingerprint = None
         self.content = denial
-        # What is wrong with it at present.
-        self._complaint: str | None = None
-        self.reload()
+        # What is wrong with the file at present: it denies everything then.
+        self.problem: str | None = None
+        self._load()
 
     @property
     def is_broken(self) -> bool:
         """Whether it denies everything because it cannot be read or understood."""
-        return self._complaint is not None
+        return self.problem is not None
 
     def reload(self) -> None:
-        """Read the file now, whether it changed or not."""
+        """Read the file now, whether it changed or not; log a problem once."""
+        before = self.problem
+        self._load()
+        if self.problem is not None and self.problem != before:
+            log.error("access denied to everybody until this is repaired: %s", self.problem)
+
+    def _load(self) -> None:
         self._seen = self._read_at = self._fingerprint()
         try:
             self.content = self._read(self.path)
@@ -55,11 +61,9 @@ class WatchedFile(Generic[Content]):
             if isinstance(error.__cause__, OSError):
                 # Not the file's fault, perhaps: no descriptor was free. The next look tries again.
                 self._read_at = None
-            if str(error) != self._complaint:
-                log.error("access denied to everybody until this is mended: %s", error)  # noqa: TRY400 - its text is the whole story
-            self._complaint = str(error)
+            self.problem = str(error)
         else:
-            self._complaint = None
+            self.problem = None
 
     def reload_if_changed(self) -> bool:
         """Read the file if it changed and has come to rest since the last look.

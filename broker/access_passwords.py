@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from broker.access_files import read_text
 from broker.access_hashes import hash_password, is_known_hash, password_fits
-from schemas.errors import SettingsError
+from schemas.errors import OutputError, SettingsError
 
 Users: TypeAlias = dict[str, str]
 
@@ -41,14 +41,17 @@ def read_users(path: Path) -> Users:
 
 def write_users(path: Path, users: Users) -> None:
     """Replace the file in one step, readable by its owner alone."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.writelines(f"{name}:{stored}\n" for name, stored in users.items())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.writelines(f"{name}:{stored}\n" for name, stored in users.items())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror or error}; it was not written") from error
 
 
 def check_user_name(name: str) -> None:
@@ -68,6 +71,11 @@ class PasswordChecker:
         self._nobody = hash_password(secrets.token_hex())
         self._key = secrets.token_bytes(32)
         self._remembered: set[bytes] = set()
+
+    @property
+    def has_users(self) -> bool:
+        """Whether anybody can log in at all."""
+        return bool(self._users)
 
     def is_remembered(self, user_name: str, password: bytes) -> bool:
         """Whether this login succeeded before: quick, so that a thousand can come back at once."""

@@ -37,6 +37,10 @@ class Origin:
     port: int | None = None
     tls: ssl.SSLObject | None = None
 
+    def __str__(self) -> str:
+        host = f"[{self.address}]" if self.address and ":" in self.address else self.address
+        return "unknown" if host is None else f"{host}:{self.port}"
+
 
 class PluginAccess:
     """Asks the plugins of a manager. A plugin that fails or takes too long refuses."""

@@ -135,9 +135,16 @@ def _name(rest: str) -> str:
 
 
 def _rule(rest: str) -> Rule:
+    """Return the rule of ``[access] topic``.
+
+    A topic may hold spaces, so of two words the first must say the access, as in Mosquitto.
+    """
     word, _, pattern = rest.strip().partition(" ")
     if word in ACCESS_WORDS and pattern.strip():
         return Rule(pattern_levels(pattern.strip()), word)
     if word in ACCESS_WORDS:
         raise FilterError(f"a topic must follow {word!r}")
-    return Rule(pattern_levels(rest.strip()))
+    if pattern:
+        allowed = f"{', '.join(ACCESS_WORDS[:-1])} or {ACCESS_WORDS[-1]}"
+        raise FilterError(f"expected {allowed} before the topic, not {word!r}")
+    return Rule(pattern_levels(word))

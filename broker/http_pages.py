@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+from broker.http_visitors import HttpLimits, Visitors
 
 log = logging.getLogger(__name__)
 
 MAX_REQUEST_BYTES: Final = 8_192
-REQUEST_SECONDS: Final = 5.0
-MAX_CONNECTIONS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,34 @@ class Page:
 Pages: TypeAlias = Mapping[str, Callable[[], Page]]
 
 
-class HttpServer:
-    """Shows ``pages`` by their paths. A slow or odd visitor costs little and for a short time."""
+class Login(Protocol):
+    """Decides who may read the pages."""
 
-    def __init__(self, pages: Pages) -> None:
+    async def allows(self, host: str, authorization: str | None) -> bool:
+        """Return whether a visitor from this address may, given its Authorization header."""
+
+
+class HttpServer:
+    """Shows ``pages`` by their paths. A slow or odd visitor costs little and for a short time.
+
+    Without a ``login`` only names of this machine are served, unless ``any_name`` allows
+    others: a web page whose own name was made to point here could read the answers otherwise.
+    """
+
+    def __init__(
+        self,
+        pages: Pages,
+        limits: HttpLimits | None = None,
+        login: Login | None = None,
+        *,
+        any_name: bool = False,
+    ) -> None:
         self._pages = pages
+        self._limits = HttpLimits() if limits is None else limits
+        self._login = login
+        self._any_name = any_name or login is not None
         self._server: asyncio.Server | None = None
-        self._visitors = 0
+        self.visitors = Visitors(self._limits)
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which the system has chosen if 0 was given."""
@@ -50,32 +73,43 @@ class HttpServer:
             await self._server.wait_closed()
 
     async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._visitors += 1
+        host = str((writer.get_extra_info("peername") or ("",))[0])
+        number = self.visitors.enter(host, writer.transport.abort)
         try:
-            if self._visitors <= MAX_CONNECTIONS:
-                async with asyncio.timeout(REQUEST_SECONDS):
-                    await self._answer(reader, writer)
+            async with asyncio.timeout(self._limits.seconds):
+                await self._answer(host, reader, writer)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass
         finally:
-            self._visitors -= 1
+            self.visitors.leave(host, number)
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             page = _error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
             method = "GET"
         else:
-            method, page = self._page_of(head)
+            first, _, rest = head.decode("latin-1").partition("\r\n")
+            headers = read_headers(rest)
+            if self._login is not None and not await self._login.allows(
+                host, headers.get("authorization")
+            ):
+                method, page = "GET", _error(HTTPStatus.UNAUTHORIZED)
+            elif not self._any_name and not is_local_name(headers.get("host", "")):
+                method, page = "GET", _error(HTTPStatus.MISDIRECTED_REQUEST)
+            else:
+                method, page = self._page_of(first)
         writer.write(_response(page, with_content=method != "HEAD"))
         await writer.drain()
 
-    def _page_of(self, head: bytes) -> tuple[str, Page]:
-        words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    def _page_of(self, first_line: str) -> tuple[str, Page]:
+        words = first_line.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return "GET", _error(HTTPStatus.BAD_REQUEST)
         method, target, _ = words
@@ -89,6 +123,23 @@ class HttpServer:
         except Exception:
             log.exception("a page could not be made", extra={"path": target})
             return method, _error(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def read_headers(text: str) -> dict[str, str]:
+    """Return the header fields of a request by their names in lower case."""
+    fields = (line.partition(":") for line in text.split("\r\n") if line)
+    return {name.strip().lower(): value.strip() for name, _, value in fields}
+
+
+def is_local_name(host: str) -> bool:
+    """Return whether a Host header names this machine: by an address, as localhost, or at all."""
+    try:
+        name = urlsplit(f"//{host}").hostname
+        if name is not None and name != "localhost":
+            ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _error(status: HTTPStatus) -> Page:
@@ -106,5 +157,7 @@ def _response(page: Page, *, with_content: bool) -> bytes:
     ]
     if page.status is HTTPStatus.METHOD_NOT_ALLOWED:
         lines.append("Allow: GET, HEAD")
+    if page.status is HTTPStatus.UNAUTHORIZED:
+        lines.append('WWW-Authenticate: Basic realm="spaps", charset="UTF-8"')
     head = "\r\n".join(lines).encode() + b"\r\n\r\n"
     return head + page.content if with_content else head

@@ -11,6 +11,7 @@ from broker.access_files import WatchedFile
 from broker.access_passwords import PasswordChecker, read_users
 from broker.access_rules import AccessRules, read_rules
 from schemas.broker_settings import BrokerSettings
+from schemas.errors import SettingsError
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,11 @@ PLUGIN_VERDICT_SECONDS: Final = 60.0
 
 
 class AccessFiles:
-    """Password file and access rules; None where the settings name no file."""
+    """Password file and access rules; None where the settings name no file.
+
+    A file that cannot be read or understood at the start is an error. When it breaks or
+    vanishes later, it denies everything until it is repaired.
+    """
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.passwords: WatchedFile[PasswordChecker] | None = None
@@ -33,6 +38,11 @@ class AccessFiles:
             )
         if settings.acl_file is not None:
             self.rules = WatchedFile(settings.acl_file, read_rules, AccessRules())
+        for key, file in (("password_file", self.passwords), ("acl_file", self.rules)):
+            if file is not None and file.problem is not None:
+                raise SettingsError(f"broker.{key}: {file.problem}")
+        if self.passwords is not None and not self.passwords.content.has_users:
+            log.warning("nobody can log in: %s has no users", self.passwords.path)
 
     @property
     def broken(self) -> list[str]:

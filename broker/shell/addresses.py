@@ -52,5 +52,19 @@ def parse_address(text: str, name: str, default_port: int) -> Address:
     return Address(host or LOOPBACK, int(port) if port else default_port)
 
 
+def quota_host(address: str) -> str:
+    """Return what quotas count an address as: IPv6 by its /64, which one client has to itself."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        if not parsed.is_loopback:
+            return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
 def _wrong(name: str, text: str) -> SettingsError:
     return SettingsError(f"{name} must be HOST:PORT, not {text!r} (IPv6: [HOST]:PORT)")

@@ -22,6 +22,7 @@ from websockets.asyncio.server import Server as WebSocketServer
 from websockets.asyncio.server import ServerConnection
 
 from broker.shell.addresses import Address
+from broker.shell.web_origins import WebOrigins
 from schemas.errors import SettingsError
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,10 @@ class Doors:
     connect_timeout: float
     packet_bytes: int
     publish: Publish
+    # The TLS context of a listener, by its name; None: the one that amqtt made.
+    tls_context: Callable[[str], ssl.SSLContext] | None = None
+    # Which web pages may open a WebSocket; None: all.
+    origins: WebOrigins | None = None
 
 
 class AmqttBroker(Broker):
@@ -110,12 +115,17 @@ class AmqttBroker(Broker):
         host = None if address is None else address.strip("[]")
         secure: dict[str, Any] = {}
         if ssl_context is not None:
+            if self.doors.tls_context is not None:
+                ssl_context = self.doors.tls_context(listener_name)
             secure = {"ssl": ssl_context, "ssl_handshake_timeout": self.doors.connect_timeout}
         if listener_type == ListenerType.WS:
+            origins = self.doors.origins
+            is_public = host is None or Address(host, port).is_public
             return await websockets.serve(
                 self.doors.serve_websocket,
                 host,
                 port,
+                process_request=None if origins is None else origins.check(is_public=is_public),
                 subprotocols=[websockets.Subprotocol("mqtt")],
                 max_size=self.doors.packet_bytes,
                 open_timeout=self.doors.connect_timeout,

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar, get_type_hints
 
 from broker.durability.journal_limits import JournalLimits
-from broker.durability.ownership import LEASE_SECONDS
+from broker.durability.ownership import LEASE_SECONDS, STUCK_SECONDS
+from broker.http_visitors import HttpLimits
 from broker.limits import BrokerLimits
-from broker.world_resolver import ResolverLimits
+from broker.resolver_answers import ResolverLimits
+from broker.shell.logins import LoginLimits
 from schemas.errors import SettingsError
 from schemas.settings import build_table
 
@@ -26,14 +28,27 @@ class ShellLimits:
 
     # Of all listeners together.
     connections: int = 10_000
+    connections_of_address: int = 5_000
     # What may wait for one client to read before it counts as one that does not.
     write_buffer_bytes: int = 1_048_576
-    # CONNECTs whose password waits to be checked.
+    # The health page warns of a certificate that expires within so many days.
+    certificate_warning_days: float = 14.0
+    # Visitors of the HTTP pages, and how long one may take.
+    http_visitors: int = 64
+    http_visitors_of_address: int = 16
+    http_seconds: float = 5.0
+    # Logins whose password waits to be checked, and wrong logins of one address in a minute.
     waiting_logins: int = 1_000
+    waiting_logins_of_address: int = 20
+    wrong_logins_of_address: int = 60
     resolve_seconds: float = 10.0
+    # How long a start waits for the resolver without any answer before the broker listens.
+    restore_seconds: float = 60.0
     # Of all stages of one neighborhood, visible or not.
     neighborhood_members: int = 100_000
+    # In all, and of one user name, or of one address for clients without one.
     waiting_neighborhoods: int = 1_000
+    waiting_neighborhoods_of_owner: int = 250
     # How long Redis may take for one answer, and how long acknowledgements wait for it in all.
     redis_answer_seconds: float = 2.0
     redis_patience_seconds: float = 5.0
@@ -42,14 +57,36 @@ class ShellLimits:
     journal_changes: int = 100_000
     # How long a broker that was killed on another machine is waited for.
     lease_seconds: float = LEASE_SECONDS
+    # How long the event loop may stand still before another broker of this name may take over.
+    stuck_seconds: float = STUCK_SECONDS
 
     @property
     def resolver(self) -> ResolverLimits:
         """Those of the live resolver."""
         return ResolverLimits(
             seconds=self.resolve_seconds,
+            away_seconds=self.resolve_seconds,
             members=self.neighborhood_members,
             waiting=self.waiting_neighborhoods,
+            waiting_of_owner=self.waiting_neighborhoods_of_owner,
+        )
+
+    @property
+    def http(self) -> HttpLimits:
+        """Those of the HTTP pages."""
+        return HttpLimits(
+            visitors=self.http_visitors,
+            visitors_of_address=self.http_visitors_of_address,
+            seconds=self.http_seconds,
+        )
+
+    @property
+    def logins(self) -> LoginLimits:
+        """Those of logins."""
+        return LoginLimits(
+            waiting=self.waiting_logins,
+            waiting_of_address=self.waiting_logins_of_address,
+            wrong_of_address=self.wrong_logins_of_address,
         )
 
     @property
@@ -61,6 +98,7 @@ class ShellLimits:
             waiting_records=self.journal_records,
             waiting_changes=self.journal_changes,
             lease_seconds=self.lease_seconds,
+            stuck_seconds=self.stuck_seconds,
         )
 
 

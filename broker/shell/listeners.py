@@ -15,6 +15,8 @@ from schemas.errors import SettingsError
 # amqtt asks for one of this name; the others inherit from it what they leave out.
 DEFAULT: Final = "default"
 PORT: Final = 1883
+# Keys of amqtt that mean nothing here: ignored, they would be a limit that does not hold.
+UNUSED_KEYS: Final = ("max_connections", "reader", "writer")
 PORTS: Final = {("tcp", False): PORT, ("tcp", True): 8883, ("ws", False): 8083, ("ws", True): 8084}
 
 
@@ -30,6 +32,9 @@ def listener_addresses(settings: BrokerSettings) -> dict[str, Address]:
         kind = str(table.get("type", "tcp"))
         if kind not in ("tcp", "ws"):
             raise SettingsError(f"{key}.type must be tcp or ws, not {kind!r}")
+        for unused in UNUSED_KEYS:
+            if unused in table:
+                raise SettingsError(f"{key}.{unused} is not supported; see broker.limits")
         default_port = PORTS[kind, bool(table.get("ssl"))]
         addresses[name] = parse_address(str(table.get("bind", "")), f"{key}.bind", default_port)
     if not addresses:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from broker.access_plugins import Origin
 from broker.codec.reason_codes import ReasonCode
 from broker.fast_publish import Read
+from broker.shell.addresses import quota_host
 from broker.shell.limits import ShellLimits
 from broker.shell.requests import Requests, Services
 from broker.shell.saver import JournalSaver
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 
 # How long clients may take to read that the broker stops.
 FAREWELL_SECONDS: Final = 2.0
+# Output of one turn that is written before the turn ends.
+MUCH_OUTPUT: Final = 1_048_576
 
 
 class Link(Protocol):
@@ -38,6 +41,10 @@ class Link(Protocol):
     @property
     def origin(self) -> Origin:
         """Where the client comes from."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has left, although nothing is read from it at present."""
 
     def write(self, data: bytes) -> None:
         """Send."""
@@ -71,9 +78,12 @@ class Pump:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._open: set[Connection] = set()
+        self._of_host: Counter[str | None] = Counter()
         self._requests = Requests(core, services, self.soon)
         self._saver = JournalSaver(core, store, self.soon)
         self._is_scheduled = False
+        # Bytes of PUBLISH packets to clients that were written out.
+        self._sent = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline = math.inf
         self._all_gone = asyncio.Event()
@@ -87,12 +97,20 @@ class Pump:
 
     def opened(self, link: Link) -> Connection | None:
         """A connection for a new link, or None when there are too many."""
+        origin = link.origin
+        host = None if origin.address is None else quota_host(origin.address)
+        cause = None
         if self.connections >= self.limits.connections:
-            self.refused["too_many"] += 1
-            log.warning("connection refused: too many", extra={"from": link.origin.address})
+            cause = "too_many"
+        elif self._of_host[host] >= self.limits.connections_of_address:
+            cause = "too_many_of_address"
+        if cause is not None:
+            self.refused[cause] += 1
+            log.warning("connection refused: %s", cause, extra={"from": str(origin)})
             return None
-        connection = self.core.open(link)
+        connection = self.core.open(link, str(origin), host)
         self._open.add(connection)
+        self._of_host[host] += 1
         self._all_gone.clear()
         self.soon()
         return connection
@@ -101,6 +119,9 @@ class Pump:
         """Bytes of a client, to be worked off now."""
         self.reads.append((connection, data))
         self._take_in()
+        if self.core.counters.publish_bytes_sent - self._sent > MUCH_OUTPUT:
+            # Before the next read, so that clients that do not read are noticed in time.
+            self._write_out()
         self.soon()
 
     def paused(self, connection: Connection) -> None:
@@ -117,6 +138,9 @@ class Pump:
         # What it sent before it left counts.
         self._take_in()
         self._open.discard(connection)
+        self._of_host[connection.host] -= 1
+        if not self._of_host[connection.host]:
+            del self._of_host[connection.host]
         if not self._open:
             self._all_gone.set()
         self.core.connection_lost(connection)
@@ -163,7 +187,9 @@ class Pump:
             except Exception:
                 # A fault of ours: the client whose bytes showed it goes, all others are served.
                 connection, _ = reads[-length_hint(rest) - 1]
-                log.exception("closed: the broker failed on what a client sent")
+                log.exception(
+                    "closed: the broker failed on what a client sent", extra=connection.log_fields
+                )
                 self.core.disconnect(connection, ReasonCode.UNSPECIFIED_ERROR, "the broker failed")
         blocked, self.core.outbox.blocked = self.core.outbox.blocked, []
         for connection in blocked:
@@ -182,6 +208,7 @@ class Pump:
                 total += len(data)
                 connection.peer.write(data)
         self.core.counters.bytes_sent += total
+        self._sent = self.core.counters.publish_bytes_sent
 
     def _empty(self) -> None:
         self._is_scheduled = False

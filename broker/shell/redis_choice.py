@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from redis_link.embedded import EmbeddedRedis, redis_server_program
+from redis_link.world_redis import embedded_folder
 from schemas.errors import RedisLinkError, SettingsError
-from schemas.settings import NO_REDIS, RedisSettings
+from schemas.settings import NO_REDIS, Settings
 
 log = logging.getLogger(__name__)
 
@@ -43,14 +44,14 @@ class RedisBehind:
 
 
 @contextmanager
-def redis_behind(settings: RedisSettings) -> Iterator[RedisBehind]:
+def redis_behind(settings: Settings) -> Iterator[RedisBehind]:
     """What the settings ask for, as long as the block runs.
 
     A machine without redis-server is told so and served without durability. An embedded server
     that is there and does not start is an error: its folder may hold what was promised.
     """
-    if settings.url is not None:
-        yield RedisBehind(None if settings.url == NO_REDIS else settings.url)
+    if settings.redis.url is not None:
+        yield RedisBehind(None if settings.redis.url == NO_REDIS else settings.redis.url)
         return
     try:
         redis_server_program()
@@ -58,5 +59,5 @@ def redis_behind(settings: RedisSettings) -> Iterator[RedisBehind]:
         log.warning("nothing will outlive this process: %s", error)
         yield RedisBehind()
         return
-    with EmbeddedRedis(settings.data_dir) as server:
+    with EmbeddedRedis(embedded_folder(settings)) as server:
         yield RedisBehind(server.url, server)

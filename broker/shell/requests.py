@@ -16,9 +16,10 @@ from broker.access_plugins import Origin, PluginAccess
 from broker.codec.reason_codes import ReasonCode
 from broker.effects import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
 from broker.live_resolver import LiveResolver
+from broker.resolve_queue import Asker
+from broker.resolver_answers import NeighborhoodRefusedError
 from broker.shell.logins import Login, Logins
 from broker.shell.stores import MembershipReader, StoreAwayError, SubscriptionRegistry
-from broker.world_resolver import NeighborhoodRefusedError
 
 if TYPE_CHECKING:
     from broker.core import Core
@@ -80,16 +81,16 @@ class Requests:
         self._answered()
 
     async def _authenticate(self, request: Authenticate) -> None:
-        origin: Origin = request.connection.peer.origin
+        connection = request.connection
+        origin: Origin = connection.peer.origin
         try:
-            login = await self._services.logins.decide(request, origin)
+            login = await self._services.logins.decide(
+                request, origin, lambda: connection.is_closed or connection.peer.is_gone
+            )
         except Exception:
-            log.exception("a login failed, refused", extra={"client": request.client_id})
+            log.exception("a login failed, refused", extra=connection.log_fields)
             login = Login(ReasonCode.UNSPECIFIED_ERROR)
-        if login.reason.is_error:
-            who = {"client": request.client_id, "user": request.user_name, "from": origin.address}
-            log.info("login refused: %s", login.reason.name, extra=who)
-        self._core.authenticated(request.ticket, login.reason, login.user_name)
+        self._core.authenticated(request.ticket, login.reason, login.user_name, login.text)
 
     async def _judge(self, request: Judge) -> None:
         allowed = await self._services.plugins.allows(request.client, request.topic, request.action)
@@ -119,12 +120,13 @@ class Requests:
             raise NeighborhoodRefusedError(
                 ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "this broker serves no neighborhoods"
             )
-        resolution = await resolver.resolve(request.descriptor)
+        asker = Asker(request.owner, request.client.client_id)
+        resolution = await resolver.resolve(request.descriptor, asker)
         sub_ids = await self._services.registry.register(request, resolution.present)
         while not resolver.is_current(resolution):
             # Another world came meanwhile. Its number stays: it stands for the neighborhood.
             try:
-                resolution = await resolver.resolve(request.descriptor)
+                resolution = await resolver.resolve(request.descriptor, asker)
             except NeighborhoodRefusedError:
                 await self._services.registry.forget(sub_ids)
                 raise

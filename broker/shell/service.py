@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Final
@@ -23,15 +24,16 @@ from broker.memberships_redis import RedisMemberships
 from broker.message import Message
 from broker.metrics import Metrics
 from broker.redis_backing import RedisBacking
-from broker.shell.access_setup import AccessFiles, forget_plugin_verdicts
+from broker.shell.access_setup import forget_plugin_verdicts
 from broker.shell.addresses import Address, parse_address
+from broker.shell.admission import Admission
 from broker.shell.amqtt_broker import AmqttBroker, Doors
 from broker.shell.background import Work, keep_at_it
 from broker.shell.clock import steady_clock
+from broker.shell.control_socket import ControlSocket
 from broker.shell.figures import add_figures, pages, sample_filter_times
 from broker.shell.limits import read_limits, use_all_files
-from broker.shell.listeners import amqtt_config, check_openness
-from broker.shell.logins import Logins
+from broker.shell.listeners import amqtt_config
 from broker.shell.pump import Pump
 from broker.shell.requests import Services
 from broker.shell.stores import Backing
@@ -39,7 +41,7 @@ from broker.shell.tcp_link import TcpLink
 from broker.shell.websocket_link import WebSocketLink
 from broker.world_telling import world_of_this_run
 from schemas.errors import SettingsError
-from schemas.settings import Settings
+from schemas.settings import Settings, control_socket_path
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +82,7 @@ class BrokerService:
                 self.memberships,
                 self.resolver,
                 limits.journal,
+                limits.restore_seconds,
             )
             behind = replace(
                 behind,
@@ -90,20 +93,7 @@ class BrokerService:
 
         self._amqtt = AmqttBroker(amqtt_config(settings.broker))
         plugins = PluginAccess(self._amqtt.plugins_manager)
-        self._files = AccessFiles(settings.broker)
-        self.logins = Logins(
-            self._files.passwords,
-            plugins,
-            allow_anonymous=settings.broker.allow_anonymous,
-            max_waiting=limits.waiting_logins,
-        )
-        check_openness(settings.broker, lets_anybody_in=self.logins.allow_anonymous)
-        if self.logins.lets_nobody_in:
-            log.warning(
-                "nobody can connect: give --allow-anonymous, or set broker.password_file "
-                "(spaps passwd) or a plugin"
-            )
-
+        self.admission = Admission(settings.broker, limits, plugins, self._http_address)
         self._store = behind.journal
         clock = steady_clock()
         denial = denial_code(tells_why=settings.broker.tell_denials)
@@ -111,7 +101,7 @@ class BrokerService:
             clock=clock,
             limits=core_limits,
             memberships=self.memberships,
-            access=access_control(self._files.rules, plugins, denial),
+            access=access_control(self.admission.files.rules, plugins, denial),
             gateway=GatewayRules(settings.broker.gateway),
             durable=self._store.is_durable,
             version=version("spaps"),
@@ -119,7 +109,7 @@ class BrokerService:
         if self.redis is not None:
             self.redis.attach(self.core)
         services = Services(
-            self.logins, plugins, self.resolver, behind.registry, behind.reader, denial
+            self.admission.logins, plugins, self.resolver, behind.registry, behind.reader, denial
         )
         self.pump = Pump(self.core, services, self._store, self.limits, clock)
         if self.redis is not None and self.redis.notices is not None:
@@ -130,13 +120,22 @@ class BrokerService:
             connect_timeout=core_limits.connect_timeout,
             packet_bytes=core_limits.packet_bytes_before_connect,
             publish=self._publish,
+            tls_context=self.admission.certificates.listening,
+            origins=self.admission.origins,
         )
         self._metrics = Metrics()
         add_figures(self._metrics, self)
         if self.redis is not None:
             self._metrics.add(*self.redis.figures())
-        self._http = HttpServer(pages(self._metrics, self.health))
+        self._control = ControlSocket(control_socket_path(settings), self.core, self.pump.soon)
+        self.http = HttpServer(
+            pages(self._metrics, self.health),
+            limits.http,
+            self.admission.page_login,
+            any_name=settings.broker.http_from_anywhere,
+        )
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_starting = True
         self._asks_plugins = plugins.judges_topics
 
     @property
@@ -153,6 +152,11 @@ class BrokerService:
         """Load what must be there, then listen; the listeners' names and addresses."""
         bound: list[tuple[str, Address]] = []
         try:
+            # First: while the rest starts, the health page says so.
+            if self._http_address is not None:
+                host = self._http_address.host
+                port = await self.http.start(host, self._http_address.port)
+                bound.append(("http", Address(host, port)))
             if self.resolver is not None:
                 await self.resolver.start()
             self.core.restore(await self._store.load())
@@ -160,17 +164,15 @@ class BrokerService:
                 await self.redis.load_memberships()
             elif self.resolver is not None:
                 self.core.telling.tell_world(world_of_this_run(self.resolver.version))
-            if self._http_address is not None:
-                host = self._http_address.host
-                port = await self._http.start(host, self._http_address.port)
-                bound.append(("http", Address(host, port)))
             bound = await self._amqtt.open_listeners() + bound
         except BaseException:
-            await self._http.stop()
+            await self.http.stop()
             await self._close_store()
             await self._stop_resolver()
             raise
-        self._run(lambda: self._files.watch(self.access_changed), "access files")
+        self._is_starting = False
+        await self._control.start()
+        self._run(lambda: self.admission.files.watch(self.access_changed), "access files")
         self._run(lambda: sample_filter_times(self._metrics, self), "filter times")
         if self.redis is not None:
             self._run(self.redis.run, "Redis")
@@ -179,7 +181,8 @@ class BrokerService:
         return bound
 
     async def stop(self) -> None:
-        """Close the doors, tell everybody, keep what must be kept."""
+        """Stop listening, tell every client, store what must be stored."""
+        await self._control.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -187,27 +190,33 @@ class BrokerService:
         await self.pump.stop()
         await self._close_store()
         await self._amqtt.shutdown()
-        await self._http.stop()
+        await self.http.stop()
         await self._stop_resolver()
-        self.logins.close()
+        self.admission.logins.close()
 
     def access_changed(self) -> None:
         """Rights are other than before: judge everything anew."""
         self.core.access_changed()
         self.pump.soon()
 
-    def reload_access(self) -> None:
-        """Read the access files now."""
-        self._files.reload()
+    def reload_files(self) -> None:
+        """Read the access files and certificates again."""
+        self.admission.reload()
         self.access_changed()
 
     def health(self) -> dict[str, Any]:
         """What the health page says."""
-        problems = [f"{file} denies everybody" for file in self._files.broken]
+        problems = self.admission.problems
         problems += [] if self.redis is None else self.redis.problems
+        if not self._is_starting and self.resolver is not None and not self.resolver.is_running:
+            problems.append("the resolver process is starting again: new neighborhoods wait")
         return {
-            "status": "ok" if not problems else "degraded",
+            "status": self._status(problems),
             "problems": problems,
+            "warnings": [
+                *self.admission.warnings,
+                *(() if self.redis is None else self.redis.warnings),
+            ],
             "version": version("spaps"),
             "uptime_seconds": round(time.time() - self._started_at),
             "connections": self.pump.connections,
@@ -215,7 +224,13 @@ class BrokerService:
             "memberships": self._settings.memberships,
             "world_version": self.world_version,
             "generation": self.generation,
+            "neighborhoods_waiting": 0 if self.redis is None else self.redis.unanswered,
         }
+
+    def _status(self, problems: Sequence[str]) -> str:
+        if self._is_starting:
+            return "starting"
+        return "degraded" if problems else "ok"
 
     def _memberships(self, behind: Backing) -> Memberships:
         match self._settings.memberships:

@@ -14,7 +14,7 @@ from typing import Protocol
 from broker.effects import Resolve
 from broker.journal import Record
 from broker.memberships import Memberships, Slots
-from broker.world_resolver import VersionResolution
+from broker.resolver_answers import VersionResolution
 from schemas.errors import SpapsError
 
 

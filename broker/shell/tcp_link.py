@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 # How long a client may take to read our last words.
 FAREWELL_SECONDS: Final = 5.0
+# A socket whose other side was closed; where the system cannot tell, only one that failed.
+LEFT: Final = getattr(select, "POLLRDHUP", 0)
 # A read larger than this is a stream, worked off at once: so its sender can be stopped at once.
 MANY_BYTES: Final = 4_096
 
@@ -81,6 +84,16 @@ class TcpLink(asyncio.Protocol):
         """Where the client comes from."""
         peer = self._transport.get_extra_info("peername") or (None, None)
         return Origin(peer[0], peer[1], self._transport.get_extra_info("ssl_object"))
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has left, although nothing is read from it at present."""
+        socket = self._transport.get_extra_info("socket")
+        if self._connection is None or socket is None or socket.fileno() < 0:
+            return True
+        asked = select.poll()
+        asked.register(socket.fileno(), LEFT)
+        return bool(asked.poll(0))
 
     def pause_reading(self) -> None:
         """Leave what the client sends in its socket."""

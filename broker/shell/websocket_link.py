@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
+from websockets.protocol import State
 
 from broker.access_plugins import Origin
 from broker.shell.tcp_link import FAREWELL_SECONDS
@@ -62,6 +63,11 @@ class WebSocketLink:
         """Where the client comes from."""
         peer = self._socket.remote_address or (None, None)
         return Origin(peer[0], peer[1], self._socket.transport.get_extra_info("ssl_object"))
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has left, although nothing is read from it at present."""
+        return self._socket.state is not State.OPEN
 
     def write(self, data: bytes) -> None:
         """Send; beyond the limit the client counts as one that does not read."""

@@ -51,10 +51,8 @@ def test_a_broken_or_missing_file_denies_and_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "file"
-    with caplog.at_level(logging.ERROR):
-        file = WatchedFile(path, read, DENIAL)
-    assert (file.content, file.is_broken) == (DENIAL, True)
-    assert "No such file" in caplog.text
+    file = WatchedFile(path, read, DENIAL)
+    assert (file.content, file.problem) == (DENIAL, "file: No such file or directory")
 
     rewrite(path, "one")
     file.reload_if_changed()
@@ -70,9 +68,11 @@ def test_a_broken_or_missing_file_denies_and_is_told(
     file.reload()
     assert file.content == "two"
     path.unlink()
-    file.reload_if_changed()
-    assert file.reload_if_changed()
+    with caplog.at_level(logging.ERROR):
+        file.reload_if_changed()
+        assert file.reload_if_changed()
     assert file.content == DENIAL
+    assert "No such file" in caplog.text
 
 
 def test_a_file_that_could_not_be_opened_is_tried_again_and_told_once(

@@ -165,6 +165,15 @@ def test_an_empty_file_allows_nothing(text: str) -> None:
         ("pattern read %u+", "+ must stand alone"),
         ("user", "a user name must follow"),
         ("usr alice", "expected user, topic or pattern, not 'usr'"),
+        (
+            "topic dney secret/#",
+            "expected read, write, readwrite or deny before the topic, not 'dney'",
+        ),
+        (
+            "pattern Read own/%c",
+            "expected read, write, readwrite or deny before the topic, not 'Read'",
+        ),
+        ("topic two words", "expected read, write, readwrite or deny before the topic, not 'two'"),
         ("topic $share/group/a", "judged by its filter"),
     ],
 )
@@ -173,6 +182,14 @@ def test_a_line_that_is_not_understood_is_named(line: str, complaint: str) -> No
         parse_rules(f"topic read a\n{line}\n", "acl.conf")
     assert str(caught.value).startswith("acl.conf, line 2: ")
     assert complaint in str(caught.value)
+
+
+def test_a_topic_with_spaces_needs_its_access() -> None:
+    alice = Identity("c", "alice")
+    for line in ("topic read two words", "topic readwrite  two words", "topic deny one"):
+        parse_rules(f"user alice\n{line}\n", "acl.conf")
+    rules = parse_rules("user alice\ntopic read two words\n", "acl.conf")
+    assert rules.verdict(alice, "two words", Action.RECEIVE) is ReasonCode.SUCCESS
 
 
 def test_rules_of_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import urllib.request
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
 
-from broker import http_pages
 from broker.http_pages import HttpServer, Page
+from broker.http_visitors import HttpLimits
 
 
 def broken() -> Page:
@@ -23,11 +25,11 @@ PAGES = {
 }
 
 
-def visit(*requests: bytes) -> list[bytes]:
+def visit(*requests: bytes, **options: Any) -> list[bytes]:
     """What a server with PAGES answers to each of these bytes, each on its own connection."""
 
     async def scenario() -> list[bytes]:
-        server = HttpServer(PAGES)
+        server = HttpServer(PAGES, **options)
         port = await server.start("127.0.0.1", 0)
         answers = []
         for request in requests:
@@ -92,27 +94,91 @@ def test_odd_requests_are_answered(request_bytes: bytes, status: int) -> None:
     assert status_of(after) == 200
 
 
-def test_a_visitor_who_says_nothing_is_shown_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_pages, "REQUEST_SECONDS", 0.05)
-    assert visit(b"GET /health HT") == [b""]
+def test_a_visitor_who_says_nothing_is_shown_out() -> None:
+    assert visit(b"GET /health HT", limits=HttpLimits(seconds=0.05)) == [b""]
 
 
-def test_only_so_many_visitors_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_pages, "MAX_CONNECTIONS", 1)
+async def slow_visitors(port: int, count: int, host: str = "127.0.0.1") -> list[Any]:
+    """Visitors who have not said all that they want to say, in their order."""
+    links = []
+    for _ in range(count):
+        links.append(await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0)))
+        links[-1][1].write(b"GET")
+        await asyncio.sleep(0.01)
+    return links
 
+
+async def health(port: int, host: str = "127.0.0.1") -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0))
+    writer.write(b"GET /health HTTP/1.1\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    return status_of(answer)
+
+
+@pytest.mark.parametrize(("slow", "displaced"), [(2, 0), (3, 1), (4, 2)])
+def test_slow_visitors_of_one_address_make_room(slow: int, displaced: int) -> None:
     async def scenario() -> None:
-        server = HttpServer(PAGES)
+        server = HttpServer(PAGES, HttpLimits(visitors=10, visitors_of_address=3))
         port = await server.start("127.0.0.1", 0)
-        _, first = await asyncio.open_connection("127.0.0.1", port)
-        first.write(b"GET")
-        await asyncio.sleep(0.05)
-        reader, second = await asyncio.open_connection("127.0.0.1", port)
-        second.write(b"GET /health HTTP/1.1\r\n\r\n")
-        # The first one holds the only place.
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await reader.readexactly(1)
-        first.close()
-        second.close()
+        links = await slow_visitors(port, slow)
+        assert await health(port) == 200
+        assert server.visitors.displaced == {"address": displaced, "total": 0}
+        # The oldest went, the others are still served.
+        for number, (reader, writer) in enumerate(links):
+            writer.write(b" /health HTTP/1.1\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                answer = await reader.read()
+                assert (answer != b"") is (number >= displaced)
+            writer.close()
         await server.stop()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("slow", "displaced"), [(3, 0), (4, 1)])
+def test_slow_visitors_of_many_addresses_make_room(slow: int, displaced: int) -> None:
+    async def scenario() -> None:
+        server = HttpServer(PAGES, HttpLimits(visitors=4, visitors_of_address=2))
+        port = await server.start("127.0.0.1", 0)
+        links = await slow_visitors(port, 2, "127.0.0.2")
+        links += await slow_visitors(port, slow - 2, "127.0.0.3")
+        assert await health(port) == 200
+        assert server.visitors.displaced == {"address": 0, "total": displaced}
+        for _, writer in links:
+            writer.close()
+        await server.stop()
+
+    asyncio.run(scenario())
+
+
+class OneUser:
+    """Lets in who says the word."""
+
+    async def allows(self, host: str, authorization: str | None) -> bool:
+        assert host == "127.0.0.1"
+        return authorization == "Basic word"
+
+
+def test_pages_with_a_login() -> None:
+    good, bad, none = visit(
+        b"GET /health HTTP/1.1\r\nAUTHORIZATION:  Basic word\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nAuthorization: Basic other\r\n\r\n",
+        b"GET /secret HTTP/1.1\r\n\r\n",
+        login=OneUser(),
+    )
+    assert [status_of(one) for one in (good, bad, none)] == [200, 401, 401]
+    assert b"WWW-Authenticate: Basic" in none
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:9883", 200), ("127.0.0.1", 200), ("[::1]:9883", 200), ("", 200),
+        ("evil.example", 421), ("evil.example:9883", 421), ("localhost.evil.example", 421),
+        ("[", 421),
+    ],
+)  # fmt: skip
+def test_a_name_that_was_made_to_point_here_gets_no_page(host: str, status: int) -> None:
+    (answer,) = visit(f"GET /health HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert status_of(answer) == status

@@ -78,7 +78,7 @@ class Scene:
         for link in self._links:
             link.connection_lost(None)
         await self.service.pump.stop()
-        self.service.logins.close()
+        self.service.admission.logins.close()
 
     async def client(self, client_id: str, topic_filter: str = "") -> tuple[TcpLink, Wire]:
         """A client at work."""

@@ -10,6 +10,7 @@ import pytest
 from broker.durability.journal_limits import JournalLimits
 from broker.limits import BrokerLimits
 from broker.shell.limits import RESERVED_FILES, ShellLimits, read_limits, use_all_files
+from broker.shell.listeners import amqtt_config
 from schemas.errors import SettingsError
 from schemas.settings import load_settings
 
@@ -53,11 +54,12 @@ def test_the_journal_has_its_limits_from_the_file(tmp_path: Path) -> None:
     journal_records = 3
     journal_changes = 4
     lease_seconds = 5
+    stuck_seconds = 6
     """
     _, shell = read_limits(load(tmp_path, f"[broker.limits]{given}").limits)
     assert shell.journal == JournalLimits(
         answer_seconds=1.0, patience_seconds=2.0, waiting_records=3, waiting_changes=4,
-        lease_seconds=5.0,
+        lease_seconds=5.0, stuck_seconds=6.0,
     )  # fmt: skip
 
 
@@ -104,3 +106,10 @@ def test_connections_fit_the_files_that_may_be_open(monkeypatch: pytest.MonkeyPa
     assert use_all_files(1000) == 500 - RESERVED_FILES
     assert use_all_files(10) == 10
     assert asked == [(500, 500)]
+
+
+@pytest.mark.parametrize("key", ["max_connections = 5", 'reader = "x"', "certfle = 3"])
+def test_keys_of_a_listener_that_mean_nothing_are_errors(key: str, tmp_path: Path) -> None:
+    broker = load(tmp_path, f'[broker.listeners.more]\nbind = "127.0.0.1:0"\n{key}\n')
+    with pytest.raises(SettingsError, match=f"broker.listeners.more.*{key.split(maxsplit=1)[0]}"):
+        amqtt_config(broker)

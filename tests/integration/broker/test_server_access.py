@@ -132,25 +132,72 @@ def test_a_public_address_with_a_password_file_starts(tmp_path: Path) -> None:
         login(broker, "alice").close()
 
 
-@pytest.mark.parametrize("content", ["", "alice:secret\n", f"alice:{SECRET}\nbroken\n"])
-def test_an_empty_or_broken_password_file_denies(content: str, tmp_path: Path) -> None:
-    (tmp_path / "users").write_text(content)
-    config = f'[broker]\npassword_file = "{tmp_path}/users"\n'
-    with running_broker(tmp_path, *NO_WORLD, config=config) as broker:
-        for password in (b"secret", b"", None):
-            with RawClient(broker.port) as client:
-                assert client.connect(user="alice", password=password)[1] == BAD_PASSWORD
+def refusal(folder: Path, config: str) -> str:
+    """What a broker says that does not start with these settings."""
+    (folder / "broken.toml").write_text(config)
+    done = subprocess.run(
+        [*COMMAND, *NO_WORLD, "--listen", "127.0.0.1:0", "--config", str(folder / "broken.toml")],
+        capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    return done.stderr
 
 
-@pytest.mark.parametrize("content", ["", "# only words\n", "topic read #\nnonsense\n"])
-def test_an_empty_or_broken_rule_file_denies(content: str, tmp_path: Path) -> None:
-    config = access_files(tmp_path, content)
+def test_a_missing_or_broken_password_file_is_an_error_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    config = f'[broker]\npassword_file = "{path}"\n'
+    assert f"broker.password_file: {path}: No such file" in refusal(tmp_path, config)
+    path.write_text(f"alice:{SECRET}\nbroken\n")
+    assert f"{path}, line 2: expected user:hash" in refusal(tmp_path, config)
+
+
+def test_a_word_that_no_rule_file_knows_is_an_error_with_its_line(tmp_path: Path) -> None:
+    config = access_files(tmp_path, "user alice\ntopic readwrite #\ntopic dney secret/#\n")
+    said = refusal(tmp_path, config)
+    assert f"broker.acl_file: {tmp_path}/rules, line 3: " in said
+    assert "not 'dney'" in said
+
+
+def reload(broker: RunningBroker) -> None:
+    """Have the broker read its files, and wait until it has."""
+    before = broker.log.count("access files read again")
+    broker.reload()
+    until(lambda: broker.log.count("access files read again") > before, "files read again")
+
+
+def test_an_empty_or_broken_password_file_denies(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text(f"alice:{SECRET}\n")
+    config = f'[broker]\npassword_file = "{path}"\n'
+    with running_broker(tmp_path, *NO_WORLD, "--http", "0", config=config) as broker:
+        login(broker, "alice").close()
+        for content in ("", "alice:secret\n", f"alice:{SECRET}\nbroken\n", None):
+            if content is None:
+                path.unlink()
+            else:
+                path.write_text(content)
+            reload(broker)
+            for password in (b"secret", b"", None):
+                with RawClient(broker.port) as client:
+                    assert client.connect(user="alice", password=password)[1] == BAD_PASSWORD
+            assert broker.problems() == ([f"{path} denies everybody"] if content != "" else [])
+        assert f"access denied to everybody until this is repaired: {path}, line 2" in broker.log
+        assert f"{path}: No such file" in broker.log
+
+
+def test_an_empty_or_broken_rule_file_denies(tmp_path: Path) -> None:
+    config = access_files(tmp_path)
     with (
         running_broker(tmp_path, *NO_WORLD, config=config) as broker,
         login(broker, "alice") as client,
     ):
-        assert subscribe(client, "home") == NOT_AUTHORIZED
-        assert publish(client, "home") == NOT_AUTHORIZED
+        assert subscribe(client, "home/kitchen") == SUCCESS
+        for content in ("", "# only words\n", "user alice\ntopic read #\ntopic dney x\n"):
+            (tmp_path / "rules").write_text(content)
+            reload(broker)
+            assert subscribe(client, "home/cellar") == NOT_AUTHORIZED
+            assert publish(client, "home/kitchen") == NOT_AUTHORIZED
 
 
 def test_passwords(guarded: RunningBroker) -> None:
@@ -220,10 +267,14 @@ def test_nobody_takes_over_or_wipes_the_session_of_another_user(guarded: Running
         assert subscribe(alice, "home/kitchen") == SUCCESS
         for clean in (True, False):
             with RawClient(guarded.port) as bob:
-                code = bob.connect(
+                taken = bob.connect(
                     client_id="shared-id", user="bob", password=b"secret", clean=clean
-                )[1]
-                assert code >= 0x80
+                )
+            with RawClient(guarded.port) as bob:
+                free = bob.connect(client_id="free-id", user="bob", password=b"secret", clean=clean)
+            # A session of its own, and nothing says that another user has one of that name.
+            assert taken == free
+            assert taken[:2] == bytes((0, SUCCESS))
         with login(guarded, "bob") as bob:
             publish(bob, "home/kitchen", b"still here")
         assert next_payload(alice) == b"still here"

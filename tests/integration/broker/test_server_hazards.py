@@ -208,6 +208,23 @@ def test_one_connection_over_the_limit(tmp_path: Path) -> None:
             client.close()
 
 
+def test_connections_of_one_address_leave_room_for_others(tmp_path: Path) -> None:
+    config = "[broker.limits]\nconnections = 4\nconnections_of_address = 3\n"
+    with running_broker(tmp_path, *OPEN, config=config) as broker:
+        # They say nothing: what they are is not known yet.
+        silent = [
+            socket.create_connection(("127.0.0.1", broker.port), 30, ("127.0.0.2", 0))
+            for _ in range(5)
+        ]
+        refused = 'spaps_connections_refused_total{cause="too_many_of_address"}'
+        until(lambda: broker.metric(refused) == 2, "two refused connections")
+        assert broker.metric("spaps_connections") == 3
+        assert is_alive(broker)
+        for link in silent:
+            link.close()
+        until(lambda: broker.metric("spaps_connections") == 0, "an empty broker")
+
+
 def test_no_file_descriptors_left(tmp_path: Path) -> None:
     """All that the process may open are used up from outside, and its files are read meanwhile.
 

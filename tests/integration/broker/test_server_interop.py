@@ -201,10 +201,16 @@ def test_mosquitto_sub_and_pub(
 
 
 @pytest.fixture(scope="module")
-def mqtt_js(program: Callable[[str], Path], request: pytest.FixtureRequest) -> Path:
-    """A folder with MQTT.js from npm, kept from one run to the next."""
-    assert request.config.cache is not None
-    folder = Path(request.config.cache.mkdir(f"mqtt.js-{MQTT_JS}"))
+def mqtt_js(
+    program: Callable[[str], Path],
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A folder with MQTT.js from npm, kept from one run to the next where pytest has a cache."""
+    program("node")
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)
+    name = f"mqtt.js-{MQTT_JS}"
+    folder = Path(cache.mkdir(name)) if cache is not None else tmp_path_factory.mktemp(name)
     if not (folder / "node_modules" / "mqtt" / "package.json").is_file():
         done = subprocess.run(
             [program("npm"), "install", "--no-audit", "--no-fund", "--ignore-scripts",

@@ -170,6 +170,7 @@ def test_logs_as_json_without_payloads_and_secrets(tmp_path: Path) -> None:
 def test_what_is_wrong_at_the_start_is_one_line(
     arguments: list[str], complaint: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "lake" / "world").mkdir(parents=True)
     done = subprocess.run(
         [*COMMAND, "--listen", "127.0.0.1:0", "--allow-anonymous", *arguments],
         capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=tmp_path,

@@ -14,7 +14,7 @@ import pytest
 import websockets
 from paho.mqtt.enums import CallbackAPIVersion
 from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from tests.integration.broker.conftest import Certificates
 from tests.integration.broker.raw_client import (
@@ -39,6 +39,8 @@ def broker(
     cafile = "{certificates.authority}"
     """
     config = f"""
+    [broker]
+    websocket_origins = ["https://allowed.example"]
     [broker.listeners.tls]
     type = "tcp"
     {secure}
@@ -211,3 +213,33 @@ def test_a_websocket_that_stops_reading(broker: RunningBroker) -> None:
 
     asyncio.run(scenario())
     assert broker.metric('spaps_drops_total{cause="slow_consumer"}') > slow_before
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_let_in"),
+    [
+        (None, True),
+        ("http://127.0.0.1:3000", True),
+        ("https://allowed.example", True),
+        ("https://evil.example", False),
+        ("null", False),
+    ],
+)
+def test_a_web_page_of_another_origin_cannot_connect(
+    origin: str | None, is_let_in: bool, broker: RunningBroker
+) -> None:
+    counted = 'spaps_connections_refused_total{cause="origin"}'
+    before = broker.metric(counted)
+
+    async def answer() -> int | None:
+        uri = f"ws://127.0.0.1:{broker.ports['web']}/mqtt"
+        protocols = [websockets.Subprotocol("mqtt")]
+        given = None if origin is None else websockets.Origin(origin)
+        try:
+            async with websockets.connect(uri, subprotocols=protocols, origin=given):
+                return None
+        except InvalidStatus as error:
+            return error.response.status_code
+
+    assert asyncio.run(answer()) == (None if is_let_in else 403)
+    assert broker.metric(counted) == before + (not is_let_in)

@@ -1,0 +1,141 @@
+"""The control socket: the operator of this machine asks the running broker, and gives orders.
+
+A Unix socket that only the user who runs the broker can open. A request is one line of JSON;
+the answer is one line for each session and a last line that says how it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.shell.session_rows import session_row
+from schemas.errors import SettingsError
+
+if TYPE_CHECKING:
+    from broker.core import Core
+
+log = logging.getLogger(__name__)
+
+REQUEST_BYTES: Final = 65_536 * 4
+REQUEST_SECONDS: Final = 5.0
+# Sessions that are written out before others have a turn on the event loop.
+ROWS_AT_ONCE: Final = 200
+
+
+class ControlSocket:
+    """Answers ``spaps sessions``; ``changed`` is called after something was done to the core."""
+
+    def __init__(self, path: Path | None, core: Core, changed: Callable[[], None]) -> None:
+        self._path = path
+        self._core = core
+        self._changed = changed
+        self._server: asyncio.Server | None = None
+        self._inode = 0
+
+    async def start(self) -> None:
+        """Listen, if there is a path. Without the socket the broker serves on: it only says so."""
+        if self._path is None:
+            return
+        try:
+            listener = private_socket(self._path)
+            self._inode = self._path.stat().st_ino
+        except (OSError, SettingsError) as error:
+            reason = getattr(error, "strerror", None) or error
+            log.warning("no 'spaps sessions' for this broker: %s: %s", self._path, reason)
+            return
+        self._server = await asyncio.start_unix_server(
+            self._serve, sock=listener, limit=REQUEST_BYTES
+        )
+
+    async def stop(self) -> None:
+        """Stop listening and remove the socket, unless it is another broker's by now."""
+        if self._server is None or self._path is None:
+            return
+        self._server.close()
+        with contextlib.suppress(OSError):
+            if self._path.stat().st_ino == self._inode:
+                self._path.unlink()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                line = await reader.readline()
+            for number, answer in enumerate(self._answers(line)):
+                writer.write(json.dumps(answer).encode() + b"\n")
+                if number % ROWS_AT_ONCE == 0:
+                    await writer.drain()
+            await writer.drain()
+        except (TimeoutError, OSError, ValueError) as error:
+            log.info("a request on the control socket failed: %s", error)
+        finally:
+            writer.close()
+
+    def _answers(self, line: bytes) -> Iterator[dict[str, Any]]:
+        try:
+            request = json.loads(line)
+            command = request["command"]
+        except (ValueError, TypeError, KeyError):
+            yield {"error": "the request is not understood"}
+            return
+        match command:
+            case "list":
+                sessions = list(self._core.sessions)
+                for session in sessions:
+                    yield session_row(session)
+                yield {"done": len(sessions)}
+            case "end":
+                yield self._end(str(request.get("client")), request)
+            case _:
+                yield {"error": f"there is no command {command!r}"}
+
+    def _end(self, client_id: str, request: dict[str, Any]) -> dict[str, Any]:
+        """End the session of a client id; of ``user``, when the request has that key."""
+        found = self._core.sessions.of_client_id(client_id)
+        if "user" in request:
+            found = [one for one in found if one.identity.user_name == request["user"]]
+        if not found:
+            return {"error": f"there is no session of client id {client_id!r}"}
+        if len(found) > 1:
+            users = ", ".join(sorted(str(one.identity.user_name) for one in found))
+            return {"error": f"several users have client id {client_id!r}: {users}; give --user"}
+        log.info(
+            "session ended by an operator",
+            extra={"client": client_id, "user": found[0].identity.user_name},
+        )
+        self._core.end_session(found[0])
+        self._changed()
+        return {"done": 1}
+
+
+def private_socket(path: Path) -> socket.socket:
+    """Return a listening Unix socket that only this user can open.
+
+    It is bound in a folder of this user alone and then moved, so it is never open to others.
+    SettingsError when another process answers there.
+    """
+    if path.exists():
+        with socket.socket(socket.AF_UNIX) as visitor, contextlib.suppress(OSError):
+            visitor.connect(str(path))
+            raise SettingsError("another broker listens there; set broker.control")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".control-") as folder:
+            bound = Path(folder) / "socket"
+            listener.bind(str(bound))
+            bound.chmod(0o600)
+            bound.replace(path)
+        listener.listen()
+        listener.settimeout(0)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,117 @@
+"""Passwords that wait to be checked: in turns by address, few at a time.
+
+Checking a password costs a core and memory on purpose. So an address that sends many cannot
+make others wait for all of them, and nothing is computed for a client that is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+# So many passwords are checked at a time.
+CHECKERS: Final = 2
+
+
+class Outcome(Enum):
+    """What came out of a password check, or why there was none."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    GONE = "gone"  # the client left while it waited
+    ADDRESS_FULL = "address_full"  # too many of its address wait
+    ALL_FULL = "all_full"  # too many wait in all
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    check: Callable[[], bool]
+    is_gone: Callable[[], bool]
+    answer: asyncio.Future[Outcome]
+
+
+class PasswordQueue:
+    """One queue for each address; each in its turn gives one password to a thread."""
+
+    def __init__(self, most: int, most_of_address: int) -> None:
+        self._most = most
+        self._most_of_address = most_of_address
+        self._jobs: OrderedDict[str, deque[_Job]] = OrderedDict()
+        self._threads = ThreadPoolExecutor(CHECKERS, thread_name_prefix="password")
+        self._workers: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        self.outcomes: Counter[Outcome] = Counter(dict.fromkeys(Outcome, 0))
+
+    async def check(
+        self, host: str, check: Callable[[], bool], is_gone: Callable[[], bool]
+    ) -> Outcome:
+        """Return the outcome of ``check``, called in a thread when it is this address's turn."""
+        outcome = await self._outcome(host, check, is_gone)
+        self.outcomes[outcome] += 1
+        return outcome
+
+    def close(self) -> None:
+        """Check no more passwords."""
+        for worker in self._workers:
+            worker.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _outcome(
+        self, host: str, check: Callable[[], bool], is_gone: Callable[[], bool]
+    ) -> Outcome:
+        own = self._jobs.get(host, ())
+        if len(own) >= self._most_of_address:
+            return Outcome.ADDRESS_FULL
+        if self._waiting >= self._most and not self._make_room(len(own)):
+            return Outcome.ALL_FULL
+        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._jobs.setdefault(host, deque()).append(_Job(check, is_gone, answer))
+        self._waiting += 1
+        if len(self._workers) < CHECKERS:
+            worker = asyncio.create_task(self._work(), name="passwords")
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+        return await answer
+
+    def _make_room(self, own: int) -> bool:
+        """Send away the last one of the address with the most, if that has more than ``own``."""
+        jobs = max(self._jobs.values(), key=len, default=())
+        if not isinstance(jobs, deque) or len(jobs) <= own + 1:
+            return False
+        self._waiting -= 1
+        job = jobs.pop()
+        if not job.answer.done():
+            job.answer.set_result(Outcome.ALL_FULL)
+        return True
+
+    def _next(self) -> _Job:
+        """Return the next job of the address whose turn it is."""
+        host, jobs = self._jobs.popitem(last=False)
+        job = jobs.popleft()
+        self._waiting -= 1
+        if jobs:
+            self._jobs[host] = jobs
+        return job
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._jobs:
+            job = self._next()
+            if job.answer.done():  # whoever asked was cancelled
+                continue
+            if job.is_gone():
+                job.answer.set_result(Outcome.GONE)
+                continue
+            try:
+                is_right = await loop.run_in_executor(self._threads, job.check)
+            except Exception as error:  # noqa: BLE001 - whoever asked decides about it
+                if not job.answer.done():
+                    job.answer.set_exception(error)
+                continue
+            if not job.answer.done():
+                job.answer.set_result(Outcome.RIGHT if is_right else Outcome.WRONG)

@@ -1,0 +1,63 @@
+"""Web pages that may open a WebSocket: browsers say which page asks, and the broker decides.
+
+A browser lets any page open a WebSocket to any address, also to one of this machine. Clients
+that are no browsers send no Origin and are not concerned.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from websockets.asyncio.server import ServerConnection
+from websockets.http11 import Request, Response
+
+from broker.http_pages import is_local_name
+
+log = logging.getLogger(__name__)
+
+OriginCheck: TypeAlias = Callable[[ServerConnection, Request], Response | None]
+
+
+class WebOrigins:
+    """Pages of the same host may; others by ``allowed``, where ``*`` stands for all."""
+
+    def __init__(self, allowed: tuple[str, ...]) -> None:
+        self._allowed = frozenset(one.rstrip("/").lower() for one in allowed)
+        self.refused = 0
+
+    def check(self, *, is_public: bool) -> OriginCheck:
+        """Return the check for a listener; ``is_public``: other machines can reach it."""
+
+        def check(connection: ServerConnection, request: Request) -> Response | None:
+            origins = request.headers.get_all("Origin")
+            host = ", ".join(request.headers.get_all("Host"))
+            if all(self.allows(one, host, is_public=is_public) for one in origins):
+                return None
+            self.refused += 1
+            extra = {"origin": ", ".join(origins), "from": str(connection.remote_address)}
+            log.info("WebSocket refused: a page of another origin", extra=extra)
+            return connection.respond(
+                HTTPStatus.FORBIDDEN, "this origin is not in broker.websocket_origins\n"
+            )
+
+        return check
+
+    def allows(self, origin: str, host: str, *, is_public: bool) -> bool:
+        """Return whether a page of the origin may connect to the host that it has named.
+
+        On this machine the host must be an address or localhost: any other name could have been
+        made to point here by the page that asks.
+        """
+        if "*" in self._allowed or origin.rstrip("/").lower() in self._allowed:
+            return True
+        if not is_public and not is_local_name(host):
+            return False
+        try:
+            page, asked = urlsplit(origin).hostname, urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        return page is not None and page == asked

@@ -1,0 +1,42 @@
+"""Which web pages may open a WebSocket."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.shell.web_origins import WebOrigins
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "local", "public"),
+    [
+        ("http://localhost:3000", "localhost:8083", True, True),
+        ("http://127.0.0.1", "127.0.0.1:8083", True, True),
+        ("http://[::1]:3000", "[::1]:8083", True, True),
+        ("https://map.example", "map.example:8084", False, True),
+        ("https://MAP.example", "map.EXAMPLE", False, True),
+        # Another page, whatever name the broker is called by.
+        ("https://evil.example", "localhost:8083", False, False),
+        ("https://evil.example", "map.example", False, False),
+        ("https://localhost.evil.example", "localhost", False, False),
+        # Its own name was made to point at this machine.
+        ("https://evil.example", "evil.example:8083", False, True),
+        ("null", "localhost", False, False),
+        ("", "localhost", False, False),
+        ("https://[", "[", False, False),
+    ],
+)
+def test_by_default_only_pages_of_the_same_host(
+    origin: str, host: str, local: bool, public: bool
+) -> None:
+    origins = WebOrigins(())
+    assert origins.allows(origin, host, is_public=False) is local
+    assert origins.allows(origin, host, is_public=True) is public
+
+
+def test_others_by_setting() -> None:
+    origins = WebOrigins(("https://map.example/",))
+    assert origins.allows("https://map.example", "localhost", is_public=False)
+    assert not origins.allows("http://map.example", "localhost", is_public=False)
+    assert not origins.allows("https://map.example:444", "localhost", is_public=False)
+    assert WebOrigins(("*",)).allows("null", "localhost", is_public=False)
