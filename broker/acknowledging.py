@@ -13,6 +13,7 @@ from broker.core_state import CoreState
 from broker.courier import Courier
 from broker.delivery_records import record_done
 from broker.journal import MessageReleased, PacketReleased
+from broker.outgoing import Stage
 from broker.session import Session
 
 _SHORT_PUBACK: Final = b"\x40\x02"
@@ -21,11 +22,12 @@ _SHORT_PUBACK: Final = b"\x40\x02"
 class Acknowledging:
     """Moves deliveries on, and lets the next ones start."""
 
-    __slots__ = ("_courier", "_state")
+    __slots__ = ("_courier", "_most_users", "_state")
 
     def __init__(self, state: CoreState, courier: Courier) -> None:
         self._state = state
         self._courier = courier
+        self._most_users = state.limits.user_properties
 
     def pubacks(self, session: Session, data: bytes, position: int) -> int:
         """Short PUBACK packets in a row, as a busy client sends them; where they end."""
@@ -45,13 +47,15 @@ class Acknowledging:
 
     def puback(self, session: Session, data: bytes, body: int, end: int) -> None:
         """The client has a QoS 1 message, or will not have it: either way it is done."""
-        packet_id, _ = read_acknowledgement(data, body, end, RECEIPT_CODES)
+        packet_id, _ = read_acknowledgement(data, body, end, RECEIPT_CODES, self._most_users)
         _check_qos(session, packet_id, 1, "PUBACK")
         self._finish(session, packet_id)
 
     def pubrec(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
         """The client has a QoS 2 message: it is never sent again, only released."""
-        packet_id, reason = read_acknowledgement(data, at.start, at.stop, RECEIPT_CODES)
+        packet_id, reason = read_acknowledgement(
+            data, at.start, at.stop, RECEIPT_CODES, self._most_users
+        )
         _check_qos(session, packet_id, 2, "PUBREC")
         if reason >= 0x80:
             self._finish(session, packet_id)
@@ -63,25 +67,30 @@ class Acknowledging:
             return
         journal = self._state.journal
         if session.is_recorded and delivery.position:
-            journal.write(MessageReleased(session.client_id, delivery.position))
+            journal.write(MessageReleased(session.name, delivery.position))
         packet = acknowledgement(PUBREL, packet_id)
         self._state.outlet.promise(connection, packet, journal.position)
 
     def pubrel(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
         """The client will not send this message again: its identifier is free."""
-        packet_id, _ = read_acknowledgement(data, at.start, at.stop, RELEASE_CODES)
+        packet_id, _ = read_acknowledgement(
+            data, at.start, at.stop, RELEASE_CODES, self._most_users
+        )
         reason = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
         if session.incoming.release(packet_id):
             reason = ReasonCode.SUCCESS
             if session.is_recorded:
-                self._state.journal.write(PacketReleased(session.client_id, packet_id))
+                self._state.journal.write(PacketReleased(session.name, packet_id))
         packet = acknowledgement(PUBCOMP, packet_id, reason)
         self._state.outlet.promise(connection, packet, self._state.journal.position)
 
     def pubcomp(self, session: Session, data: bytes, body: int, end: int) -> None:
         """A QoS 2 message is done."""
-        packet_id, _ = read_acknowledgement(data, body, end, RELEASE_CODES)
+        packet_id, _ = read_acknowledgement(data, body, end, RELEASE_CODES, self._most_users)
         _check_qos(session, packet_id, 2, "PUBCOMP")
+        delivery = session.outgoing.identified.get(packet_id)
+        if delivery is not None and delivery.stage is not Stage.RELEASED:
+            raise violation("PUBCOMP for a message that has had no PUBREC")
         self._finish(session, packet_id)
 
     def _finish(self, session: Session, packet_id: int) -> None:

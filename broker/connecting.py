@@ -9,7 +9,7 @@ from typing import Final
 from broker.access import Action, Identity, Verdict
 from broker.aliases import OutgoingAliases
 from broker.codec.errors import OldProtocolError, ProtocolError
-from broker.codec.reading import Connect, WillFields, read_connect
+from broker.codec.reading import Connect, WillFields, read_connect, read_connect_head
 from broker.codec.reason_codes import ReasonCode
 from broker.codec.writing import (
     OLD_PROTOCOL_CONNACK,
@@ -21,9 +21,12 @@ from broker.codec.writing import (
 )
 from broker.connection import Connection, State
 from broker.core_state import CoreState
+from broker.counters import Refusal
 from broker.courier import Courier
 from broker.effects import Authenticate
-from broker.session import Session
+from broker.gateway import contradiction
+from broker.journal import Will
+from broker.session import Session, will_bytes
 from broker.session_life import SessionLife
 from broker.wills import will_of
 
@@ -56,7 +59,10 @@ class Connecting:
     def handle(self, connection: Connection, data: bytes, body: int, end: int) -> None:
         """Take CONNECT; authentication is asked for, the rest follows when it is decided."""
         connection.state = State.CONNECTING
-        connect = read_connect(data, body, end)
+        most_users = self._state.limits.user_properties_before_connect
+        head = read_connect_head(data, body, end, most_users)
+        connection.maximum_packet_size = head.maximum_packet_size
+        connect = read_connect(data, body, end, head, most_users)
         packet = connect.packet
         connection.wants_reasons = packet.request_problem_info
         if packet.authentication_method is not None:
@@ -64,6 +70,7 @@ class Connecting:
                 ReasonCode.BAD_AUTHENTICATION_METHOD, "enhanced authentication is not offered"
             )
         client_id = packet.client_id or self._new_client_id()
+        connection.claim = Identity(client_id, packet.username)
         if len(client_id.encode()) > self._state.limits.client_id_bytes:
             raise ProtocolError(
                 ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
@@ -72,13 +79,13 @@ class Connecting:
         self._check_will(connect.will)
         connection.is_blocked = True
 
-        def decided(reason: ReasonCode, user_name: str | None) -> None:
-            self._guarded(
-                connection,
-                lambda: self._authenticated(
-                    connection, connect, Identity(client_id, user_name), reason
-                ),
-            )
+        def decided(reason: ReasonCode, user_name: str | None, text: str | None) -> None:
+            def step() -> None:
+                if reason.is_error:
+                    raise ProtocolError(reason, text or "not let in")
+                self._authenticated(connection, connect, Identity(client_id, user_name))
+
+            self._guarded(connection, step)
 
         ticket = self._state.tickets.open(decided)
         self._state.outbox.requests.append(
@@ -89,14 +96,22 @@ class Connecting:
         """Answer a CONNECT that is not accepted, and close."""
         self._state.counters.refused_connects += 1
         if isinstance(error, OldProtocolError):
-            log.warning("client refused: %s", error, extra={"peer": str(connection.peer)})
+            log.warning("client refused: %s", error, extra=connection.log_fields)
             answer = OLD_PROTOCOL_CONNACK
         else:
-            log.info("connect refused: %s", error, extra={"reason": error.reason.name})
-            text = str(error) if connection.wants_reasons else None
-            answer = connack_refusal(error.reason, text)
-        self._state.outlet.send(connection, answer)
+            reason = {"reason": error.reason.name.lower()}
+            log.info("client refused: %s", error, extra=connection.log_fields | reason)
+            answer = self._refusal(connection, error)
+        if answer:
+            self._state.outlet.send(connection, answer)
         self._life.close(connection, None)
+
+    def _refusal(self, connection: Connection, error: ProtocolError) -> bytes:
+        """The CONNACK as long as the client takes it; empty when it takes none."""
+        limit = connection.maximum_packet_size
+        texts = (str(error), None) if connection.wants_reasons else (None,)
+        answers = [connack_refusal(error.reason, text) for text in texts]
+        return next((one for one in answers if limit is None or len(one) <= limit), b"")
 
     def _check_will(self, will: WillFields | None) -> None:
         if will is None:
@@ -104,16 +119,12 @@ class Connecting:
         route = self._state.routes.of(will.topic.encode())
         if route.refusal is not None:
             raise ProtocolError(route.refusal, "the will's topic is not accepted")
-        if will.properties.peid_error is not None:
-            raise ProtocolError(
-                ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, f"will: {will.properties.peid_error}"
-            )
+        properties = will.properties
+        wrong = properties.peid_error or contradiction(route.gateway_peid, properties.peid)
+        if wrong is not None:
+            raise ProtocolError(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, f"will: {wrong}")
 
-    def _authenticated(
-        self, connection: Connection, connect: Connect, identity: Identity, reason: ReasonCode
-    ) -> None:
-        if reason.is_error:
-            raise ProtocolError(reason, "not let in")
+    def _authenticated(self, connection: Connection, connect: Connect, identity: Identity) -> None:
         if connect.will is None:
             self._open(connection, connect, identity)
             return
@@ -143,17 +154,13 @@ class Connecting:
 
     def _open(self, connection: Connection, connect: Connect, identity: Identity) -> None:
         packet, limits = connect.packet, self._state.limits
+        will = self._will(connect.will, identity)
         session, is_present = self._life.open(connection, identity, clean_start=packet.clean_start)
-        will = None
-        if connect.will is not None:
-            route = self._state.routes.of(connect.will.topic.encode())
-            will = will_of(connect.will, route.gateway_peid)
         self._life.agree(session, packet.session_expiry_interval, will)
         connection.keep_alive = self._keep_alive(packet.keep_alive)
-        connection.maximum_packet_size = packet.max_packet_size
         if packet.topic_alias_max and limits.topic_aliases_out:
             connection.aliases_out = OutgoingAliases(
-                min(packet.topic_alias_max, limits.topic_aliases_out)
+                min(packet.topic_alias_max, limits.topic_aliases_out), limits.topic_alias_bytes
             )
         granted = session.expiry_interval
         has_own_id = bool(packet.client_id)
@@ -174,7 +181,7 @@ class Connecting:
         answer = connack(fields)
         if packet.max_packet_size is not None and len(answer) > packet.max_packet_size:
             # Not even this may be said to it. It was never served, so its will is void.
-            log.info("client refused: it takes too little", extra={"client": session.client_id})
+            log.info("client refused: it takes too little", extra=connection.log_fields)
             self._state.counters.refused_connects += 1
             self._life.agree(session, packet.session_expiry_interval, None)
             self._life.close(connection, None)
@@ -185,6 +192,21 @@ class Connecting:
             self._state.journal.position,
             lambda: self._begin(connection, session, packet.receive_max),
         )
+
+    def _will(self, fields: WillFields | None, identity: Identity) -> Will | None:
+        """Return the will of a CONNECT; ProtocolError when there is no room for it."""
+        if fields is None:
+            return None
+        route = self._state.routes.of(fields.topic.encode())
+        will = will_of(fields, route.gateway_peid)
+        account = self._state.shares.queues.account_of(identity.user_name)
+        if not account.has_room(will_bytes(will)):
+            self._state.counters.refusals[Refusal.WILLS] += 1
+            raise ProtocolError(
+                ReasonCode.QUOTA_EXCEEDED,
+                "no room for the will: too much waits for clients",
+            )
+        return will
 
     def _keep_alive(self, asked: int) -> int:
         """The keep alive that counts; without one a dead client would never be noticed."""
@@ -200,10 +222,8 @@ class Connecting:
         session.incoming.restart()
         session.direct = connection if connection.takes_plain_copies else None
         self._watch(connection)
-        log.info(
-            "client connected",
-            extra={"client": session.client_id, "user": session.identity.user_name},
-        )
+        connection.connected_at = self._state.clock()
+        log.info("client connected", extra=connection.log_fields)
         for delivery in session.outgoing.restart(receive_maximum):
             release = acknowledgement(PUBREL, delivery.packet_id)
             self._state.outlet.promise(connection, release, self._state.journal.position)

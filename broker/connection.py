@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from broker.access import Identity
 from broker.aliases import IncomingAliases, OutgoingAliases
 from broker.codec.framing import Inbox
 from broker.limits import BrokerLimits
@@ -51,7 +52,8 @@ class Connection:
     """Made by ``Core.open``. ``peer`` is the shell's own: the core never touches it."""
 
     __slots__ = (
-        "aliases_in", "aliases_out", "backlog", "connect_timer", "failed", "found", "held", "inbox",
+        "address", "aliases_in", "aliases_out", "backlog", "claim", "connect_timer",
+        "connected_at", "failed", "found", "held", "host", "inbox",
         "is_blocked", "is_paused", "keep_alive", "keep_alive_timer", "lane", "last_seen",
         "maximum_packet_size", "may_publish", "out", "packet_limit", "peer",
         "promised", "session", "state", "wants_reasons",
@@ -61,6 +63,12 @@ class Connection:
         self.peer = peer
         self.state = State.NEW
         self.session: Session | None = None
+        # Where the client comes from: for the log, and as far as quotas tell addresses apart.
+        self.address: str | None = None
+        self.host: str | None = None
+        # Who the client says it is, before that is proven.
+        self.claim: Identity | None = None
+        self.connected_at: float | None = None
         self.last_seen = now
 
         # Input.
@@ -94,6 +102,16 @@ class Connection:
         self.keep_alive_timer: Timer | None = None
 
     @property
+    def input_bytes(self) -> int:
+        """Bytes of input that it holds, worked off or not."""
+        size = len(self.inbox.pending) + self.aliases_in.bytes
+        if self.held:
+            size += sum(map(len, self.held))
+        if self.lane:
+            size += sum([job.bytes for job in self.lane])
+        return size
+
+    @property
     def is_closed(self) -> bool:
         """Whether nothing comes from it or goes to it any more."""
         return self.state is State.CLOSED
@@ -107,3 +125,13 @@ class Connection:
             and self.aliases_out is None
             and self.maximum_packet_size is None
         )
+
+    @property
+    def log_fields(self) -> dict[str, Any]:
+        """Who and where the client is, for a line of the log."""
+        identity = self.claim if self.session is None else self.session.identity
+        return {
+            "client": None if identity is None else identity.client_id,
+            "user": None if identity is None else identity.user_name,
+            "from": self.address,
+        }

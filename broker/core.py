@@ -22,6 +22,7 @@ from broker.effects import Resolved
 from broker.fast_fan_out import FanOut
 from broker.fast_publish import FastPublisher, Read
 from broker.gateway import GatewayRules
+from broker.held_neighborhoods import HeldNeighborhoods
 from broker.intake import Intake
 from broker.journal import Record
 from broker.limits import BrokerLimits
@@ -31,7 +32,9 @@ from broker.publishing import Publishing
 from broker.restoring import Restoring, durable_parts, renumber
 from broker.retaining import Retaining
 from broker.router import Router
+from broker.session import Session
 from broker.session_life import SessionLife
+from broker.share_groups import ShareGroups
 from broker.subscribing import Subscribing
 from broker.subscription import Subscription
 from broker.sys_topics import SysTopics
@@ -81,15 +84,23 @@ class Core:
         self.outbox = state.outbox
         self.journal = state.journal
         self.counters = state.counters
-        self.sessions = state.registry
+        self.sessions = state.sessions
         self.retained = state.retained
         self.index = state.index
+        self.limits = state.limits
+        self.pairs = state.shares.pairs
+        self.routes = state.routes
+        self.shares = state.shares
+        self.input_budget = state.input_budget
         self._courier = Courier(state)
         self._retaining = Retaining(state)
-        router = Router(state, self._courier)
+        groups = ShareGroups(state, self._courier)
+        self._courier.pass_on = groups.pass_on
+        router = Router(state, self._courier, groups)
         self._publishing = Publishing(state, router, self._retaining, self._resume)
         wills = Wills(state, self._publishing)
         self._life = SessionLife(state, wills)
+        self._life.pass_on_all = groups.pass_on_all
         unsubscribing = Unsubscribing(state, self._life)
         self._intake = Intake(state, self._life, FastPublisher(state, FanOut(state, self._courier)))
         self._intake.connecting = Connecting(
@@ -107,18 +118,26 @@ class Core:
         self.receive_all: Callable[[Iterator[Read]], None] = self._intake.receive_all
         # Tells clients of the world in force; the shell calls it when that changes.
         self.telling = WorldTelling(state, self._courier, self._publishing.publish)
+        # Neighborhoods whose members are not known yet; the shell asks for them.
+        self.held = HeldNeighborhoods(state)
         if sys_interval:
             SysTopics(state, self._publishing.publish, version, sys_interval)
         state.timers.at(clock() + _SWEEP_LATER, self._sweep)
 
     # --- connections
 
-    def open(self, peer: Any = None) -> Connection:
-        """A client has connected; it must send CONNECT in time."""
+    def open(
+        self, peer: Any = None, address: str | None = None, host: str | None = None
+    ) -> Connection:
+        """Take a new connection; its client must send CONNECT in time.
+
+        ``address`` is for the log. ``host`` is what quotas know the client's address by.
+        """
         now = self._state.clock()
         connection = Connection(self._state.limits, now, peer)
+        connection.address, connection.host = address, host
         connection.connect_timer = self._state.timers.at(
-            now + self._state.limits.connect_timeout, lambda: self._life.close(connection, None)
+            now + self._state.limits.connect_timeout, lambda: self._life.give_up(connection)
         )
         self.counters.connections += 1
         return connection
@@ -147,11 +166,20 @@ class Core:
     def connection_lost(self, connection: Connection) -> None:
         """The network connection is gone; called once for each, also after we closed it."""
         if connection.state is not State.CLOSED:
-            self._life.detach(connection)
+            self._life.detach(connection, "connection lost")
 
     def disconnect(self, connection: Connection, reason: ReasonCode, text: str) -> None:
         """Send a client away."""
         self._life.close(connection, reason, text)
+
+    def end_session(self, session: Session) -> None:
+        """End a session by an operator's decision; its client is disconnected with 0x98."""
+        if session.connection is not None:
+            self.disconnect(
+                session.connection, ReasonCode.ADMINISTRATIVE_ACTION, "ended by an operator"
+            )
+        if self.sessions.find(session.name) is session:
+            self._life.end(session)
 
     def shut_down(self) -> None:
         """Send everyone away, before the broker stops."""
@@ -163,9 +191,15 @@ class Core:
 
     # --- answers to requests
 
-    def authenticated(self, ticket: int, reason: ReasonCode, user_name: str | None = None) -> None:
-        """Answer ``Authenticate``: SUCCESS, and as whom, or why not."""
-        self._state.tickets.answer(ticket, reason, user_name)
+    def authenticated(
+        self,
+        ticket: int,
+        reason: ReasonCode,
+        user_name: str | None = None,
+        text: str | None = None,
+    ) -> None:
+        """Answer ``Authenticate``: SUCCESS, and as whom, or why not, with a reason string."""
+        self._state.tickets.answer(ticket, reason, user_name, text)
 
     def judged(self, ticket: int, verdict: Verdict) -> None:
         """Answer ``Judge``."""
@@ -239,8 +273,6 @@ class Core:
         for session in self.sessions:
             if client_id is None or session.client_id == client_id:
                 self._state.access.forget(session)
-                if session.connection is not None:
-                    session.connection.may_publish.clear()
         self._state.access.forget_authors()
         self._state.routes.clear()
 

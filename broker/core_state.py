@@ -9,14 +9,16 @@ from broker.access import AccessControl
 from broker.access_desk import AccessDesk
 from broker.counters import Counters
 from broker.effects import Outbox
+from broker.fair_share import Shares, make_shares
 from broker.gateway import GatewayRules
+from broker.input_budget import InputBudget
 from broker.journal import Journal
 from broker.limits import BrokerLimits
 from broker.memberships import Memberships
 from broker.outlet import Outlet
-from broker.registry import SessionRegistry
 from broker.retained import RetainedStore
 from broker.routes import Routes
+from broker.session_table import SessionTable
 from broker.slots import SlotTable
 from broker.subscription_index import SubscriptionIndex
 from broker.tickets import Tickets
@@ -42,7 +44,9 @@ class CoreState:
     routes: Routes
     index: SubscriptionIndex
     retained: RetainedStore
-    registry: SessionRegistry
+    sessions: SessionTable
+    shares: Shares
+    input_budget: InputBudget
 
 
 def make_state(
@@ -59,22 +63,25 @@ def make_state(
     journal = Journal(enabled=durable)
     tickets = Tickets()
     tree = TopicTree()
-    routes = Routes(tree, gateway, limits)
+    counters = Counters()
+    routes = Routes(tree, gateway, limits, counters)
     slots = SlotTable(memberships)
     return CoreState(
         clock=clock,
         limits=limits,
-        counters=Counters(),
+        counters=counters,
         outbox=outbox,
         outlet=Outlet(outbox, journal),
         journal=journal,
         tickets=tickets,
         timers=Timers(),
-        access=AccessDesk(access, outbox, tickets),
+        access=AccessDesk(access, outbox, tickets, limits.verdict_bytes),
         memberships=memberships,
         slots=slots,
         routes=routes,
         index=SubscriptionIndex(tree, routes, slots),
         retained=RetainedStore(limits),
-        registry=SessionRegistry(limits),
+        sessions=SessionTable(limits),
+        shares=make_shares(limits),
+        input_budget=InputBudget(limits.input_bytes),
     )

@@ -4,23 +4,51 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from enum import Enum
+from typing import Final
+
+# Units of work: a copy on the hot path is one. A matching subscription elsewhere costs more.
+WORK_OF_A_MATCH: Final = 8
+# To write so many bytes is one more.
+BYTES_OF_WORK: Final = 64
 
 
 class Drop(Enum):
     """Why a message did not reach a client that subscribed to it, or nobody at all."""
 
     SLOW_CONSUMER = "slow_consumer"  # QoS 0 while the client does not read
-    QUEUE_FULL = "queue_full"
+    QUEUE_FULL = "queue_full"  # that of the session
+    TOTAL_QUEUE_FULL = "total_queue_full"  # the user's share of what all sessions may hold
+    AWAY = "away"  # QoS 0 for a share group, none of whose members is connected
     EXPIRED = "expired"
+    SESSION_ENDED = "session_ended"  # of a member of a share group, and no other could take it
     TOO_LARGE = "too_large"  # over the client's maximum packet size
     NOT_ALLOWED = "not_allowed"  # the reader's right is gone or was never there
     UNSUBSCRIBED = "unsubscribed"  # while it waited
     REFUSED = "refused"  # QoS 0 PUBLISH that the client may not make
     BAD_PEID = "bad_peid"
+    PEID_MISMATCH = "peid_mismatch"  # with the peid that a gateway rule reads from the topic
     NO_MEMBERSHIPS = "no_memberships"  # they could not be asked
+    NEIGHBORHOOD_WAITS = "neighborhood_waits"  # for its members, after a start
     BAD_TOPIC = "bad_topic"
     RETAINED_FULL = "retained_full"
     WILL_NOT_ALLOWED = "will_not_allowed"
+
+
+class Refusal(Enum):
+    """The limit because of which something that a client asked for was refused."""
+
+    FILTERS_PER_PACKET = "filters_per_packet"
+    WAITING_SUBSCRIBES = "waiting_subscribes"
+    SUBSCRIPTIONS = "subscriptions"
+    NEIGHBORHOODS = "neighborhoods"
+    PAIRS = "pairs"
+    TOTAL_PAIRS = "total_pairs"
+    SUBSCRIPTION_BYTES = "subscription_bytes"
+    TOTAL_SUBSCRIPTION_BYTES = "total_subscription_bytes"
+    WAITING_RETAINED = "waiting_retained"
+    INPUT_BYTES = "input_bytes"
+    USER_PROPERTIES = "user_properties"
+    WILLS = "wills"
 
 
 class Counters:
@@ -29,8 +57,9 @@ class Counters:
     __slots__ = (
         "bytes_received", "bytes_sent", "connections", "drops", "filter_times", "matches",
         "packets_received", "protocol_errors", "publish_bytes_received",
-        "publish_bytes_sent", "publishes_received", "publishes_sent", "refused_connects",
-        "sessions_expired", "spatial_publishes",
+        "publish_bytes_sent", "publishes_received", "publishes_sent", "refusals",
+        "refused_connects", "sessions_expired", "spatial_publishes", "turns_given_up", "work",
+        "work_limit",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -48,6 +77,12 @@ class Counters:
         self.spatial_publishes = 0
         self.matches = 0
         self.sessions_expired = 0
+        # Units of work so far, and where the read that is being worked off has to give way.
+        self.work = 0
+        self.turns_given_up = 0
+        self.work_limit = 0
         self.drops: Counter[Drop] = Counter()
+        # Topic filters and CONNECTs that were refused, by the limit that was reached.
+        self.refusals: Counter[Refusal] = Counter()
         # Seconds from peid to subscriptions, a sample: one for each chunk that was read.
         self.filter_times: deque[float] = deque(maxlen=4_096)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -15,23 +16,27 @@ from broker.delivery_records import record_done, record_waiting
 from broker.journal import MessageSent
 from broker.message import Message
 from broker.outgoing import Delivery
-from broker.retained import RetainedBacklog
+from broker.retained_delivery import RetainedDelivery
 from broker.session import Session
 from broker.subscription import Subscription
 
-# Retained messages written at one go, before others get their turn.
-BACKLOG_BYTES: Final = 65_536
-# Searching for some more of them takes as long as writing so many bytes.
-SEARCH_COST: Final = 8_192
+# Queued messages dropped, or passed on to others, at one go.
+DROPS_AT_ONCE: Final = 500
 
 
 class Courier:
-    """Every PUBLISH to a client passes here, but for the hot path's plain QoS 0 copies."""
+    """Every PUBLISH to a client passes here, but for the hot path's plain QoS 0 copies.
 
-    __slots__ = ("_state",)
+    ``pass_on`` is set once it exists: it gives what a member of a share group could not take to
+    the next, and returns whether nothing is lost.
+    """
+
+    __slots__ = ("_retained", "_state", "pass_on")
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
+        self._retained = RetainedDelivery(state, self)
+        self.pass_on: Callable[[Delivery, Drop], bool]
 
     def bring(
         self,
@@ -45,10 +50,13 @@ class Courier:
         granted = subscriptions[0].qos
         if len(subscriptions) > 1:
             granted = max([one.qos for one in subscriptions])
-        qos = min(message.qos, granted)
+        qos = message.qos if message.qos < granted else granted  # noqa: FURB136 - no call
         link = session.direct
-        is_plain = qos == 0 or (qos == 1 and session.outgoing.is_idle)
-        if link is not None and is_plain and not self._state.access.is_restricted:
+        if (
+            link is not None
+            and (qos == 0 or (qos == 1 and session.outgoing.takes_at_once(message.size)))
+            and not self._state.access.is_restricted
+        ):
             self._send_copy(session, link, message, subscriptions, qos, retain=retain)
             return
         connection = session.connection
@@ -61,11 +69,16 @@ class Courier:
         if connection is None or connection.is_paused or connection.state is not State.CONNECTED:
             self._enqueue(session, delivery)
             return
-        verdict = self._verdict(session, message.topic)
+        if len(session.waiting_verdicts) >= self._state.limits.queued_messages:
+            self._state.counters.drops[Drop.QUEUE_FULL] += 1
+            return
+        verdict = self.verdict(session, message.topic)
         if verdict is None or (qos and not session.outgoing.is_idle):
             self._enqueue(session, delivery)
         elif verdict.is_error:
             self._state.counters.drops[Drop.NOT_ALLOWED] += 1
+        elif qos and (cause := session.outgoing.reason_to_refuse(delivery.size)) is not None:
+            self._state.counters.drops[cause] += 1
         else:
             record_waiting(self._state.journal, session, delivery)
             self._send(session, connection, delivery, queued=False)
@@ -110,20 +123,25 @@ class Courier:
         if connection is None or connection.state is not State.CONNECTED:
             return
         flow = session.outgoing
+        dropped = 0
         while flow.queue and not connection.is_paused:
+            if dropped == DROPS_AT_ONCE:
+                self._state.timers.at(self._state.clock(), lambda: self.drain(session))
+                return
             delivery = flow.queue[0]
             if delivery.qos and not flow.may_start:
                 return
-            verdict = self._verdict(session, delivery.message.topic)
+            verdict = self.verdict(session, delivery.message.topic)
             if verdict is None:
                 return
             flow.queue.popleft()
             cause = Drop.NOT_ALLOWED if verdict.is_error else self._reason_to_drop(delivery)
-            if cause is None:
-                self._send(session, connection, delivery, queued=True)
-            else:
+            if cause is not None:
                 self._drop(session, delivery, cause)
-        self._pull_backlog(session, connection)
+                dropped += 1
+            elif not self._send(session, connection, delivery, queued=True):
+                dropped += 1
+        self._retained.go_on(session, connection)
 
     def _reason_to_drop(self, delivery: Delivery) -> Drop | None:
         """Why a delivery that waited need not be made any more.
@@ -138,38 +156,12 @@ class Courier:
             return Drop.UNSUBSCRIBED
         return None
 
-    def _pull_backlog(self, session: Session, connection: Connection) -> None:
-        """Go on with retained messages, a piece at a time, so that nobody else waits long."""
-        backlog = connection.backlog
-        budget = BACKLOG_BYTES
-        now = self._state.clock()
-        while backlog and session.outgoing.is_idle and not connection.is_paused:
-            if budget <= 0:
-                self._state.timers.at(now, lambda: self.drain(session))
-                return
-            subscription = backlog[0].subscription
-            if backlog[0].is_held:
-                return
-            message = backlog[0].next_message(self._state.retained)
-            if message is None:
-                budget -= SEARCH_COST
-                if not backlog[0].search_on():
-                    backlog.popleft()
-            elif not message.has_expired(now):
-                verdict = self._author_verdict(session, message, backlog[0])
-                if verdict is None:
-                    return
-                budget -= message.size
-                if verdict.is_error:
-                    self._state.counters.drops[Drop.NOT_ALLOWED] += 1
-                else:
-                    self.bring(session, message, (subscription,), retain=True)
-
     def is_reader(self, session: Session, topic: str) -> bool:
         """Whether the session is known to be allowed to receive the topic."""
         return session.verdicts.get((Action.RECEIVE, topic)) == ReasonCode.SUCCESS
 
-    def _verdict(self, session: Session, topic: str) -> Verdict | None:
+    def verdict(self, session: Session, topic: str) -> Verdict | None:
+        """Return whether the session may receive the topic; None: it is asked for."""
         if not self._state.access.is_restricted:
             return ReasonCode.SUCCESS
         if (Action.RECEIVE, topic) in session.waiting_verdicts:
@@ -178,32 +170,18 @@ class Courier:
             session, topic, Action.RECEIVE, lambda _verdict: self.drain(session)
         )
 
-    def _author_verdict(
-        self, receiver: Session, message: Message, backlog: RetainedBacklog
-    ) -> Verdict | None:
-        """Whether a retained message is still its author's to say; None: the backlog waits."""
-        if message.author is None:
-            return ReasonCode.SUCCESS
-
-        def decided(_verdict: Verdict) -> None:
-            backlog.is_held = False
-            self.drain(receiver)
-
-        verdict = self._state.access.ask_author(message.author, message.topic, decided)
-        if verdict is None:
-            backlog.hold(message)
-        return verdict
-
     def _enqueue(self, session: Session, delivery: Delivery) -> None:
-        if not session.outgoing.has_room(delivery.message.size):
-            self._state.counters.drops[Drop.QUEUE_FULL] += 1
+        cause = session.outgoing.reason_to_refuse(delivery.size)
+        if cause is not None:
+            self._state.counters.drops[cause] += 1
             return
         record_waiting(self._state.journal, session, delivery)
         session.outgoing.enqueue(delivery)
 
     def _send(
         self, session: Session, connection: Connection, delivery: Delivery, *, queued: bool
-    ) -> None:
+    ) -> bool:
+        """Send a delivery; False: it is larger than the client takes, and is dropped."""
         flow = session.outgoing
         is_again = False
         if delivery.qos:
@@ -219,31 +197,40 @@ class Courier:
         )
         limit = connection.maximum_packet_size
         if limit is not None and len(packet) > limit:
-            self._state.counters.drops[Drop.TOO_LARGE] += 1
+            self._count_drop(delivery, Drop.TOO_LARGE)
             if delivery.qos:
                 flow.finish(delivery.packet_id)
                 record_done(self._state.journal, session, delivery)
-            return
+            return False
         self._state.counters.publishes_sent += 1
         self._state.counters.publish_bytes_sent += len(packet)
         if not must_wait:
+            delivery.note_written()
             self._state.outlet.send(connection, packet)
-            return
+            return True
         journal = self._state.journal
         if not is_again:
-            journal.write(MessageSent(session.client_id, delivery.position, delivery.packet_id))
+            journal.write(MessageSent(session.name, delivery.position, delivery.packet_id))
         is_off = partial(self._is_taken_back, session, delivery)
-        self._state.outlet.promise(connection, packet, journal.position, is_off=is_off)
+        self._state.outlet.promise(
+            connection, packet, journal.position, delivery.note_written, is_off
+        )
+        return True
+
+    def _count_drop(self, delivery: Delivery, cause: Drop) -> None:
+        """Count a message that its session does not get, unless the next of its group gets it."""
+        if not self.pass_on(delivery, cause):
+            self._state.counters.drops[cause] += 1
 
     def _is_taken_back(self, session: Session, delivery: Delivery) -> bool:
         """Whether the right to a packet that waits for the journal is gone, or in question."""
-        if self._verdict(session, delivery.message.topic) == ReasonCode.SUCCESS:
+        if self.verdict(session, delivery.message.topic) == ReasonCode.SUCCESS:
             return False
         session.outgoing.take_back(delivery)
         self.drain(session)
         return True
 
     def _drop(self, session: Session, delivery: Delivery, cause: Drop) -> None:
-        self._state.counters.drops[cause] += 1
+        self._count_drop(delivery, cause)
         session.outgoing.discard(delivery)
         record_done(self._state.journal, session, delivery)

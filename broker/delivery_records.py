@@ -16,7 +16,7 @@ def record_waiting(journal: Journal, session: Session, delivery: Delivery) -> No
     keys = tuple(one.terms.key for one in delivery.subscriptions)
     journal.write(
         MessageQueued(
-            session.client_id,
+            session.name,
             delivery.position,
             delivery.message,
             delivery.qos,
@@ -29,4 +29,4 @@ def record_waiting(journal: Journal, session: Session, delivery: Delivery) -> No
 def record_done(journal: Journal, session: Session, delivery: Delivery) -> None:
     """Note that it is not owed any more."""
     if delivery.position and session.is_recorded:
-        journal.write(MessageDone(session.client_id, delivery.position))
+        journal.write(MessageDone(session.name, delivery.position))

@@ -64,9 +64,10 @@ class Dispatch:
                 raise malformed("PINGREQ with a body")
             self._state.outlet.send(connection, PINGRESP)
         elif first == 0xE0:
-            self._life.leave(connection, session, read_disconnect(data, body, end))
+            most_users = self._state.limits.user_properties
+            self._life.leave(connection, session, read_disconnect(data, body, end, most_users))
         elif first == 0xF0:
-            check_auth(data, body, end)
+            check_auth(data, body, end, self._state.limits.user_properties)
             raise violation("AUTH without enhanced authentication")
         elif first in _NOT_FROM_CLIENTS:
             raise violation(f"{_NOT_FROM_CLIENTS[first]} from a client")

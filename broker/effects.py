@@ -43,11 +43,13 @@ class Resolve:
     """Resolve a neighborhood and register it once for each filter, giving as many subIds.
 
     Answer: ``core.resolved(ticket, resolved)`` or ``core.refused(ticket, reason, text)``.
-    ``nsids`` are those of the client's own choice or ours, one for each filter.
+    ``nsids`` are those of the client's own choice or ours, one for each filter. ``owner`` is the
+    user name or address that the client's turns count for.
     """
 
     ticket: int
     client: Identity
+    owner: str
     descriptor: str
     filters: tuple[str, ...]
     nsids: tuple[int, ...]

@@ -2,17 +2,19 @@
 
 Members are entered under a slot that nobody has yet, so a half-entered neighborhood delivers
 nothing. Once all are in, the slot is given to its subscription, and only then SUBACK goes out.
+Neighborhoods of several clients enter in turns: by user name or address, then by client.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from broker.core_state import CoreState
 from broker.effects import Resolved
+from broker.session import Session
 
 # A member costs 2 to 3 µs. So many are entered without letting others come between ...
 MOST_AT_ONCE: Final = 2_000
@@ -24,6 +26,7 @@ PIECE: Final = 1_000
 class _Entry:
     """One SUBSCRIBE: the same members for each of its filters, under a slot for each."""
 
+    session: Session
     members: Resolved
     is_stale: Callable[[], bool]
     ended: Callable[[list[int] | None], None]
@@ -31,18 +34,25 @@ class _Entry:
     # The last of these is being filled.
     slots: list[int] = field(default_factory=list)
 
+    @property
+    def pairs(self) -> int:
+        """Return the number of pairs that it brings into the filter."""
+        return len(self.members.peids) * len(self.members.sub_ids)
+
 
 class Entering:
-    """One after the other, in the order in which they were resolved."""
+    """A piece of one, then a piece of the next."""
 
-    __slots__ = ("_queue", "_state")
+    __slots__ = ("_queues", "_state")
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
-        self._queue: deque[_Entry] = deque()
+        # By owner; the one served longest ago comes first, and so in each queue.
+        self._queues: OrderedDict[str, deque[_Entry]] = OrderedDict()
 
     def begin(
         self,
+        session: Session,
         members: Resolved,
         is_stale: Callable[[], bool],
         ended: Callable[[list[int] | None], None],
@@ -54,26 +64,43 @@ class Entering:
         the client ``is_stale``. ``again`` is called instead when another world came into force:
         these are not the members any more.
         """
-        self._queue.append(_Entry(members, is_stale, ended, again))
-        if len(self._queue) == 1:
+        entry = _Entry(session, members, is_stale, ended, again)
+        # Its user holds them from now on, so that others who come meanwhile count with it.
+        session.pair_account.add(entry.pairs)
+        if not self._queues:
             self._soon()
+        self._queues.setdefault(session.owner, deque()).append(entry)
 
     def _soon(self) -> None:
         self._state.timers.at(self._state.clock(), self._step)
 
     def _step(self) -> None:
-        entry = self._queue[0]
-        if entry.is_stale():
-            self._give_up(entry)
-            entry.ended(None)
-        elif entry.slots and self._state.memberships.is_outdated(entry.slots[-1]):
-            self._give_up(entry)
-            entry.again()
-        elif self._is_complete(entry):
-            self._queue.popleft()
-            entry.ended(entry.slots)
-        if self._queue:
+        owner, queue = next(iter(self._queues.items()))
+        entry = queue.popleft()
+        is_stale = entry.is_stale()
+        is_outdated = bool(entry.slots) and self._state.memberships.is_outdated(entry.slots[-1])
+        is_over = is_stale or is_outdated or self._is_complete(entry)
+        if not is_over:
+            queue.append(entry)
+        self._queues.move_to_end(owner)
+        if not queue:
+            del self._queues[owner]
+        if self._queues:
             self._soon()
+        if is_over:
+            self._end(entry, is_stale=is_stale, is_outdated=is_outdated)
+
+    def _end(self, entry: _Entry, *, is_stale: bool, is_outdated: bool) -> None:
+        entry.session.pair_account.add(-entry.pairs)
+        if not is_stale and not is_outdated:
+            entry.ended(entry.slots)
+            return
+        for slot in entry.slots:
+            self._state.slots.give_up(slot)
+        if is_stale:
+            entry.ended(None)
+        else:
+            entry.again()
 
     def _is_complete(self, entry: _Entry) -> bool:
         """Enter one more piece; whether nothing is left."""
@@ -91,8 +118,3 @@ class Entering:
         slot = self._state.slots.reserve()
         entry.slots.append(slot)
         self._state.memberships.begin(slot, entry.members.peids, entry.members.coming)
-
-    def _give_up(self, entry: _Entry) -> None:
-        for slot in entry.slots:
-            self._state.slots.give_up(slot)
-        self._queue.popleft()

@@ -41,12 +41,15 @@ class FanOut:
 
         ``at`` is where the content of the properties begins.
         """
+        state = self._state
         if slots is None or len(slots) > _MANY_SLOTS:
+            return -1
+        if state.counters.work >= state.counters.work_limit:
             return -1
         hits = self._hits(route, slots)
         if hits is None:
             return -1
-        state = self._state
+        state.counters.work += len(hits)
         readers = route.readers if state.access.is_restricted else None
         message: Message | None = None
         # Receivers that hold the same neighborhood under the same number get the same bytes.
@@ -61,7 +64,7 @@ class FanOut:
                 message = message or _message(route, packet, at)
                 self._courier.bring(receiver, message, (hit,), retain=False)
                 if self._courier.is_reader(receiver, route.topic):
-                    route.readers.add(receiver)
+                    state.routes.add_reader(route, receiver)
                 continue
             if hit.extra != extra:
                 extra = hit.extra

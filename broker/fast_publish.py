@@ -23,7 +23,10 @@ Read: TypeAlias = tuple[Connection, bytes]
 Stop: TypeAlias = tuple[Connection, bytes, int]
 
 # Longer packets go the general way, so that lengths stay in the table.
-_MOST_REMAINING: Final = 0x2000
+_MOST_BYTES: Final = 0x2000
+# The longest fixed header of such a packet. The packet limit counts it; packets that come within
+# so many bytes of the limit are left to the general way, which counts exactly.
+_MOST_HEADER: Final = 3
 # One digit less than the longest: any such number is a peid.
 _MOST_PROPERTIES: Final = VALUE_AT + MAX_PEID_DIGITS - 1
 # The filter is timed once in so many runs.
@@ -35,7 +38,9 @@ _CONNECTED: Final = State.CONNECTED
 class FastPublisher:
     """Works off runs of plain QoS 0 PUBLISH packets."""
 
-    __slots__ = ("_fan_out", "_is_restricted", "_routes", "_runs", "_state")
+    __slots__ = (
+        "_fan_out", "_is_restricted", "_most_remaining", "_routes", "_runs", "_state",
+    )  # fmt: skip
 
     def __init__(self, state: CoreState, fan_out: FanOut) -> None:
         self._state = state
@@ -43,6 +48,8 @@ class FastPublisher:
         # The same object as long as the broker lives.
         self._routes = state.routes.by_topic
         self._is_restricted = state.access.is_restricted
+        # The limit of every client that is connected.
+        self._most_remaining = min(state.limits.packet_bytes - _MOST_HEADER, _MOST_BYTES)
         self._runs = 0
 
     def run(  # noqa: C901, PLR0912, PLR0915 - one loop without calls: each would cost a tenth of the whole
@@ -56,6 +63,7 @@ class FastPublisher:
         """
         state = self._state
         routes, is_restricted = self._routes, self._is_restricted
+        most_remaining = self._most_remaining
         look_up: Callable[[int], Slots | None] = state.memberships.look_up
         if found:
             look_up = _look_up_in_both(found, look_up)
@@ -74,9 +82,6 @@ class FastPublisher:
                 stop = connection, data, position
                 break
             connection.last_seen = now
-            most_remaining = connection.packet_limit
-            if most_remaining > _MOST_REMAINING:  # noqa: PLR1730 - a call for every read
-                most_remaining = _MOST_REMAINING
             start, size = position, len(data)
             while position + 5 < size and data[position] == QOS_0:
                 # The fixed header.
@@ -88,7 +93,7 @@ class FastPublisher:
                     remaining = remaining & 0x7F | data[body] << 7
                     body += 1
                 end = body + remaining
-                if end > size or remaining >= most_remaining:
+                if end > size or remaining > most_remaining:
                     break
                 # The topic.
                 at = body + 2 + (data[body] << 8 | data[body + 1])
@@ -104,6 +109,7 @@ class FastPublisher:
                     break
                 # The properties: none, or one peid of less than 19 digits.
                 length = data[at]
+                gateway_peid = route.gateway_peid
                 at += 1
                 if length:
                     digits = data[at + VALUE_AT : at + length]
@@ -116,8 +122,10 @@ class FastPublisher:
                     ):
                         break
                     peid = int(digits)
-                elif route.gateway_peid is not None:
-                    peid = route.gateway_peid
+                    if gateway_peid is not None and gateway_peid != peid:
+                        break
+                elif gateway_peid is not None:
+                    peid = gateway_peid
                 else:
                     peid = -1
                 slots: Slots | None = look_up(peid) if peid >= 0 and route.spatial else ()

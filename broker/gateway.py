@@ -11,6 +11,13 @@ from schemas.errors import SettingsError
 PLACEHOLDER: Final = "{peid}"
 
 
+def contradiction(gateway_peid: int | None, peid: int | None) -> str | None:
+    """Say why a ``peid`` property cannot stand beside what the topic says; None: it can."""
+    if gateway_peid is None or peid is None or peid == gateway_peid:
+        return None
+    return f"the topic is about entity {gateway_peid}, the peid property says {peid}"
+
+
 class GatewayRules:
     """Topic templates such as ``sensor/{peid}/temperature``; ``+`` stands for any one level."""
 

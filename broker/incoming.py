@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from broker.codec.errors import ProtocolError
 from broker.codec.reason_codes import ReasonCode
+from broker.fair_share import Account
+
+# What an identifier takes in memory, and its field in Redis.
+IDENTIFIER_BYTES: Final = 130
 
 
 class IncomingFlow:
     """Identifiers of QoS 2 messages that were taken over and not yet released.
 
-    ``received`` outlives connections and is bounded by the number of identifiers; what counts
+    ``received`` outlives connections, and the user's account is charged for it; what counts
     against the receive maximum is the business of one connection.
     """
 
-    __slots__ = ("_maximum", "_open", "_unanswered", "received")
+    __slots__ = ("_account", "_maximum", "_open", "_unanswered", "received")
 
-    def __init__(self, maximum: int) -> None:
+    def __init__(self, maximum: int, account: Account) -> None:
         self._maximum = maximum
+        self._account = account
         self.received: set[int] = set()
         self._open: set[int] = set()
         self._unanswered = 0
@@ -44,7 +51,18 @@ class IncomingFlow:
 
     def accept_qos2(self, packet_id: int) -> None:
         """The message is taken over: from now on the identifier means a repetition."""
-        self.received.add(packet_id)
+        if packet_id not in self.received:
+            self.received.add(packet_id)
+            self._account.add(IDENTIFIER_BYTES)
+
+    def has_room(self) -> bool:
+        """Return whether one more identifier can be kept."""
+        return self._account.has_room(IDENTIFIER_BYTES)
+
+    def clear(self) -> None:
+        """Forget everything: the session is over."""
+        self._account.add(-IDENTIFIER_BYTES * len(self.received))
+        self.received.clear()
 
     def refuse_qos2(self, packet_id: int) -> None:
         """The message was refused by PUBREC: its identifier is free again."""
@@ -55,6 +73,7 @@ class IncomingFlow:
         self._open.discard(packet_id)
         if packet_id in self.received:
             self.received.remove(packet_id)
+            self._account.add(-IDENTIFIER_BYTES)
             return True
         return False
 

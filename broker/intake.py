@@ -6,10 +6,12 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from broker.codec.errors import ProtocolError
+from broker.codec.errors import ProtocolError, UserPropertyLimitError
 from broker.codec.framing import read_header
+from broker.codec.reason_codes import ReasonCode
 from broker.connection import Connection, State
 from broker.core_state import CoreState
+from broker.counters import Refusal
 from broker.fast_fan_out import QOS_0
 from broker.fast_publish import FastPublisher, Read
 from broker.session_life import SessionLife
@@ -22,6 +24,8 @@ log = logging.getLogger(__name__)
 
 _CONNECT: Final = 0x10
 _PUBACK: Final = 0x40
+# Units of work (broker/counters.py) for one read before other clients get their turn: 10 to 20 ms.
+WORK_AT_ONCE: Final = 40_000
 # Members of an Enum are looked up through its class each time; this runs for every read.
 _CLOSED: Final = State.CLOSED
 _CONNECTED: Final = State.CONNECTED
@@ -52,6 +56,7 @@ class Intake:
         """
         counters = self._counters
         while True:
+            counters.work_limit = counters.work + WORK_AT_ONCE
             before = counters.publish_bytes_received
             stop = self._fast.run(reads)
             counters.bytes_received += counters.publish_bytes_received - before
@@ -67,19 +72,40 @@ class Intake:
         self._counters.bytes_received += len(data) - position
         if connection.is_blocked:
             connection.held.append(data)
+            self._note_input(connection)
             return
         if connection.inbox.pending:
             data = connection.inbox.join(data)
         if position < len(data):
+            self._counters.work_limit = self._counters.work + WORK_AT_ONCE
             self._work_off(connection, data, position)
             if connection.is_blocked:
                 self._state.outbox.blocked.append(connection)
+        self._note_input(connection)
 
     def resume(self, connection: Connection) -> None:
         """What the connection waited for is there: work off what was held back."""
         if connection.is_closed or not connection.is_blocked:
             return
+        self._resume(connection)
+        self._note_input(connection)
+
+    def _note_input(self, connection: Connection) -> None:
+        """Count what the connection holds; who holds the most goes when all hold too much."""
+        if connection.state is _CLOSED:
+            return
+        heaviest = self._state.input_budget.note(connection, connection.input_bytes)
+        while heaviest is not None:
+            self._counters.refusals[Refusal.INPUT_BYTES] += 1
+            text = "no room for what this client sent and the broker has not worked off"
+            self._life.close(heaviest, ReasonCode.QUOTA_EXCEEDED, text)
+            if heaviest is connection:
+                return
+            heaviest = self._state.input_budget.note(connection, connection.input_bytes)
+
+    def _resume(self, connection: Connection) -> None:
         connection.is_blocked = False
+        self._counters.work_limit = self._counters.work + WORK_AT_ONCE
         held, connection.held = connection.held, []
         if held:
             self._work_off(connection, held[0])
@@ -128,12 +154,21 @@ class Intake:
             if end > size:
                 connection.inbox.keep(data[position:], end - position)
                 return size
+            if self._counters.work >= self._counters.work_limit:
+                self._give_way(connection)
+                continue
             if not self._packet(connection, data, position, body, end):
                 return position
             position = end
             if connection.is_closed:
                 return size
         return position
+
+    def _give_way(self, connection: Connection) -> None:
+        """Leave the rest of a read for the next turn, so that other clients are served first."""
+        connection.is_blocked = True
+        self._counters.turns_given_up += 1
+        self._state.timers.at(self._clock(), lambda: self.resume(connection))
 
     def _run(self, connection: Connection, data: bytes, position: int) -> int:
         """Take packets of the most frequent kinds, many in a row, the short way."""
@@ -161,12 +196,13 @@ class Intake:
     def _fail(self, connection: Connection, error: ProtocolError) -> None:
         """End a connection for what its client sent."""
         self._state.counters.protocol_errors += 1
-        client = connection.session.client_id if connection.session is not None else None
-        log.info("closed: %s", error, extra={"client": client, "reason": error.reason.name})
+        if isinstance(error, UserPropertyLimitError):
+            self._state.counters.refusals[Refusal.USER_PROPERTIES] += 1
         if connection.state is State.CONNECTING:
             self.connecting.refuse(connection, error)
         elif connection.state is State.NEW:
             self._state.counters.refused_connects += 1
+            log.info("client refused: %s", error, extra=connection.log_fields)
             self._life.close(connection, None)
         else:
             self._life.close(connection, error.reason, str(error))

@@ -4,6 +4,8 @@ Whatever must survive a kill of the broker is a record. Records of one call into
 belong together and are stored in one step. A packet that promises something (an
 acknowledgement, a QoS 2 PUBLISH, a PUBREL) is held back until every record before it is
 stored. Without a store nothing is recorded and nothing is held back.
+
+``client_id`` is the name of the session in every record: ``Identity.session_name``.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ class SessionSaved:
     expires_at: float | None
     will: Will | None
     will_at: float | None = None
+    # The address that an anonymous client's quota counts for.
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

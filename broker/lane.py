@@ -16,6 +16,8 @@ from schemas.limits import MAX_PEID
 from schemas.user_properties import NEIGHBORHOOD, NSID
 
 MAX_NSID = MAX_PEID
+# What a topic filter that waits takes in memory beside its text.
+FILTER_BYTES = 300
 
 
 class SpatialPropertyError(ValueError):
@@ -49,6 +51,8 @@ class SubscribeJob:
     undecided: int = 0
     # Why something was refused; the first reason is the one that is told.
     text: str | None = None
+    # What it takes in memory, about.
+    bytes: int = 0
 
     def refuse(self, request: FilterRequest, code: ReasonCode, text: str | None = None) -> None:
         """Note that a filter is not subscribed to."""
@@ -73,6 +77,7 @@ class UnsubscribeJob:
     packet_id: int
     filters: list[str]
     user_properties: list[tuple[str, str]] = field(default_factory=list)
+    bytes: int = 0
 
 
 LaneJob = SubscribeJob | UnsubscribeJob

@@ -40,6 +40,7 @@ class LookAhead:
         self._state.outbox.requests.append(LookUp(self._state.tickets.open(came), peids))
 
     def _unknown_peids(self, data: bytes, position: int) -> dict[int, None]:
+        most_users = self._state.limits.user_properties
         look_up, known = self._state.memberships.look_up, self._state.routes.by_topic
         wanted: dict[int, None] = {}
         try:
@@ -48,7 +49,7 @@ class LookAhead:
                 if header is None or header[1] > len(data):
                     break
                 if data[position] & 0xF0 == 0x30:
-                    publish = read_publish(data, data[position], *header)
+                    publish = read_publish(data, data[position], *header, most_users)
                     peid = publish.properties.peid
                     if peid is None and (route := known.get(publish.topic)) is not None:
                         peid = route.gateway_peid

@@ -49,6 +49,9 @@ class Memberships(Protocol):
     def add_some(self, slot: int, most: int) -> bool:
         """Enter up to ``most`` of what was announced; whether that is all of it now."""
 
+    def size_of(self, slot: int) -> int:
+        """Return the number of pairs that a subscription in force has in this process."""
+
     def remove(self, slot: int) -> None:
         """Take a subscription out; the slot goes to ``reusable`` once no look-up can name it.
 
@@ -85,6 +88,10 @@ class NoMemberships:
         raise NotImplementedError
 
     def add_some(self, slot: int, most: int) -> bool:
+        """Never called either."""
+        raise NotImplementedError
+
+    def size_of(self, slot: int) -> int:
         """Never called either."""
         raise NotImplementedError
 

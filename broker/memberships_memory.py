@@ -80,6 +80,10 @@ class MemoryMemberships:
             self._building.note_late(slot, entering.peids, entering.coming)
         return True
 
+    def size_of(self, slot: int) -> int:
+        """Return the number of pairs that a subscription has here."""
+        return self._table.size_of(slot)
+
     def remove(self, slot: int) -> None:
         """Take a subscription out: at once for the core, in the table when it is swept."""
         self._entering.pop(slot, None)

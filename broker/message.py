@@ -56,8 +56,10 @@ class Message:
         self.expires_at = expires_at
         self.expiry_offset = expiry_offset
         self.author = author
-        # Bytes that keeping the message costs, as limits count them.
-        self.size = len(topic_field) + len(properties) + len(payload)
+        # Bytes that keeping the message costs, as limits count them. The topic is there twice, and
+        # a text that is not ASCII may take four bytes for each letter.
+        topics = 2 if topic.isascii() else 5
+        self.size = topics * len(topic_field) + len(properties) + len(payload)
         self._copy: tuple[tuple[int, bytes], bytes, bytes] | None = None
 
     def has_expired(self, now: float) -> bool:

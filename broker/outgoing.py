@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from broker.counters import Drop
+from broker.fair_share import Account
 from broker.limits import BrokerLimits
 from broker.message import Message
 
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from broker.subscription import Subscription
 
 MAX_PACKET_ID: Final = 65_535
+# A delivery and the objects of its message without their content, as measured.
+DELIVERY_BYTES: Final = 400
+# Stands for a message that its client has: only the packet identifier matters then.
+RELEASED_MESSAGE: Final = Message("", b"", qos=2)
 
 
 class Stage(Enum):
@@ -31,7 +37,8 @@ class Delivery:
     """One message owed to one session, because of these subscriptions."""
 
     __slots__ = (
-        "message", "packet_id", "position", "qos", "retain", "stage", "subscriptions",
+        "message", "packet_id", "position", "qos", "retain", "size", "stage", "subscriptions",
+        "was_written",
     )  # fmt: skip
 
     def __init__(
@@ -49,17 +56,40 @@ class Delivery:
         self.stage = Stage.WAITING
         # 0 until it is first sent; then it keeps its identifier, also over reconnects.
         self.packet_id = 0
+        # Whether the client may have got it: kept for QoS 2 alone.
+        self.was_written = False
         # Its place in the session's order; 0: it is not recorded.
         self.position = 0
+        # Bytes that it costs while it waits or is in flight, here and where it is recorded.
+        size = message.size + DELIVERY_BYTES
+        if len(subscriptions) > 1:
+            size += sum([one.record_bytes for one in subscriptions])
+        self.size = size
+
+    def note_written(self) -> None:
+        """Note that the client may get it from now on."""
+        self.was_written = True
+
+    def release(self) -> int:
+        """Let go of the message, which the client has; return the bytes that this frees."""
+        freed = self.size - DELIVERY_BYTES
+        self.size = DELIVERY_BYTES
+        self.message = RELEASED_MESSAGE
+        self.subscriptions = ()
+        return freed
 
 
 class OutgoingFlow:
     """Deliveries of one session. ``quota`` is the most that may be in flight at once."""
 
-    __slots__ = ("_in_flight", "_last_id", "_limits", "bytes", "identified", "queue", "quota")
+    __slots__ = (
+        "_account", "_charged", "_in_flight", "_last_id", "_limits", "_spare", "bytes",
+        "identified", "queue", "quota",
+    )  # fmt: skip
 
-    def __init__(self, limits: BrokerLimits) -> None:
+    def __init__(self, limits: BrokerLimits, account: Account) -> None:
         self._limits = limits
+        self._account = account
         self.quota = limits.in_flight
         self.queue: deque[Delivery] = deque()
         # Everything that has a packet identifier, in the order of first sending.
@@ -68,6 +98,9 @@ class OutgoingFlow:
         self._in_flight = 0
         self._last_id = 0
         self.bytes = 0
+        # What the user's account is charged with: never less than the bytes.
+        self._charged = 0
+        self._spare = min(limits.queued_bytes >> 8, limits.total_queued_bytes >> 13)
 
     def restart(self, receive_maximum: int) -> Iterator[Delivery]:
         """A new connection: what was not acknowledged is to be sent again, before the queue.
@@ -88,29 +121,54 @@ class OutgoingFlow:
         """Whether a delivery can start now without overtaking another."""
         return not self.queue and self._in_flight < self.quota
 
+    def takes_at_once(self, size: int) -> bool:
+        """Whether a delivery of a message can start now, without overtaking and within limits."""
+        return (
+            not self.queue
+            and self._in_flight < self.quota
+            and (
+                self.bytes + size + DELIVERY_BYTES <= self._charged
+                or self.reason_to_refuse(size + DELIVERY_BYTES) is None
+            )
+        )
+
     @property
     def may_start(self) -> bool:
         """Whether one more may be in flight."""
         return self._in_flight < self.quota
 
-    def has_room(self, size: int) -> bool:
-        """Whether a message of ``size`` bytes may be kept; an empty flow takes any one."""
-        if not self.queue and not self.identified:
-            return True
-        return (
-            len(self.queue) < self._limits.queued_messages
-            and self.bytes + size <= self._limits.queued_bytes
-        )
+    def reason_to_refuse(self, size: int) -> Drop | None:
+        """Return why a delivery of ``size`` bytes cannot be kept, or None when it can.
+
+        As far as the session's own limits go, an empty flow takes any one.
+        """
+        if self.queue or self.identified:
+            limits = self._limits
+            if len(self.queue) >= limits.queued_messages or self.bytes + size > limits.queued_bytes:
+                return Drop.QUEUE_FULL
+        if self.bytes + size <= self._charged or self._account.has_room(size):
+            return None
+        return Drop.TOTAL_QUEUE_FULL
 
     def enqueue(self, delivery: Delivery) -> None:
         """Put a delivery at the end of the queue."""
         self.queue.append(delivery)
-        self.bytes += delivery.message.size
+        self._count(delivery.size)
+
+    def clear(self) -> None:
+        """Forget everything: the session is over."""
+        self.queue.clear()
+        self.identified.clear()
+        self._in_flight = 0
+        self.bytes = 0
+        self.charge()
 
     def start(self, delivery: Delivery, *, queued: bool) -> bool:
         """Put a delivery in flight; whether it was sent before (so that it is a duplicate)."""
         if not queued:
-            self.bytes += delivery.message.size
+            self.bytes = held = self.bytes + delivery.size
+            if held > self._charged:
+                self.charge(self._spare)
         again = delivery.packet_id != 0
         if not again:
             delivery.packet_id = self._free_id()
@@ -130,7 +188,7 @@ class OutgoingFlow:
 
     def discard(self, delivery: Delivery) -> None:
         """Forget a delivery that was taken from the queue and will not be sent."""
-        self.bytes -= delivery.message.size
+        self._count(-delivery.size)
         if delivery.packet_id:
             del self.identified[delivery.packet_id]
 
@@ -141,7 +199,7 @@ class OutgoingFlow:
             return None
         if delivery.stage is Stage.SENT:
             delivery.stage = Stage.RELEASED
-            self.bytes -= delivery.message.size
+            self._count(-delivery.release())
         return delivery
 
     def finish(self, packet_id: int) -> Delivery | None:
@@ -150,24 +208,40 @@ class OutgoingFlow:
         if delivery is None or delivery.stage is Stage.WAITING:
             return None
         del self.identified[packet_id]
-        if delivery.stage is Stage.SENT:
-            self.bytes -= delivery.message.size
+        self.bytes = held = self.bytes - delivery.size
+        if held + 2 * self._spare < self._charged:
+            self.charge(self._spare)
         self._in_flight -= 1
         return delivery
 
     def restore(self, delivery: Delivery) -> None:
         """Take back a delivery from before a restart."""
-        if delivery.stage is not Stage.RELEASED:
-            self.bytes += delivery.message.size
+        if delivery.stage is Stage.RELEASED:
+            delivery.release()
+        self._count(delivery.size)
         if delivery.packet_id:
             self.identified[delivery.packet_id] = delivery
         else:
             self.queue.append(delivery)
 
+    def charge(self, spare: int = 0) -> None:
+        """Charge the user's account with what is held, and with up to as much again to spare.
+
+        So most deliveries to a client that reads come and go without a change of the account.
+        """
+        charged = self.bytes + min(self.bytes, spare)
+        self._account.add(charged - self._charged)
+        self._charged = charged
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        self.charge()
+
     def _free_id(self) -> int:
         """An identifier that is not in use; there is one, because far fewer may be in flight."""
         candidate = self._last_id % MAX_PACKET_ID + 1
-        while candidate in self.identified:
+        identified = self.identified
+        while candidate in identified:
             candidate = candidate % MAX_PACKET_ID + 1
         self._last_id = candidate
         return candidate

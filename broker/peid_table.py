@@ -170,6 +170,10 @@ class PeidTable:
         self._directory[middle:high] = array("I", [new]) * (high - middle)
         return True
 
+    def size_of(self, slot: int) -> int:
+        """Return the number of pairs of a slot."""
+        return self._sizes.of_slot(slot)
+
     def remove(self, slot: int) -> None:
         """Note a slot as dead."""
         self.dead.add(slot)

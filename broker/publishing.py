@@ -13,6 +13,7 @@ from broker.connection import Connection
 from broker.core_state import CoreState
 from broker.counters import Drop
 from broker.effects import LookUp
+from broker.gateway import contradiction
 from broker.journal import PacketReceived
 from broker.look_ahead import LookAhead
 from broker.memberships import Slots
@@ -59,7 +60,9 @@ class Publishing:
         self, connection: Connection, session: Session, data: bytes, start: int, body: int, end: int
     ) -> bool:
         """Work off the PUBLISH; False: it must wait, and the connection is blocked."""
-        publish = read_publish(data, data[start], body, end)
+        most_users = self._state.limits.user_properties
+        publish = read_publish(data, data[start], body, end, most_users)
+        self._state.counters.work += publish.properties.users
         topic = publish.topic
         if publish.properties.alias is not None:
             topic = connection.aliases_in.resolve(publish.properties.alias, topic)
@@ -74,7 +77,9 @@ class Publishing:
         slots: Slots | None = ()
         peid = route.gateway_peid if publish.properties.peid is None else publish.properties.peid
         if refusal is None and peid is not None and route.spatial:
-            if peid in connection.failed:
+            if route.is_waiting:
+                refusal = _neighborhood_waits()
+            elif peid in connection.failed:
                 refusal = _no_memberships()
             else:
                 slots = connection.found.get(peid)
@@ -89,11 +94,17 @@ class Publishing:
         """A message of the broker itself, or a will: no rights, no answer."""
         if message.retain:
             message.author = None if publisher is None else publisher.identity
-            self._retaining.keep(message)
+            if not message.payload or self._state.retained.has_room_for(message):
+                self._retaining.keep(message)
+            else:
+                # Nobody can be told. Those who are subscribed get it, later ones do not.
+                self._state.counters.drops[Drop.RETAINED_FULL] += 1
         route = self._state.routes.of(message.topic.encode())
         slots: Slots | None = ()
         if message.peid is not None and route.spatial:
             slots = self._state.memberships.look_up(message.peid)
+            if route.is_waiting:
+                self._state.counters.drops[Drop.NEIGHBORHOOD_WAITS] += 1
         if slots is not None:
             self._router.route(message, route, slots, publisher)
             return
@@ -136,6 +147,10 @@ class Publishing:
                 Drop.BAD_PEID,
                 publish.properties.peid_error,
             )
+        mismatch = contradiction(route.gateway_peid, publish.properties.peid)
+        if mismatch is not None:
+            code = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+            return Refusal(code, Drop.PEID_MISMATCH, mismatch)
         return None
 
     def _take(
@@ -154,8 +169,8 @@ class Publishing:
         message = self._message(publish, route)
         if message.peid is not None:
             self._state.counters.spatial_publishes += 1
-        if refusal is None and message.retain and message.payload:
-            refusal = self._no_room(message)
+        if refusal is None:
+            refusal = self._no_room(session, message)
         if refusal is not None:
             if publish.qos == 0:
                 self._state.counters.drops[refusal.drop] += 1
@@ -168,7 +183,7 @@ class Publishing:
         if publish.qos == 2:
             session.incoming.accept_qos2(publish.packet_id)
             if session.is_recorded:
-                self._state.journal.write(PacketReceived(session.client_id, publish.packet_id))
+                self._state.journal.write(PacketReceived(session.name, publish.packet_id))
         reason = ReasonCode.SUCCESS if count else ReasonCode.NO_MATCHING_SUBSCRIBERS
         self._answer(connection, session, publish, reason, None)
 
@@ -190,7 +205,13 @@ class Publishing:
             topic_field=route.topic_field,
         )
 
-    def _no_room(self, message: Message) -> Refusal | None:
+    def _no_room(self, session: Session, message: Message) -> Refusal | None:
+        """Return the refusal of a message for which a limit leaves no room."""
+        if message.qos == 2 and not session.incoming.has_room():
+            text = "no room for more messages of QoS 2 that were not released"
+            return Refusal(ReasonCode.QUOTA_EXCEEDED, Drop.REFUSED, text)
+        if not message.retain or not message.payload:
+            return None
         if self._state.retained.has_room_for(message):
             return None
         return Refusal(
@@ -228,4 +249,12 @@ def _no_memberships() -> Refusal:
         ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
         Drop.NO_MEMBERSHIPS,
         "memberships cannot be read at present",
+    )
+
+
+def _neighborhood_waits() -> Refusal:
+    return Refusal(
+        ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+        Drop.NEIGHBORHOOD_WAITS,
+        "a neighborhood under this topic waits for the resolver, try again later",
     )

@@ -36,13 +36,13 @@ class Restoring:
         for record in records:
             self._replay(record)
         for (client_id, _), delivery in sorted(self._deliveries.items(), key=lambda item: item[0]):
-            session = self._state.registry.find(client_id)
+            session = self._state.sessions.find(client_id)
             if session is not None:
                 session.outgoing.restore(delivery)
                 session.last_position = max(session.last_position, delivery.position)
         self._deliveries.clear()
         now = self._state.clock()
-        for session in list(self._state.registry):
+        for session in list(self._state.sessions):
             if session.expires_at is None:
                 session.expires_at = now + session.expiry_interval
                 if session.will is not None and session.will_at is None:
@@ -51,6 +51,15 @@ class Restoring:
                     # Another restart must not begin the wait anew.
                     self._state.journal.write(record_of(session))
             self._life.wait(session)
+            if session.name != session.identity.session_name:
+                self._rename(session)
+
+    def _rename(self, session: Session) -> None:
+        """Store a session of an earlier release under the name that sessions have now."""
+        self._state.journal.write(journal.SessionEnded(session.name))
+        self._state.sessions.rename(session, session.identity.session_name)
+        for record in _session_records(session):
+            self._state.journal.write(record)
 
     def _replay(self, record: journal.Record) -> None:  # noqa: C901, PLR0912 - one case for each record
         match record:
@@ -61,7 +70,7 @@ class Restoring:
             case journal.SubscriptionSaved():
                 self._subscription(record)
             case journal.SubscriptionRemoved(client_id, key):
-                session = self._state.registry.find(client_id)
+                session = self._state.sessions.find(client_id)
                 if session is not None and key in session.subscriptions:
                     self._state.index.leave(session.subscriptions.pop(key))
             case journal.MessageQueued():
@@ -70,6 +79,7 @@ class Restoring:
                 delivery = self._deliveries.get((client_id, position))
                 if delivery is not None:
                     delivery.packet_id = packet_id
+                    delivery.was_written = True
                     delivery.stage = Stage.SENT
             case journal.MessageReleased(client_id, position):
                 delivery = self._deliveries.get((client_id, position))
@@ -78,13 +88,13 @@ class Restoring:
             case journal.MessageDone(client_id, position):
                 self._deliveries.pop((client_id, position), None)
             case journal.PacketReceived(client_id, packet_id):
-                session = self._state.registry.find(client_id)
+                session = self._state.sessions.find(client_id)
                 if session is not None:
-                    session.incoming.received.add(packet_id)
+                    session.incoming.accept_qos2(packet_id)
             case journal.PacketReleased(client_id, packet_id):
-                session = self._state.registry.find(client_id)
+                session = self._state.sessions.find(client_id)
                 if session is not None:
-                    session.incoming.received.discard(packet_id)
+                    session.incoming.release(packet_id)
             case journal.RetainedSaved(message):
                 self._state.retained.put(message)
                 self._retaining.watch(message)
@@ -92,12 +102,19 @@ class Restoring:
                 self._state.retained.remove(topic)
 
     def _session(self, record: journal.SessionSaved) -> None:
-        session = self._state.registry.find(record.client_id)
+        session = self._state.sessions.find(record.client_id)
         if session is None:
-            identity = Identity(record.client_id, record.user_name)
-            session = Session(identity, self._state.limits)
-            self._state.registry.add(session)
-        session.identity = Identity(record.client_id, record.user_name)
+            client_id = record.client_id.rpartition("\0")[2]
+            session = Session(
+                Identity(client_id, record.user_name),
+                self._state.limits,
+                record.host,
+                self._state.shares,
+            )
+            # Earlier releases named the sessions of all users by their client ids.
+            session.name = record.client_id
+            self._state.sessions.add(session)
+        self._state.sessions.move(session, record.host)
         session.expiry_interval = record.expiry_interval
         session.expires_at = record.expires_at
         session.will = record.will
@@ -105,16 +122,19 @@ class Restoring:
         session.is_recorded = self._state.journal.enabled
 
     def _end(self, client_id: str) -> None:
-        session = self._state.registry.find(client_id)
+        session = self._state.sessions.find(client_id)
         if session is not None:
             for subscription in session.subscriptions.values():
                 self._state.index.leave(subscription)
-            self._state.registry.remove(session)
+            self._state.sessions.remove(session)
+            session.will = None
+            session.outgoing.clear()
+            session.incoming.clear()
         for key in [key for key in self._deliveries if key[0] == client_id]:
             del self._deliveries[key]
 
     def _subscription(self, record: journal.SubscriptionSaved) -> None:
-        session = self._state.registry.find(record.client_id)
+        session = self._state.sessions.find(record.client_id)
         if session is None:
             return
         terms = record.terms
@@ -128,7 +148,7 @@ class Restoring:
         session.subscriptions[terms.key] = subscription
 
     def _message(self, record: journal.MessageQueued) -> None:
-        session = self._state.registry.find(record.client_id)
+        session = self._state.sessions.find(record.client_id)
         if session is None:
             return
         held = [session.subscriptions[key] for key in record.keys if key in session.subscriptions]
@@ -142,7 +162,7 @@ def renumber(state: CoreState, subscription: Subscription, sub_id: int) -> None:
     state.slots.renumber(subscription, replace(subscription.terms, sub_id=sub_id))
     session = subscription.session
     if session.is_recorded:
-        state.journal.write(journal.SubscriptionSaved(session.client_id, subscription.terms))
+        state.journal.write(journal.SubscriptionSaved(session.name, subscription.terms))
 
 
 def durable_parts(state: CoreState) -> Iterator[list[journal.Record]]:
@@ -152,8 +172,8 @@ def durable_parts(state: CoreState) -> Iterator[list[journal.Record]]:
     stores it and then all records since that moment has the present state, so the broker need
     not stand still for it.
     """
-    for session in list(state.registry):
-        if session.expiry_interval and state.registry.find(session.client_id) is session:
+    for session in list(state.sessions):
+        if session.expiry_interval and state.sessions.find(session.name) is session:
             yield list(_session_records(session))
     topics = [one.topic for one in state.retained if not one.topic.startswith(SYSTEM_PREFIX)]
     for start in range(0, len(topics), _RETAINED_IN_PART):
@@ -162,7 +182,7 @@ def durable_parts(state: CoreState) -> Iterator[list[journal.Record]]:
 
 
 def _session_records(session: Session) -> Iterator[journal.Record]:
-    client_id = session.client_id
+    client_id = session.name
     yield record_of(session)
     for subscription in session.subscriptions.values():
         yield journal.SubscriptionSaved(client_id, subscription.terms)
@@ -180,7 +200,7 @@ def _delivery_records(session: Session, delivery: Delivery) -> Iterator[journal.
     if not delivery.position:
         session.last_position += 1
         delivery.position = session.last_position
-    client_id, position = session.client_id, delivery.position
+    client_id, position = session.name, delivery.position
     keys = tuple(one.terms.key for one in delivery.subscriptions)
     yield journal.MessageQueued(
         client_id, position, delivery.message, delivery.qos, delivery.retain, keys

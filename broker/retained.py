@@ -11,23 +11,26 @@ import numpy as np
 from broker.limits import BrokerLimits
 from broker.message import Message
 from broker.subscription import Subscription
+from broker.topic_levels import LEVEL_BYTES, Level
 from broker.topics import SYSTEM_PREFIX
 from spatial_udfs.entity_table import Int64s
 
 # Retained messages that a subscription is compared with at one go: a fraction of a millisecond.
 SEARCHED_AT_ONCE: Final = 500
+# The objects of a message without their content, and its journal record, as measured.
+MESSAGE_BYTES: Final = 400
 
 
-class _Level:
+class _Level(Level):
     """One level of some topics; ``message`` belongs to the topic that ends here.
 
     ``born`` is the number of the first message since there is one.
     """
 
-    __slots__ = ("born", "children", "message")
+    __slots__ = ("born", "message")
 
     def __init__(self) -> None:
-        self.children: dict[str, _Level] = {}
+        super().__init__()
         self.message: Message | None = None
         self.born = 0
 
@@ -48,23 +51,30 @@ class RetainedStore:
         """The retained message of a topic, expired or not."""
         level: _Level | None = self._root
         for name in topic.split("/"):
-            level = level.children.get(name) if level is not None else None
+            level = level.child(name) if level is not None else None
         return level.message if level is not None else None
 
     def has_room_for(self, message: Message) -> bool:
         """Whether the message can be kept in the place of what its topic has now."""
+        if message.topic.startswith(SYSTEM_PREFIX):
+            return True
         before = self.find(message.topic)
-        count = self.count + (before is None)
-        size = self.bytes + message.size - (before.size if before is not None else 0)
-        return count <= self._limits.retained_messages and size <= self._limits.retained_bytes
+        if before is not None:
+            return self.bytes + message.size - before.size <= self._limits.retained_bytes
+        size = message.size + MESSAGE_BYTES + LEVEL_BYTES * self._missing_levels(message.topic)
+        return (
+            self.count < self._limits.retained_messages
+            and self.bytes + size <= self._limits.retained_bytes
+        )
 
     def put(self, message: Message) -> None:
         """Keep a message instead of what its topic has now."""
         level = self._root
         for name in message.topic.split("/"):
-            below = level.children.get(name)
+            below = level.child(name)
             if below is None:
-                below = level.children[name] = _Level()
+                below = level.make(name)
+                self.bytes += LEVEL_BYTES
             level = below
         if level.message is not None:
             self._uncount(level.message)
@@ -74,14 +84,14 @@ class RetainedStore:
         level.message = message
         if not message.topic.startswith(SYSTEM_PREFIX):
             self.count += 1
-            self.bytes += message.size
+            self.bytes += message.size + MESSAGE_BYTES
 
     def remove(self, topic: str) -> bool:
         """Take out what a topic has; whether it had something."""
         names = topic.split("/")
         path = [self._root]
         for name in names:
-            below = path[-1].children.get(name)
+            below = path[-1].child(name)
             if below is None:
                 return False
             path.append(below)
@@ -91,9 +101,10 @@ class RetainedStore:
         path[-1].message = None
         self._uncount(message)
         for above, name, level in zip(path[-2::-1], names[::-1], path[::-1], strict=False):
-            if level.children or level.message is not None:
+            if level.has_children or level.message is not None:
                 break
-            del above.children[name]
+            above.drop(name)
+            self.bytes -= LEVEL_BYTES
         return True
 
     def match(self, topic_filter: str) -> Iterator[Message]:
@@ -118,7 +129,18 @@ class RetainedStore:
     def _uncount(self, message: Message) -> None:
         if not message.topic.startswith(SYSTEM_PREFIX):
             self.count -= 1
-            self.bytes -= message.size
+            self.bytes -= message.size + MESSAGE_BYTES
+
+    def _missing_levels(self, topic: str) -> int:
+        """Return how many levels a topic needs that are not there."""
+        names = topic.split("/")
+        level = self._root
+        for number, name in enumerate(names):
+            below = level.child(name)
+            if below is None:
+                return len(names) - number
+            level = below
+        return 0
 
 
 def _born_until(last: int, levels: Iterator[_Level]) -> Iterator[_Level]:
@@ -147,7 +169,7 @@ def _matching(root: _Level, names: list[str]) -> Iterator[_Level]:
         elif name == "+":
             path.append(iter(_children(level, is_root=depth == 0)))
         else:
-            below = level.children.get(name)
+            below = level.child(name)
             path.append(iter(() if below is None else (below,)))
 
 
@@ -158,14 +180,14 @@ def _below(level: _Level, *, is_root: bool = False) -> Iterator[_Level]:
     while stack:
         level = stack.pop()
         yield level
-        stack.extend(level.children.values())
+        stack.extend(level.children())
 
 
 def _children(level: _Level, *, is_root: bool) -> list[_Level]:
     """The next levels; a wildcard at the start of a filter does not reach ``$…``."""
     if not is_root:
-        return list(level.children.values())
-    return [below for name, below in level.children.items() if not name.startswith("$")]
+        return list(level.children())
+    return [below for name, below in level.named_children() if not name.startswith("$")]
 
 
 class RetainedBacklog:

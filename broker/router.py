@@ -6,11 +6,13 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from broker.core_state import CoreState
+from broker.counters import BYTES_OF_WORK, WORK_OF_A_MATCH
 from broker.courier import Courier
 from broker.memberships import Slots
 from broker.message import Message
 from broker.routes import Route
 from broker.session import Session
+from broker.share_groups import ShareGroups
 from broker.subscription import FilterNode, ShareGroup, Subscription
 
 # A peid with more slots is compared with what the topic leads to, if that is less.
@@ -20,15 +22,18 @@ _MANY_SLOTS = 32
 class Router:
     """From a message to deliveries. One copy for each session, whatever matches."""
 
-    __slots__ = ("_courier", "_state")
+    __slots__ = ("_courier", "_groups", "_state")
 
-    def __init__(self, state: CoreState, courier: Courier) -> None:
+    def __init__(self, state: CoreState, courier: Courier, groups: ShareGroups) -> None:
         self._state = state
         self._courier = courier
+        self._groups = groups
 
     def route(self, message: Message, route: Route, slots: Slots, publisher: Session | None) -> int:
-        """Deliver to everyone who is owed the message; the number of sessions."""
+        """Deliver to everyone who is owed the message; the number of sessions and groups."""
         targets: dict[Session, tuple[Subscription, ...]] = {}
+        # The sessions of which more than one subscription matches, with all of these.
+        several: dict[Session, list[Subscription]] = {}
         for number, node in enumerate(route.plain):
             if number == 0:
                 # Under one filter each session stands once.
@@ -39,17 +44,25 @@ class Router:
                 }
                 continue
             for subscription in node.plain.values():
-                _add(targets, subscription, publisher)
+                _add(targets, several, subscription, publisher)
         in_groups: dict[ShareGroup, list[Subscription]] = {}
         for subscription in self._spatial(route, slots):
             home = subscription.home
             if isinstance(home, ShareGroup):
                 in_groups.setdefault(home, []).append(subscription)
             else:
-                _add(targets, subscription, publisher)
-        for group in route.groups:
-            for subscription in _choose(group, in_groups.get(group, [])):
-                _add(targets, subscription, publisher)
+                _add(targets, several, subscription, publisher)
+        unserved = 0
+        if route.groups:
+            chosen, unserved = self._groups.choose_all(route.groups, in_groups, message)
+            for subscription in chosen:
+                _add(targets, several, subscription, publisher)
+        matched = len(targets)
+        for session, found in several.items():
+            targets[session] = tuple(found)
+            matched += len(found)
+        work = WORK_OF_A_MATCH * matched + message.size * len(targets) // BYTES_OF_WORK
+        self._state.counters.work += work
         for session, subscriptions in targets.items():
             self._courier.bring(
                 session,
@@ -58,7 +71,7 @@ class Router:
                 retain=message.retain
                 and any(one.terms.retain_as_published for one in subscriptions),
             )
-        return len(targets)
+        return len(targets) + unserved
 
     def _spatial(self, route: Route, slots: Slots) -> list[Subscription]:
         """The neighborhood subscriptions that both the topic and the entity lead to.
@@ -89,6 +102,7 @@ def _bisect_each(homes: frozenset[FilterNode | ShareGroup], slots: Slots) -> Ite
 
 def _add(
     targets: dict[Session, tuple[Subscription, ...]],
+    several: dict[Session, list[Subscription]],
     subscription: Subscription,
     publisher: Session | None,
 ) -> None:
@@ -96,36 +110,9 @@ def _add(
     if subscription.no_local and session is publisher:
         return
     known = targets.get(session)
-    targets[session] = (subscription,) if known is None else (*known, subscription)
-
-
-def _choose(group: ShareGroup, spatial: list[Subscription]) -> list[Subscription]:
-    """The subscriptions of the member whose turn it is, of those that may have the message.
-
-    It is the turn of who was served longest ago; who is connected comes before who is not.
-    """
-    candidates = spatial + _next_plain(group)
-    if not candidates:
-        return []
-    served = group.served
-    chosen = min(
-        candidates,
-        key=lambda one: (one.session.connection is None, served.get(one.session, 0)),
-    ).session
-    group.turn += 1
-    served[chosen] = group.turn
-    plain = group.plain.get(chosen)
-    own = [one for one in spatial if one.session is chosen]
-    if plain is None:
-        return own
-    group.plain.move_to_end(chosen)
-    return [plain, *own]
-
-
-def _next_plain(group: ShareGroup) -> list[Subscription]:
-    """The plain member that waits longest, a connected one if there is any; or none."""
-    first = next(iter(group.plain.values()), None)
-    for subscription in group.plain.values():
-        if subscription.session.connection is not None:
-            return [subscription]
-    return [] if first is None else [first]
+    if known is None:
+        targets[session] = (subscription,)
+    elif session in several:
+        several[session].append(subscription)
+    else:
+        several[session] = [*known, subscription]

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from broker.access import Action, Identity, Verdict
+from broker.fair_share import Shares, make_shares
 from broker.incoming import IncomingFlow
 from broker.journal import SessionSaved, Will
 from broker.limits import BrokerLimits
-from broker.outgoing import OutgoingFlow
+from broker.outgoing import DELIVERY_BYTES, OutgoingFlow
 from broker.timers import Timer
 
 if TYPE_CHECKING:
@@ -20,33 +21,72 @@ NEVER_EXPIRES: Final = 0xFFFF_FFFF
 
 
 class Session:
-    """The state of one client id. Compared by identity.
+    """The state of one client id of one user. Compared by identity.
 
     ``direct`` is the connection while QoS 0 copies may be put into its output as they are: it
     is reading, has no aliases and no packet limit of its own. None: take the long way.
     """
 
     __slots__ = (
-        "connection", "direct", "expires_at", "expiry_interval", "expiry_timer", "identity",
-        "incoming", "is_recorded", "last_position", "next_nsid", "outgoing", "subscriptions",
-        "verdicts", "waiting_verdicts", "will", "will_at", "will_timer",
+        "_will",
+        "connection",
+        "direct",
+        "expires_at",
+        "expiry_interval",
+        "expiry_timer",
+        "host",
+        "identity",
+        "incoming",
+        "is_recorded",
+        "last_position",
+        "name",
+        "next_nsid",
+        "outgoing",
+        "pair_account",
+        "pairs",
+        "queue_account",
+        "subscription_account",
+        "subscription_bytes",
+        "subscriptions",
+        "verdicts",
+        "waiting_verdicts",
+        "will_at",
+        "will_timer",
     )  # fmt: skip
 
-    def __init__(self, identity: Identity, limits: BrokerLimits) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        limits: BrokerLimits,
+        host: str | None = None,
+        shares: Shares | None = None,
+    ) -> None:
+        shares = make_shares(limits) if shares is None else shares
+        self.queue_account = shares.queues.account_of(identity.user_name)
+        self.pair_account = shares.pairs.account_of(identity.user_name)
+        # Pairs of entity and subscription that its neighborhoods have in the filter.
+        self.pairs = 0
+        self.subscription_account = shares.subscriptions.account_of(identity.user_name)
+        # What its subscriptions take in memory.
+        self.subscription_bytes = 0
         self.identity = identity
+        # What names it among all sessions, and in Redis.
+        self.name = identity.session_name
+        # The address that its client came from last, as far as quotas tell addresses apart.
+        self.host = host
         self.connection: Connection | None = None
         self.direct: Connection | None = None
         self.subscriptions: dict[SubscriptionKey, Subscription] = {}
         self.next_nsid = 1
-        self.incoming = IncomingFlow(limits.receive_maximum)
-        self.outgoing = OutgoingFlow(limits)
+        self.incoming = IncomingFlow(limits.receive_maximum, self.queue_account)
+        self.outgoing = OutgoingFlow(limits, self.queue_account)
         self.expiry_interval = 0
         self.expires_at: float | None = None
         self.expiry_timer: Timer | None = None
         # Whether it is kept beyond this process.
         self.is_recorded = False
         self.last_position = 0
-        self.will: Will | None = None
+        self._will: Will | None = None
         self.will_at: float | None = None
         self.will_timer: Timer | None = None
         self.verdicts: dict[tuple[Action, str], Verdict] = {}
@@ -54,8 +94,30 @@ class Session:
 
     @property
     def client_id(self) -> str:
-        """What names the session."""
+        """The client id that the client gave or was given."""
         return self.identity.client_id
+
+    @property
+    def will(self) -> Will | None:
+        """What is published when the client is gone."""
+        return self._will
+
+    @will.setter
+    def will(self, will: Will | None) -> None:
+        self.queue_account.add(will_bytes(will) - will_bytes(self._will))
+        self._will = will
+
+    def count_subscription(self, size: int) -> None:
+        """Count the bytes of a subscription that came; negative for one that went."""
+        self.subscription_bytes += size
+        self.subscription_account.add(size)
+
+    @property
+    def owner(self) -> str:
+        """Return whom its quotas and turns count for: user name, else address, else client id."""
+        if self.identity.user_name is not None:
+            return f"user {self.identity.user_name}"
+        return f"client {self.client_id}" if self.host is None else f"address {self.host}"
 
     @property
     def neighborhoods(self) -> int:
@@ -63,13 +125,19 @@ class Session:
         return sum(1 for key in self.subscriptions if not isinstance(key, str))
 
 
+def will_bytes(will: Will | None) -> int:
+    """Return the bytes that keeping a will costs."""
+    return 0 if will is None else will.message.size + DELIVERY_BYTES
+
+
 def record_of(session: Session) -> SessionSaved:
     """The session as the journal keeps it."""
     return SessionSaved(
-        session.client_id,
+        session.name,
         session.identity.user_name,
         session.expiry_interval,
         session.expires_at,
         session.will,
         session.will_at,
+        session.host,
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
 from mqtt5 import DisconnectPacket
 
 from broker.access import Identity
@@ -16,41 +19,51 @@ from broker.session import NEVER_EXPIRES, Session, record_of
 from broker.subscription import Subscription
 from broker.wills import Wills
 
+log = logging.getLogger(__name__)
+
 
 class SessionLife:
-    """The only place that ties sessions to connections."""
+    """The only place that ties sessions to connections.
 
-    __slots__ = ("_state", "_wills")
+    ``pass_on_all`` is set once it exists: it gives what a session that ends is owed as a member
+    of share groups to other members.
+    """
+
+    __slots__ = ("_state", "_wills", "pass_on_all")
 
     def __init__(self, state: CoreState, wills: Wills) -> None:
         self._state = state
         self._wills = wills
+        self.pass_on_all: Callable[[Session], None]
 
     def open(
         self, connection: Connection, identity: Identity, *, clean_start: bool
     ) -> tuple[Session, bool]:
-        """The session for a connection, and whether it was there before.
+        """Return the session for a connection, and whether it was there before.
 
-        ProtocolError when the client id belongs to another user.
+        ProtocolError when there is no room for another one.
         """
-        session = self._state.registry.check_owner(identity)
-        if session is not None and session.connection is not None:
+        sessions, name = self._state.sessions, identity.session_name
+        session = sessions.find(name)
+        if session is None:
+            sessions.check_room(identity, connection.host)
+        elif session.connection is not None:
             self._take_over(session.connection)
             # Without an expiry the session ended with the connection it had.
-            session = self._state.registry.find(identity.client_id)
+            session = sessions.find(name)
         if session is not None and clean_start:
             self.end(session)
             session = None
         is_present = session is not None
         if session is None:
-            session = Session(identity, self._state.limits)
-            self._state.registry.add(session)
+            session = Session(identity, self._state.limits, connection.host, self._state.shares)
+            sessions.add(session)
         self._wills.call_off(session)
         self._stop_waiting(session)
-        session.identity = identity
+        sessions.move(session, connection.host)
         session.connection = connection
         connection.session = session
-        self._state.registry.count_connected(1)
+        sessions.count_connected(1)
         return session, is_present
 
     def agree(self, session: Session, expiry_interval: int, will: Will | None) -> None:
@@ -63,7 +76,7 @@ class SessionLife:
             self._state.journal.write(record_of(session))
         elif was_recorded:
             # It ends with this connection, so it must not come back after a restart.
-            self._state.journal.write(SessionEnded(session.client_id))
+            self._state.journal.write(SessionEnded(session.name))
 
     def capped(self, expiry_interval: int) -> int:
         """The expiry interval that is granted."""
@@ -72,14 +85,18 @@ class SessionLife:
     def close(
         self, connection: Connection, reason: ReasonCode | None, text: str | None = None
     ) -> None:
-        """End a connection from our side, with a DISCONNECT if ``reason`` is given."""
+        """End a connection from our side, with a DISCONNECT if ``reason`` is given.
+
+        ``text`` is its reason string; the log has it in any case.
+        """
         if connection.state is State.CLOSED:
             return
         if reason is not None and connection.state is State.CONNECTED:
             plain = disconnect(reason, None)
             full = disconnect(reason, text) if connection.wants_reasons else plain
             self._state.outlet.send_best(connection, full, plain)
-        self.detach(connection)
+        why = "closed by the broker" if reason is None else reason.name.lower()
+        self.detach(connection, text or why)
         self._state.outbox.closing.append(connection)
 
     def leave(self, connection: Connection, session: Session, packet: DisconnectPacket) -> None:
@@ -91,14 +108,24 @@ class SessionLife:
             session.expiry_interval = self.capped(interval)
         if int(packet.reason_code) == ReasonCode.SUCCESS:
             self._wills.call_off(session)
+        self.close(connection, None, f"the client left with code 0x{int(packet.reason_code):02x}")
+
+    def give_up(self, connection: Connection) -> None:
+        """Close a connection whose client has not sent CONNECT in time."""
+        log.info("client refused: no CONNECT in time", extra=connection.log_fields)
         self.close(connection, None)
 
-    def detach(self, connection: Connection) -> None:
-        """The connection is no more: its session waits for another one, or ends."""
+    def detach(self, connection: Connection, why: str) -> None:
+        """Let the session of a connection that is no more wait for another one, or end it."""
+        if connection.state is State.CONNECTED:
+            log.info("client disconnected: %s", why, extra=connection.log_fields)
         connection.state = State.CLOSED
         connection.held.clear()
         connection.backlog.clear()
         connection.lane.clear()
+        connection.inbox.pending.clear()
+        connection.may_publish.clear()
+        self._state.input_budget.forget(connection)
         self._state.outlet.forget(connection)
         for timer in (connection.connect_timer, connection.keep_alive_timer):
             if timer is not None:
@@ -108,7 +135,11 @@ class SessionLife:
             return
         session.connection = None
         session.direct = None
-        self._state.registry.count_connected(-1)
+        session.outgoing.charge()
+        self._state.sessions.count_connected(-1)
+        if session.verdicts:
+            self._state.routes.reader_left()
+            self._state.access.forget(session)
         if not session.expiry_interval:
             self.end(session)
             return
@@ -130,9 +161,12 @@ class SessionLife:
         self._stop_waiting(session)
         for subscription in list(session.subscriptions.values()):
             self.drop_subscription(session, subscription)
-        self._state.registry.remove(session)
+        self._state.sessions.remove(session)
+        self.pass_on_all(session)
+        session.outgoing.clear()
+        session.incoming.clear()
         if session.is_recorded:
-            self._state.journal.write(SessionEnded(session.client_id))
+            self._state.journal.write(SessionEnded(session.name))
             session.is_recorded = False
         self._wills.send(session)
 
@@ -144,7 +178,7 @@ class SessionLife:
         if terms.sub_id is not None:
             self._state.outbox.requests.append(Forget((terms.sub_id,)))
         if session.is_recorded:
-            self._state.journal.write(SubscriptionRemoved(session.client_id, terms.key))
+            self._state.journal.write(SubscriptionRemoved(session.name, terms.key))
 
     def _take_over(self, connection: Connection) -> None:
         self.close(

@@ -35,6 +35,10 @@ class SlotSizes:
             self._counts.frombytes(bytes(self._counts.itemsize * missing))
         self._counts[slot] += count
 
+    def of_slot(self, slot: int) -> int:
+        """Return the number of a slot."""
+        return self._counts[slot] if slot < len(self._counts) else 0
+
     def take(self, slot: int) -> int:
         """The number of a slot, which has none from now on."""
         if slot >= len(self._counts):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from broker.memberships import Memberships
 from broker.seats import VACANT, Seat
-from broker.subscription import NO_SLOT, Subscription, SubscriptionTerms
+from broker.subscription import NO_SLOT, Subscription, SubscriptionTerms, set_pairs
 from spatial_udfs.entity_table import Int64s
 
 
@@ -67,6 +67,7 @@ class SlotTable:
         self._used += 1
         if subscription.terms.sub_id is not None:
             self.by_sub_id[subscription.terms.sub_id] = slot
+        set_pairs(subscription, 0 if peids is None else len(peids))
         if peids is not None and reserved is None:
             self._memberships.add(slot, peids, coming)
 
@@ -76,6 +77,7 @@ class SlotTable:
         self.seats[slot].vacate()
         subscription.slot = NO_SLOT
         self._used -= 1
+        set_pairs(subscription, 0)
         sub_id = subscription.terms.sub_id
         # The same neighborhood written otherwise has the same number, and may be in force.
         if sub_id is not None and self.by_sub_id.get(sub_id) == slot:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from broker.codec.reason_codes import ReasonCode
 from broker.core_state import CoreState
-from broker.lane import SpatialPropertyError, SubscribeJob, neighborhood_of, nsids_of
+from broker.counters import Refusal
+from broker.lane import FilterRequest, SpatialPropertyError, SubscribeJob, neighborhood_of, nsids_of
 from broker.session import Session
+from broker.subscription_bytes import subscription_bytes
 from broker.topics import FilterError, parse_filter
+
+NO_MORE: Final = "subscriptions of this user take all the memory that it may have"
 
 
 def check_subscribe(state: CoreState, session: Session, job: SubscribeJob) -> None:
@@ -21,15 +27,52 @@ def check_subscribe(state: CoreState, session: Session, job: SubscribeJob) -> No
         _read_properties(session, job, is_served=state.memberships.serves_neighborhoods)
     except SpatialPropertyError as error:
         job.refuse_all(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, str(error))
-    held, spatial = len(session.subscriptions), session.neighborhoods
+    _check_limits(state, session, job)
+
+
+def _check_limits(state: CoreState, session: Session, job: SubscribeJob) -> None:
+    """Refuse the filters for which there is no room beside those before them."""
+    limits = state.limits
+    held, spatial, size = len(session.subscriptions), session.neighborhoods, 0
     for request in job.accepted:
         key = request.text if request.nsid is None else request.nsid
         if key in session.subscriptions:
             continue
-        held += 1
-        spatial += request.nsid is not None
-        if held > limits.subscriptions or spatial > limits.neighborhoods:
-            job.refuse(request, ReasonCode.QUOTA_EXCEEDED, "too many subscriptions")
+        is_spatial = request.nsid is not None
+        more = subscription_bytes(request.text, job.descriptor)
+        if held >= limits.subscriptions:
+            text = f"more than {limits.subscriptions} subscriptions of one client"
+            _refuse(state, job, request, Refusal.SUBSCRIPTIONS, text)
+        elif is_spatial and spatial >= limits.neighborhoods:
+            text = f"more than {limits.neighborhoods} neighborhoods of one client"
+            _refuse(state, job, request, Refusal.NEIGHBORHOODS, text)
+        elif session.subscription_bytes + size + more > limits.subscription_bytes:
+            text = f"subscriptions of one client beyond {limits.subscription_bytes} bytes"
+            _refuse(state, job, request, Refusal.SUBSCRIPTION_BYTES, text)
+        elif not session.subscription_account.has_room(size + more):
+            _refuse(state, job, request, Refusal.TOTAL_SUBSCRIPTION_BYTES, NO_MORE)
+        else:
+            held, spatial, size = held + 1, spatial + is_spatial, size + more
+
+
+def is_beyond_share(
+    state: CoreState, session: Session, job: SubscribeJob, request: FilterRequest
+) -> bool:
+    """Refuse a filter that there is no room for any more; return whether that is so."""
+    key = request.text if request.nsid is None else request.nsid
+    size = subscription_bytes(request.text, job.descriptor)
+    if key in session.subscriptions or session.subscription_account.has_room(size):
+        return False
+    _refuse(state, job, request, Refusal.TOTAL_SUBSCRIPTION_BYTES, NO_MORE)
+    return True
+
+
+def _refuse(
+    state: CoreState, job: SubscribeJob, request: FilterRequest, limit: Refusal, text: str
+) -> None:
+    """Refuse a filter because a limit is reached, and count it."""
+    state.counters.refusals[limit] += 1
+    job.refuse(request, ReasonCode.QUOTA_EXCEEDED, text)
 
 
 def _read_properties(session: Session, job: SubscribeJob, *, is_served: bool) -> None:

@@ -6,16 +6,26 @@ from broker.access import Action, Verdict
 from broker.codec.errors import violation
 from broker.codec.reading import read_subscribe
 from broker.codec.reason_codes import ReasonCode
-from broker.codec.writing import suback
+from broker.codec.writing import SUBACK, UNSUBACK, suback
 from broker.connection import Connection
 from broker.core_state import CoreState
+from broker.counters import Refusal
 from broker.courier import Courier
 from broker.effects import Forget, Resolve, Resolved
 from broker.entering import MOST_AT_ONCE, Entering
-from broker.lane import FilterRequest, LaneJob, SubscribeJob, UnsubscribeJob, subscribe_job
+from broker.lane import (
+    FILTER_BYTES,
+    FilterRequest,
+    LaneJob,
+    SubscribeJob,
+    UnsubscribeJob,
+    subscribe_job,
+)
+from broker.pair_quota import check_pairs
 from broker.retained import RetainedBacklog
 from broker.session import Session
-from broker.subscribe_checks import check_subscribe
+from broker.subscribe_checks import check_subscribe, is_beyond_share
+from broker.subscribe_limits import is_lane_full, refuse_too_many_filters
 from broker.subscription_desk import Members, SubscriptionDesk
 from broker.topics import SHARE_PREFIX
 from broker.unsubscribing import Unsubscribing
@@ -38,11 +48,20 @@ class Subscribing:
         self, connection: Connection, session: Session, data: bytes, body: int, end: int
     ) -> None:
         """Take a SUBSCRIBE; it is answered when everything about it is decided."""
-        job = subscribe_job(read_subscribe(data, body, end))
+        if refuse_too_many_filters(self._state, connection, data, body, end, SUBACK):
+            return
+        job = subscribe_job(read_subscribe(data, body, end, self._state.limits.user_properties))
+        job.bytes = end - body + FILTER_BYTES * len(job.requests)
         if any(one.no_local and one.text.startswith(SHARE_PREFIX) for one in job.requests):
             raise violation("no-local on a shared subscription")
-        if len(connection.lane) >= self._state.limits.waiting_subscribes:
+        if is_lane_full(connection, self._state.limits):
+            self._state.counters.refusals[Refusal.WAITING_SUBSCRIBES] += len(job.requests)
             job.refuse_all(ReasonCode.QUOTA_EXCEEDED, "too many subscribes wait already")
+            self._answer(connection, job, [], [])
+        elif len(connection.backlog) >= self._state.limits.subscriptions:
+            self._state.counters.refusals[Refusal.WAITING_RETAINED] += len(job.requests)
+            text = "retained messages of too many subscribes wait to be read"
+            job.refuse_all(ReasonCode.QUOTA_EXCEEDED, text)
             self._answer(connection, job, [], [])
         else:
             self._enter(connection, session, job)
@@ -51,8 +70,11 @@ class Subscribing:
         self, connection: Connection, session: Session, data: bytes, body: int, end: int
     ) -> None:
         """Take an UNSUBSCRIBE."""
+        if refuse_too_many_filters(self._state, connection, data, body, end, UNSUBACK):
+            return
         job = self._unsubscribing.read(data, body, end)
-        if len(connection.lane) >= self._state.limits.waiting_subscribes:
+        job.bytes = end - body + FILTER_BYTES * len(job.filters)
+        if is_lane_full(connection, self._state.limits):
             self._unsubscribing.refuse(connection, job)
         else:
             self._enter(connection, session, job)
@@ -115,6 +137,11 @@ class Subscribing:
                 if resolved is not None:
                     self._state.outbox.requests.append(Forget(resolved.sub_ids))
                 return
+            if resolved is not None:
+                refusal = check_pairs(self._state, session, job.accepted, len(resolved.peids))
+                if refusal is not None:
+                    self._forget(resolved)
+                    resolved, code, text = None, ReasonCode.QUOTA_EXCEEDED, refusal
             if resolved is None:
                 job.refuse_all(code, text)
             elif len(resolved.peids) * len(resolved.sub_ids) > MOST_AT_ONCE:
@@ -127,11 +154,18 @@ class Subscribing:
             Resolve(
                 self._state.tickets.open(came),
                 session.identity,
+                session.owner,
                 job.descriptor or "",
                 tuple(request.text for request in accepted),
                 tuple(request.nsid or 0 for request in accepted),
             )
         )
+
+    def _forget(self, resolved: Resolved) -> None:
+        """Let go of the registration of what is not put in force, unless it is in force already."""
+        in_force = self._state.slots.by_sub_id
+        over = tuple(number for number in resolved.sub_ids if number not in in_force)
+        self._state.outbox.requests.append(Forget(over))
 
     def _enter_in_pieces(
         self, connection: Connection, session: Session, job: SubscribeJob, resolved: Resolved
@@ -148,7 +182,7 @@ class Subscribing:
         def again() -> None:
             self._ask_members(connection, session, job)
 
-        self._entering.begin(resolved, lambda: _is_stale(connection, job), ended, again)
+        self._entering.begin(session, resolved, lambda: _is_stale(connection, job), ended, again)
 
     def _next(self, connection: Connection, session: Session) -> None:
         if connection.lane:
@@ -168,6 +202,12 @@ class Subscribing:
         backlogs: list[RetainedBacklog] = []
         for number, request in enumerate(job.accepted):
             members = None
+            if resolved is not None and is_beyond_share(self._state, session, job, request):
+                # Others took the room while it was resolved.
+                self._state.outbox.requests.append(Forget((resolved.sub_ids[number],)))
+                if slots is not None:
+                    self._state.slots.give_up(slots[number])
+                continue
             if resolved is not None:
                 slot = None if slots is None else slots[number]
                 members = Members(resolved.sub_ids[number], resolved.peids, slot, resolved.coming)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _USER_PROPERTY: Final = b"\x26"
 _SUBSCRIPTION_IDENTIFIER: Final = b"\x0b"
 NO_SLOT: Final = -1
+# Two references and the head of a key in the journal.
+RECORD_BYTES: Final = 24
 
 # A plain subscription is known by its filter, one with a neighborhood by its nsid.
 SubscriptionKey: TypeAlias = str | int
@@ -90,6 +92,13 @@ class ShareGroup:
         self.turn = 0
         self.served: dict[Session, int] = {}
 
+    def serve(self, session: Session) -> None:
+        """Note that it was this member's turn."""
+        self.turn += 1
+        self.served[session] = self.turn
+        if session in self.plain:
+            self.plain.move_to_end(session)
+
 
 class Subscription:
     """One client's subscription in force.
@@ -98,13 +107,22 @@ class Subscription:
     properties it adds to each PUBLISH, encoded once.
     """
 
-    __slots__ = ("active", "extra", "home", "no_local", "qos", "session", "slot", "terms")
+    __slots__ = (
+        "active", "bytes", "extra", "group", "home", "no_local", "pairs", "qos", "record_bytes",
+        "session", "slot", "terms",
+    )  # fmt: skip
 
     def __init__(self, session: Session, terms: SubscriptionTerms) -> None:
         self.session = session
         self.slot = NO_SLOT
+        # Pairs in the filter that its session is charged with.
+        self.pairs = 0
         self.home: FilterNode | ShareGroup | None = None
+        # The share group that it belongs to, or belonged to while it was in force.
+        self.group: ShareGroup | None = None
         self.active = False
+        # What it takes in memory; set when it is put in force.
+        self.bytes = 0
         self.renew(terms)
 
     def renew(self, terms: SubscriptionTerms) -> None:
@@ -116,8 +134,18 @@ class Subscription:
         self.terms = terms
         self.qos = terms.qos
         self.no_local = terms.no_local
+        # What its key adds to each message that waits for it, in memory and in the journal.
+        self.record_bytes = RECORD_BYTES + (len(terms.topic_filter) if terms.nsid is None else 19)
         self.extra = b""
         if terms.identifier is not None:
             self.extra += _SUBSCRIPTION_IDENTIFIER + varint(terms.identifier)
         if terms.nsid is not None:
             self.extra += user_property(NSID, str(terms.nsid))
+
+
+def set_pairs(subscription: Subscription, pairs: int) -> None:
+    """Charge the session and its user with the pairs of a subscription, and with no others."""
+    more, subscription.pairs = pairs - subscription.pairs, pairs
+    session = subscription.session
+    session.pairs += more
+    session.pair_account.add(more)

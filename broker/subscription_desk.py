@@ -71,7 +71,7 @@ class SubscriptionDesk:
             subscription = self._replace(existing, terms, request.parsed, members)
         session.subscriptions[terms.key] = subscription
         if session.is_recorded:
-            self._state.journal.write(SubscriptionSaved(session.client_id, terms))
+            self._state.journal.write(SubscriptionSaved(session.name, terms))
         if not _wants_retained(request, is_new=existing is None):
             return None
         search = self._state.retained.match(request.parsed.topic_filter)

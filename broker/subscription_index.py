@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.routes import Routes
 from broker.slots import SlotTable
 from broker.subscription import FilterNode, ShareGroup, Subscription
+from broker.subscription_bytes import subscription_bytes
 from broker.topic_tree import TopicTree
 from broker.topics import ParsedFilter
 from spatial_udfs.entity_table import Int64s
@@ -41,6 +42,7 @@ class SubscriptionIndex:
         if parsed.share_name is not None:
             home = node.groups.get(parsed.share_name) or ShareGroup(parsed.share_name, node)
             node.groups[parsed.share_name] = home
+            subscription.group = home
             self.shared_count += 1
         subscription.home = home
         if subscription.terms.nsid is None:
@@ -51,6 +53,9 @@ class SubscriptionIndex:
             self._slots.enter(subscription, peids, slot, coming)
             home.spatial[subscription.slot] = subscription
         subscription.active = True
+        terms = subscription.terms
+        subscription.bytes = subscription_bytes(terms.topic_filter, terms.descriptor)
+        subscription.session.count_subscription(subscription.bytes)
         self.count += 1
         if is_first:
             self._routes.clear()
@@ -69,6 +74,7 @@ class SubscriptionIndex:
             was_last = not home.spatial
         subscription.home = None
         subscription.active = False
+        subscription.session.count_subscription(-subscription.bytes)
         self.count -= 1
         if isinstance(home, ShareGroup):
             self.shared_count -= 1

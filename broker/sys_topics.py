@@ -67,7 +67,7 @@ class SysTopics:
             self._publish(Message(f"$SYS/broker/{name}", value.encode(), retain=True))
 
     def _figures(self, now: float) -> Iterator[tuple[str, str]]:
-        counters, registry = self._state.counters, self._state.registry
+        counters, registry = self._state.counters, self._state.sessions
         yield "uptime", f"{int(now - self._started)} seconds"
         dropped = sum(counters.drops.values())
         connected = registry.connected

@@ -9,21 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.subscription import FilterNode
+from broker.topic_levels import Level
 
 
-class _Level:
+class _Level(Level):
     """One level of some filters: ``exact`` ends here, ``rest`` ends with ``#`` below here."""
 
-    __slots__ = ("children", "exact", "rest")
+    __slots__ = ("exact", "rest")
 
     def __init__(self) -> None:
-        self.children: dict[str, _Level] = {}
+        super().__init__()
         self.exact: FilterNode | None = None
         self.rest: FilterNode | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not self.children and self.exact is None and self.rest is None
+        return not self.has_children and self.exact is None and self.rest is None
 
 
 class TopicTree:
@@ -44,7 +45,7 @@ class TopicTree:
         level: _Level | None = self._root
         names, is_open = _split(topic_filter)
         for name in names:
-            level = level.children.get(name) if level is not None else None
+            level = level.child(name) if level is not None else None
         if level is None:
             return None
         return level.rest if is_open else level.exact
@@ -54,10 +55,7 @@ class TopicTree:
         level = self._root
         names, is_open = _split(topic_filter)
         for name in names:
-            below = level.children.get(name)
-            if below is None:
-                below = level.children[name] = _Level()
-            level = below
+            level = level.child(name) or level.make(name)
         node = level.rest if is_open else level.exact
         if node is None:
             node = FilterNode(topic_filter)
@@ -73,7 +71,10 @@ class TopicTree:
         names, is_open = _split(topic_filter)
         path = [self._root]
         for name in names:
-            path.append(path[-1].children[name])
+            below = path[-1].child(name)
+            if below is None:
+                raise KeyError(topic_filter)
+            path.append(below)
         if is_open:
             path[-1].rest = None
         else:
@@ -82,7 +83,7 @@ class TopicTree:
         for above, name, level in zip(path[-2::-1], names[::-1], path[::-1], strict=False):
             if not level.is_empty:
                 break
-            del above.children[name]
+            above.drop(name)
 
     def match(self, topic: str) -> Iterator[FilterNode]:
         """The nodes of all filters that match a topic name."""
@@ -95,10 +96,10 @@ class TopicTree:
             for level in frontier:
                 if wild and level.rest is not None:
                     yield level.rest
-                below = level.children.get(name)
+                below = level.child(name)
                 if below is not None:
                     following.append(below)
-                if wild and (below := level.children.get("+")) is not None:
+                if wild and (below := level.child("+")) is not None:
                     following.append(below)
             if not following:
                 return

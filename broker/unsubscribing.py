@@ -7,6 +7,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.codec.writing import unsuback
 from broker.connection import Connection
 from broker.core_state import CoreState
+from broker.counters import Refusal
 from broker.lane import SpatialPropertyError, UnsubscribeJob, nsids_of
 from broker.session import Session
 from broker.session_life import SessionLife
@@ -24,11 +25,12 @@ class Unsubscribing:
 
     def read(self, data: bytes, body: int, end: int) -> UnsubscribeJob:
         """The packet as work to do."""
-        packet = read_unsubscribe(data, body, end)
+        packet = read_unsubscribe(data, body, end, self._state.limits.user_properties)
         return UnsubscribeJob(packet.packet_id, packet.patterns, packet.user_properties)
 
     def refuse(self, connection: Connection, job: UnsubscribeJob) -> None:
         """Answer at once that nothing was done."""
+        self._state.counters.refusals[Refusal.WAITING_SUBSCRIBES] += len(job.filters)
         codes = [ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR] * len(job.filters)
         self._answer(connection, job, codes, "too many subscribes wait already")
 
@@ -40,9 +42,13 @@ class Unsubscribing:
             codes = [ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR] * len(job.filters)
             self._answer(connection, job, codes, str(error))
             return
+        neighborhoods = _neighborhoods_by_filter(session, nsids)
         codes = []
         for topic_filter in job.filters:
-            named = _named(session, topic_filter, nsids)
+            named = neighborhoods.pop(topic_filter, [])
+            plain = None if nsids else session.subscriptions.get(topic_filter)
+            if plain is not None:
+                named.append(plain)
             for subscription in named:
                 self._life.drop_subscription(session, subscription)
             codes.append(ReasonCode.SUCCESS if named else ReasonCode.NO_SUBSCRIPTION_EXISTED)
@@ -64,11 +70,11 @@ class Unsubscribing:
         self._state.outlet.promise(connection, packet, self._state.journal.position)
 
 
-def _named(session: Session, topic_filter: str, nsids: list[int]) -> list[Subscription]:
-    """What an UNSUBSCRIBE of this filter means for a session."""
-    return [
-        subscription
-        for subscription in session.subscriptions.values()
-        if subscription.terms.topic_filter == topic_filter
-        and (not nsids or subscription.terms.nsid in nsids)
-    ]
+def _neighborhoods_by_filter(session: Session, nsids: list[int]) -> dict[str, list[Subscription]]:
+    """Return the session's neighborhoods, or only those with these nsids, by topic filter."""
+    found: dict[str, list[Subscription]] = {}
+    for key in nsids or session.subscriptions:
+        subscription = None if isinstance(key, str) else session.subscriptions.get(key)
+        if subscription is not None:
+            found.setdefault(subscription.terms.topic_filter, []).append(subscription)
+    return found

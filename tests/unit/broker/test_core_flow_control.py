@@ -10,6 +10,7 @@ import pytest
 from broker.counters import Drop
 from broker.limits import BrokerLimits
 from broker.message import Message
+from broker.outgoing import DELIVERY_BYTES
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 
@@ -203,7 +204,7 @@ def test_the_queue_is_bounded_by_count() -> None:
 
 @pytest.mark.parametrize(("spare", "kept"), [(0, 2), (-1, 1)])
 def test_the_queue_is_bounded_by_bytes(spare: int, kept: int) -> None:
-    size = Message("t", b"x" * 1_000).size
+    size = Message("t", b"x" * 1_000).size + DELIVERY_BYTES
     harness = Harness(limits=BrokerLimits(queued_bytes=2 * size + spare))
     publisher, subscriber = pair(harness, 1, properties=EXPIRY)
     subscriber.lose()

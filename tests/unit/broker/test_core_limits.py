@@ -5,6 +5,8 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
+from broker.codec.reason_codes import ReasonCode
+from broker.counters import Drop
 from broker.limits import BrokerLimits
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
@@ -99,3 +101,63 @@ def test_what_is_over_a_limit_ends_nothing_else() -> None:
     codes(client, "a", "b")
     (pong,) = client.send(wire.PINGREQ)
     assert isinstance(pong, mqtt5.PingRespPacket)
+
+
+@pytest.mark.parametrize(("spare", "kept"), [(-1, 2), (0, 3), (1, 3)])
+def test_remembered_routes_are_bounded_by_their_bytes(spare: int, kept: int) -> None:
+    """Three long topics fit exactly; one byte less, and the memory starts afresh with the third."""
+    topics = [f"{number}" + "x" * 60_000 for number in range(3)]
+    measured = Harness()
+    measured.connect("c").send(*(wire.publish(topic) for topic in topics))
+    size = measured.core._state.routes.bytes
+    assert size > 3 * 2 * 60_000
+    harness = Harness(limits=BrokerLimits(cached_route_bytes=size + spare))
+    client = harness.connect("c")
+    client.send(*(wire.publish(topic) for topic in topics))
+    assert len(harness.core._state.routes.by_topic) == (kept if kept == 3 else 0)
+    client.send(wire.publish(topics[0]))
+    assert harness.core.counters.publishes_received == 4
+
+
+def test_remembered_readers_are_let_go() -> None:
+    """A route holds sessions that may read its topic: neither many nor those that have ended."""
+
+    class Everything:
+        def verdict(self, *_: object) -> ReasonCode:
+            return ReasonCode.SUCCESS
+
+    harness = Harness(access=Everything())
+    steady, writer = harness.connect("s"), harness.connect("w")
+    steady.subscribe("t")
+    writer.send(wire.publish("t"))
+    routes = harness.core._state.routes
+    most = 0
+    for number in range(2_500):
+        guest = harness.connect(f"g{number}")
+        guest.subscribe("t")
+        writer.send(wire.publish("t", b"x"), wire.publish("t", b"x"))
+        guest.lose()
+        most = max(most, *(len(one.readers) for one in routes.by_topic.values()), 0)
+    assert 900 < most <= 1_003
+
+
+@pytest.mark.parametrize(("count", "kept"), [(1, True), (2, True), (3, False)])
+def test_a_will_obeys_the_limits_of_retained_messages(count: int, kept: bool) -> None:
+    harness = Harness(limits=BrokerLimits(retained_messages=2))
+    reader = harness.connect("r")
+    reader.subscribe("will/#")
+    reader.take()
+    for number in range(1, count + 1):
+        flags = 0x02 | 0x04 | 0x20
+        client = harness.connect(f"c{number}", flags=flags, rest=wire.will(f"will/{number}", b"x"))
+        client.lose()
+    assert harness.core.retained.count == min(count, 2)
+    assert (harness.core.retained.find(f"will/{count}") is not None) == kept
+    # Those who are subscribed get it in any case.
+    assert [message.topic for message in reader.messages()][-1] == f"will/{count}"
+    assert harness.core.counters.drops[Drop.RETAINED_FULL] == (0 if kept else 1)
+    # In the place of one that is there it fits.
+    harness.connect("c1", flags=0x26, rest=wire.will("will/1", b"y")).lose()
+    found = harness.core.retained.find("will/1")
+    assert found is not None
+    assert found.payload == b"y"

@@ -1,0 +1,75 @@
+"""Gives retained messages to new subscriptions, a piece at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.access import Verdict
+from broker.codec.reason_codes import ReasonCode
+from broker.connection import Connection
+from broker.core_state import CoreState
+from broker.counters import Drop
+from broker.message import Message
+from broker.retained import RetainedBacklog
+from broker.session import Session
+
+if TYPE_CHECKING:
+    from broker.courier import Courier
+
+# Retained messages written at one go, before others get their turn.
+BACKLOG_BYTES: Final = 65_536
+# Searching for some more of them takes as long as writing so many bytes.
+SEARCH_COST: Final = 8_192
+
+
+class RetainedDelivery:
+    """Works off the backlogs of connections."""
+
+    __slots__ = ("_courier", "_state")
+
+    def __init__(self, state: CoreState, courier: Courier) -> None:
+        self._state = state
+        self._courier = courier
+
+    def go_on(self, session: Session, connection: Connection) -> None:
+        """Go on with retained messages, a piece at a time, so that nobody else waits long."""
+        backlog = connection.backlog
+        budget = BACKLOG_BYTES
+        now = self._state.clock()
+        while backlog and session.outgoing.is_idle and not connection.is_paused:
+            if budget <= 0:
+                self._state.timers.at(now, lambda: self._courier.drain(session))
+                return
+            subscription = backlog[0].subscription
+            if backlog[0].is_held:
+                return
+            message = backlog[0].next_message(self._state.retained)
+            if message is None:
+                budget -= SEARCH_COST
+                if not backlog[0].search_on():
+                    backlog.popleft()
+            elif not message.has_expired(now):
+                verdict = self._author_verdict(session, message, backlog[0])
+                if verdict is None:
+                    return
+                budget -= message.size
+                if verdict.is_error:
+                    self._state.counters.drops[Drop.NOT_ALLOWED] += 1
+                else:
+                    self._courier.bring(session, message, (subscription,), retain=True)
+
+    def _author_verdict(
+        self, receiver: Session, message: Message, backlog: RetainedBacklog
+    ) -> Verdict | None:
+        """Whether a retained message is still its author's to say; None: the backlog waits."""
+        if message.author is None:
+            return ReasonCode.SUCCESS
+
+        def decided(_verdict: Verdict) -> None:
+            backlog.is_held = False
+            self._courier.drain(receiver)
+
+        verdict = self._state.access.ask_author(message.author, message.topic, decided)
+        if verdict is None:
+            backlog.hold(message)
+        return verdict

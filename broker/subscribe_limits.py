@@ -1,0 +1,46 @@
+"""Limits on SUBSCRIBE and UNSUBSCRIBE packets as a whole, before their filters are looked at."""
+
+from __future__ import annotations
+
+from broker.codec.filter_count import count_filters
+from broker.codec.reason_codes import ReasonCode
+from broker.codec.writing import SUBACK, UNSUBACK, refused_filters
+from broker.connection import Connection
+from broker.core_state import CoreState
+from broker.counters import Refusal
+from broker.limits import BrokerLimits
+
+
+def is_lane_full(connection: Connection, limits: BrokerLimits) -> bool:
+    """Return whether too many packets of the client wait already, or too many bytes of them."""
+    lane = connection.lane
+    return len(lane) >= limits.waiting_subscribes or (
+        len(lane) > 1 and sum([job.bytes for job in lane]) > limits.packet_bytes
+    )
+
+
+def refuse_too_many_filters(
+    state: CoreState, connection: Connection, data: bytes, body: int, end: int, answer: int
+) -> bool:
+    """Answer a packet that has more filters than allowed; return whether it has.
+
+    ``answer`` is the kind of packet that answers it. UNSUBACK has no code for a quota: every
+    filter gets "implementation specific error".
+    """
+    most = state.limits.filters_per_packet
+    packet_id, count = count_filters(data, body, end, option_bytes=answer == SUBACK)
+    if count <= most:
+        return False
+    state.counters.refusals[Refusal.FILTERS_PER_PACKET] += count
+    code = ReasonCode.QUOTA_EXCEEDED
+    if answer == UNSUBACK:
+        code = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+    text = f"{count} topic filters in one packet; at most {most} are accepted"
+    packet = plain = refused_filters(answer, packet_id, code, count, None)
+    if connection.wants_reasons:
+        packet = refused_filters(answer, packet_id, code, count, text)
+    limit = connection.maximum_packet_size
+    if limit is not None and len(packet) > limit:
+        packet = plain
+    state.outlet.promise(connection, packet, state.journal.position)
+    return True

@@ -1,0 +1,213 @@
+"""What waits for clients is bounded over all sessions, and no user takes what others need."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.counters import Drop, Refusal
+from broker.fair_share import FairShare
+from broker.incoming import IDENTIFIER_BYTES
+from broker.limits import BrokerLimits
+from broker.message import Message
+from broker.outgoing import DELIVERY_BYTES
+from tests.broker_core import wire
+from tests.broker_core.harness import Client, Harness
+
+EXPIRY = b"\x11\x00\x00\x0e\x10"
+SIZE = Message("t", b"x" * 1_000).size + DELIVERY_BYTES
+
+
+def away(harness: Harness, name: str, user: str | None = None, qos: int = 1) -> None:
+    """A session that waits for its client."""
+    flags, rest = (0, b"") if user is None else (0x80, wire.text(user))
+    client = harness.connect(name, flags=flags, rest=rest, properties=EXPIRY)
+    client.subscribe(f"{name}/#", qos)
+    client.subscribe("t", qos)
+    client.lose()
+
+
+def publish(client: Client, topic: str, count: int = 1) -> None:
+    for number in range(1, count + 1):
+        client.send(wire.publish(topic, b"x" * 1_000, qos=1, packet_id=number))
+
+
+def queued(harness: Harness, name: str) -> int:
+    (session,) = [one for one in harness.core.sessions if one.client_id == name]
+    return len(session.outgoing.queue)
+
+
+def test_a_user_gets_half_and_the_next_half_of_the_rest() -> None:
+    share = FairShare(1_000)
+    first, second = share.account_of("a"), share.account_of("b")
+    assert first.has_room(500)
+    assert not first.has_room(501)
+    first.add(500)
+    assert not first.has_room(1)
+    assert second.has_room(250)
+    assert not second.has_room(251)
+    second.add(250)
+    assert share.account_of("c").has_room(125)
+    first.add(-500)
+    assert second.has_room(125)
+    assert share.used == 250
+    assert share.account_of("b") is second
+
+
+@pytest.mark.parametrize(("spare", "kept"), [(-1, 3), (0, 4), (1, 4)])
+def test_all_queues_together_are_bounded(spare: int, kept: int) -> None:
+    """Sessions of one user: four messages are half of the limit, for whichever session."""
+    harness = Harness(limits=BrokerLimits(total_queued_bytes=8 * SIZE + spare))
+    for name in ("a", "b"):
+        away(harness, name)
+    writer = harness.connect("w")
+    for _ in range(5):
+        publish(writer, "t")
+    assert queued(harness, "a") + queued(harness, "b") == kept
+    assert harness.core.counters.drops[Drop.TOTAL_QUEUE_FULL] == 10 - kept
+    assert harness.core.counters.drops[Drop.QUEUE_FULL] == 0
+    # What is fetched and acknowledged makes room.
+    again = harness.connect("a", flags=0, properties=EXPIRY)
+    (first, *_) = again.messages()
+    again.send(wire.ack(0x40, first.packet_id))
+    again.lose()
+    publish(writer, "t")
+    assert harness.core.counters.drops[Drop.TOTAL_QUEUE_FULL] == 10 - kept + 1
+
+
+def test_one_user_with_many_sessions_leaves_room_for_others() -> None:
+    harness = Harness(limits=BrokerLimits(total_queued_bytes=40 * SIZE))
+    for number in range(10):
+        away(harness, f"greedy{number}", "greedy")
+    away(harness, "quiet", "quiet")
+    writer = harness.connect("w")
+    publish(writer, "t", 4)
+    for number in range(10):
+        publish(writer, f"greedy{number}/x", 5)
+    publish(writer, "quiet/x", 5)
+    # Those of the other user came through, all of them.
+    assert queued(harness, "quiet") == 4 + 5
+    greedy = sum(queued(harness, f"greedy{number}") for number in range(10))
+    assert 15 <= greedy <= 20, "half of all"
+
+
+def test_the_end_of_a_session_gives_everything_back() -> None:
+    harness = Harness()
+    away(harness, "a")
+    publish(harness.connect("w"), "t", 3)
+    share = harness.core._state.shares.queues
+    assert share.used >= 3 * SIZE
+    harness.advance(3_700)
+    assert harness.core.sessions.find("a") is None
+    assert share.used == 0
+
+
+def test_messages_in_flight_count() -> None:
+    """A client that reads and never acknowledges held a thousand messages of any size."""
+    harness = Harness(limits=BrokerLimits(queued_bytes=3 * SIZE))
+    reader, writer = harness.connect("r"), harness.connect("w")
+    reader.subscribe("t", 1)
+    reader.take()
+    publish(writer, "t", 5)
+    found = reader.messages()
+    assert len(found) == 3
+    assert harness.core.counters.drops[Drop.QUEUE_FULL] == 2
+    reader.send(wire.ack(0x40, found[0].packet_id))
+    publish(writer, "t")
+    assert len(reader.messages()) == 1
+
+
+def test_in_flight_messages_of_all_sessions_are_bounded() -> None:
+    harness = Harness(limits=BrokerLimits(total_queued_bytes=8 * SIZE + 200))
+    readers = [harness.connect(f"r{number}") for number in range(3)]
+    for one in readers:
+        one.subscribe("t", 1)
+        one.take()
+    publish(harness.connect("w"), "t", 5)
+    assert sum(len(one.messages()) for one in readers) == 4
+    assert harness.core.counters.drops[Drop.TOTAL_QUEUE_FULL] == 11
+
+
+def test_a_released_message_is_not_held_any_longer() -> None:
+    """After PUBREC only the identifier is needed, though PUBCOMP may never come."""
+    harness = Harness()
+    reader, writer = harness.connect("r"), harness.connect("w")
+    reader.subscribe("t", 2)
+    reader.take()
+    writer.send(wire.publish("t", b"x" * 100_000, qos=2, packet_id=1))
+    (found,) = reader.messages()
+    reader.send(wire.ack(0x50, found.packet_id))
+    session = harness.core.sessions.find("r")
+    assert session is not None
+    (delivery,) = session.outgoing.identified.values()
+    assert (delivery.message.payload, session.outgoing.bytes) == (b"", DELIVERY_BYTES)
+    reader.send(wire.ack(0x70, found.packet_id))
+    assert session.outgoing.bytes == 0
+
+
+def test_many_matches_of_one_message_count() -> None:
+    """The names of the subscriptions are stored with each message that waits for them."""
+    harness = Harness(durable=True)
+    reader = harness.connect("r", flags=0, properties=EXPIRY)
+    for number in range(100):
+        reader.subscribe("+" + "/+" * (number % 4) + "/#" * (number % 2) if number else "t", 1)
+    session = harness.core.sessions.find("r")
+    assert session is not None
+    held = len(session.subscriptions)
+    reader.lose()
+    publish(harness.connect("w"), "t")
+    (delivery,) = session.outgoing.queue
+    matches = len(delivery.subscriptions)
+    assert 1 < matches <= held
+    names = sum(len(one.terms.topic_filter) for one in delivery.subscriptions)
+    assert delivery.size >= SIZE + names + 8 * matches
+
+
+@pytest.mark.parametrize(("spare", "code"), [(-1, 0x97), (0, 0x00), (1, 0x00)])
+def test_wills_count(spare: int, code: int) -> None:
+    size = Message("will", b"x" * 1_000).size + DELIVERY_BYTES
+    harness = Harness(limits=BrokerLimits(total_queued_bytes=4 * size + spare))
+    first = harness.connect("a", flags=0x06, rest=wire.will("will", b"x" * 1_000))
+    assert int(first.packets[0].reason_code) == 0
+    second = harness.connect("b", flags=0x06, rest=wire.will("will", b"x" * 1_000))
+    assert int(second.packets[0].reason_code) == code
+    assert second.is_closed == (code != 0)
+    assert harness.core.counters.refusals[Refusal.WILLS] == (code != 0)
+    if code:
+        assert "will" in second.packets[0].reason_str
+    first.send(wire.DISCONNECT)
+    second.lose()
+    assert harness.core._state.shares.queues.used == 0
+
+
+def test_what_is_restored_counts() -> None:
+    harness = Harness(durable=True)
+    away(harness, "a")
+    publish(harness.connect("w"), "t", 3)
+    again = Harness(durable=True, limits=BrokerLimits(total_queued_bytes=7 * SIZE))
+    again.core.restore(harness.core.durable_state())
+    assert queued(again, "a") == 3
+    assert again.core._state.shares.queues.used >= 3 * SIZE
+    publish(again.connect("w"), "t", 3)
+    assert queued(again, "a") == 3, "half of the limit is used already"
+    assert again.core.counters.drops[Drop.TOTAL_QUEUE_FULL] == 3
+
+
+@pytest.mark.parametrize(("spare", "code"), [(-1, 0x97), (0, 0x10), (1, 0x10)])
+def test_identifiers_that_are_never_released_count(spare: int, code: int) -> None:
+    """Each connection may leave a thousand of them in its session, and come back."""
+    harness = Harness(limits=BrokerLimits(total_queued_bytes=6 * IDENTIFIER_BYTES + spare))
+    client = harness.connect("a", flags=0, properties=EXPIRY)
+    client.take()
+    for number in (1, 2):
+        client.send(wire.publish("t", b"x", qos=2, packet_id=number))
+    client.lose()
+    again = harness.connect("a", flags=0, properties=EXPIRY)
+    again.take()
+    (answer,) = again.send(wire.publish("t", b"x", qos=2, packet_id=3))
+    assert int(answer.reason_code) == code
+    again.send(wire.ack(0x62, 1))
+    (_, answer) = again.send(wire.ack(0x62, 2), wire.publish("t", b"x", qos=2, packet_id=4))
+    assert int(answer.reason_code) == 0x10
+    again.lose()
+    harness.advance(4_000)
+    assert harness.core.shares.queues.used == 0

@@ -1,0 +1,119 @@
+"""Many matching filters of one session: linear work, given up in turns, one copy."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from broker import router
+from tests.broker_core import wire
+from tests.broker_core.harness import Client, Harness
+
+TOPIC = "a/a/a/a/a/a/a/a"
+
+
+def overlapping(levels: int) -> list[str]:
+    """All filters of so many levels that match the topic: two to the power of it."""
+    rest = "/a" * (8 - levels)
+    return ["/".join(names) + rest for names in product("a+", repeat=levels)]
+
+
+def subscribed(levels: int, qos: int = 1, **options: Any) -> tuple[Harness, Client]:
+    """A client that holds all of them, each with an identifier of its own."""
+    harness = Harness(**options)
+    reader = harness.connect("r", flags=0, properties=b"\x11\x00\x00\x0e\x10")
+    for number, pattern in enumerate(overlapping(levels), start=1):
+        reader.subscribe(pattern, qos, properties=b"\x0b" + wire.varint(number))
+    reader.take()
+    return harness, reader
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_one_copy_with_the_identifiers_of_all(qos: int) -> None:
+    harness, reader = subscribed(6)
+    writer = harness.connect("w")
+    writer.send(wire.publish(TOPIC, b"x", qos=qos, packet_id=1 if qos else None))
+    (message,) = reader.messages()
+    assert sorted(message.subscription_ids) == list(range(1, 65))
+    assert int(message.qos) == qos
+
+
+def copied_references(monkeypatch: pytest.MonkeyPatch, levels: int) -> int:
+    """How many references a publish copies into tuples and lists, for 2 ** levels filters."""
+    harness, reader = subscribed(levels)
+    writer = harness.connect("w")
+    sizes: list[int] = []
+    real = router._add
+
+    def counting(targets: Any, several: Any, *rest: Any) -> None:
+        before = {id(one) for one in (*targets.values(), *several.values())}
+        real(targets, several, *rest)
+        now = (*targets.values(), *several.values())
+        sizes.extend(len(one) for one in now if id(one) not in before)
+
+    monkeypatch.setattr(router, "_add", counting)
+    writer.send(wire.publish(TOPIC, b"x", qos=1, packet_id=1))
+    assert len(reader.messages()) == 1
+    return sum(sizes)
+
+
+def test_references_are_copied_a_constant_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each further match copied all before it: 4,095 filters made 8 million references."""
+    assert copied_references(monkeypatch, 7) <= 4 * 128
+
+
+def test_other_clients_are_served_between_two_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that costs much is worked off a piece at a time, in order, and wholly."""
+    monkeypatch.setattr("broker.intake.WORK_AT_ONCE", 1_000)
+    harness, reader = subscribed(7)
+    writer, other = harness.connect("w"), harness.connect("o")
+    other.take()
+    harness.core.receive(
+        writer.connection,
+        b"".join(wire.publish(TOPIC, b"%d" % number, qos=1, packet_id=number + 1)
+                 for number in range(10)),
+    )  # fmt: skip
+    harness.settle()
+    first = len(reader.messages())
+    assert 0 < first < 10
+    assert writer.connection.is_blocked
+    assert other.send(wire.PINGREQ), "others are served before the rest"
+    harness.advance(0)
+    rest = [message.payload for message in reader.messages()]
+    assert rest == [b"%d" % number for number in range(first, 10)]
+    assert not writer.connection.is_blocked
+    assert writer.connection in harness.unblocked
+    assert harness.core.counters.turns_given_up > 0
+
+
+def test_a_fan_out_of_plain_packets_gives_way_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.intake.WORK_AT_ONCE", 100)
+    harness = Harness()
+    readers = [harness.connect(f"r{number}") for number in range(30)]
+    for one in readers:
+        one.subscribe("t")
+        one.take()
+    writer = harness.connect("w")
+    writer.send(wire.publish("t", b"first"))
+    harness.core.receive(writer.connection, wire.publish("t", b"x") * 50)
+    harness.settle()
+    assert len(readers[0].messages()) < 20
+    harness.advance(0)
+    assert len(readers[0].messages()) > 30
+    assert [len(one.messages()) for one in readers[1:]] == [51] * 29
+    assert harness.core.counters.publishes_received == 51
+
+
+def test_a_read_that_gave_way_is_dropped_with_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker.intake.WORK_AT_ONCE", 1)
+    harness, reader = subscribed(2)
+    writer = harness.connect("w")
+    packets = [wire.publish(TOPIC, b"x", qos=1, packet_id=number) for number in (1, 2, 3)]
+    harness.core.receive(writer.connection, b"".join(packets))
+    writer.lose()
+    harness.advance(1)
+    assert len(reader.messages()) == 1
