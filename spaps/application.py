@@ -8,6 +8,7 @@ import typer
 
 from spaps.broker_command import broker
 from spaps.check_command import check
+from spaps.command_help import PlainCommand, PlainGroup
 from spaps.import_command import import_sources
 from spaps.mqtt_options import HELP_OPTIONS
 from spaps.passwd_command import passwd
@@ -15,27 +16,30 @@ from spaps.pub_command import pub
 from spaps.rebuild_command import rebuild_world
 from spaps.resolve_command import resolve
 from spaps.rollback_command import rollback_world
+from spaps.sessions_command import sessions
 from spaps.sub_command import sub
 from spaps.top_command import top
 from spaps.versions_command import show_versions
 
 app = typer.Typer(
     help="Spatial publish/subscribe: neighborhoods of a world model, and what they hold.",
+    cls=PlainGroup,
     add_completion=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("import")(import_sources)
-app.command("check")(check)
-app.command("resolve")(resolve)
-app.command("rebuild")(rebuild_world)
-app.command("rollback")(rollback_world)
-app.command("versions")(show_versions)
-app.command("broker")(broker)
-app.command("passwd")(passwd)
-app.command("sub", context_settings=HELP_OPTIONS)(sub)
-app.command("pub", context_settings=HELP_OPTIONS)(pub)
-app.command("top")(top)
+app.command("import", cls=PlainCommand)(import_sources)
+app.command("check", cls=PlainCommand)(check)
+app.command("resolve", cls=PlainCommand)(resolve)
+app.command("rebuild", cls=PlainCommand)(rebuild_world)
+app.command("rollback", cls=PlainCommand)(rollback_world)
+app.command("versions", cls=PlainCommand)(show_versions)
+app.command("broker", cls=PlainCommand)(broker)
+app.command("passwd", cls=PlainCommand)(passwd)
+app.command("sub", cls=PlainCommand, context_settings=HELP_OPTIONS)(sub)
+app.command("pub", cls=PlainCommand, context_settings=HELP_OPTIONS)(pub)
+app.command("top", cls=PlainCommand)(top)
+app.add_typer(sessions, name="sessions")
 
 
 @app.callback(invoke_without_command=True)

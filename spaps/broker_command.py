@@ -37,7 +37,10 @@ def broker(
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Run the broker until it is told to stop (Ctrl-C or SIGTERM). SIGHUP: access files anew."""
+    """Run the broker until Ctrl-C or SIGTERM.
+
+    SIGHUP makes it read its certificates and its password and ACL files again.
+    """
     from broker.shell.runner import run_broker
 
     settings = load_settings(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from spaps.descriptor_argument import DescriptorArgument, read_descriptor
+from spaps.printable_text import printable
 
 
 def check(descriptor: DescriptorArgument) -> None:
@@ -15,9 +16,9 @@ def check(descriptor: DescriptorArgument) -> None:
 
     neighborhood = read_descriptor(descriptor)
     if neighborhood.name is not None:
-        typer.echo(neighborhood.name)
-    typer.echo(notation(neighborhood))
+        typer.echo(printable(neighborhood.name))
+    typer.echo(printable(notation(neighborhood)))
     for sentence in explain(neighborhood):
-        typer.echo(f"  {sentence}")
+        typer.echo(f"  {printable(sentence)}")
     for warning in warnings_of(neighborhood):
-        typer.echo(f"warning: {warning}", err=True)
+        typer.echo(f"warning: {printable(warning)}", err=True)

@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import Final
 
 from schemas.errors import SpapsError
+from spaps.printable_text import printable
+from spaps.usage_errors import usage_sentence
 
 FAILED: Final = 2
 INTERRUPTED: Final = 130
@@ -87,8 +89,8 @@ def sentence(error: Exception) -> str:
         where = f"{error.filename}: " if error.filename else ""
         text = f"{where}{error.strerror or error}"
     elif hasattr(error, "format_message"):  # wrong usage, told by the option parser
-        text = f"{error.format_message()} (spaps --help)"
+        text = f"{usage_sentence(error)} (spaps --help)"
     else:
         cause = f"{type(error).__name__}: {error}"
         text = f"unexpected error, {cause} ({DEBUG_VARIABLE}=1 shows where)"
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))

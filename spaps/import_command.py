@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemas.errors import SettingsError
 from schemas.settings import load_settings
 from spaps.options import ConfigOption, WorldOption
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:  # at run time only when the command runs
 
 def import_sources(  # noqa: PLR0913  one for each option of the contract
     sources: Annotated[
-        list[Path], typer.Argument(metavar="SOURCE…", help="OSM, GeoJSON or GeoParquet files.")
+        list[str], typer.Argument(metavar="SOURCE…", help="OSM, GeoJSON or GeoParquet files.")
     ],
     *,
     world: WorldOption = None,
@@ -43,6 +44,8 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
     from world.importing import import_world
 
     settings = load_settings(config, {"world.dir": world})
+    if "" in sources:
+        raise SettingsError("a SOURCE is an empty text: give the path of a file")
     with PhaseProgress() as progress:
         report = import_world(
             sources,
@@ -61,23 +64,27 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
 def _print_report(report: ImportReport, world: str) -> None:
     from rich.markup import escape
 
-    from spaps.terminal import remarks, results
+    from spaps.terminal import printable, remarks, results
 
     facts = report.facts
     done = "imported" if report.created else "unchanged, nothing imported"
     tops = ", ".join(f"{count:,} {top}" for top, count in report.top_categories.items())
     out = results()
     out.print(
-        f"world [bold]{escape(world)}[/], version [bold]{facts.version}[/]: {done}; "
+        f"world [bold]{escape(printable(world))}[/], version [bold]{facts.version}[/]: {done}; "
         f"{facts.entity_count:,} entities, EPSG:{facts.srid}",
         soft_wrap=True,
     )
-    out.print(f"  {escape(tops)}", soft_wrap=True)
+    out.print(f"  {escape(printable(tops))}", soft_wrap=True)
+    if report.extent is not None:
+        out.print(f"  {report.extent}", soft_wrap=True)
+    for warning in report.warnings:
+        remarks().print(f"  [yellow]warning:[/] {escape(printable(warning))}", soft_wrap=True)
     for summary in report.problems:
         left_out = summary.count - summary.kept
         kept = f"{summary.kept:,} kept, {left_out:,} left out"
         remarks().print(
             f"  [yellow]{summary.kind}[/]: {summary.count:,} ({kept}), "
-            f"such as {escape(str(summary.example))}",
+            f"such as {escape(printable(str(summary.example)))}",
             soft_wrap=True,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.membership import PEID, STAGE_NO, SUB_ID
+from spaps.output_file import output_file
 from spatial_udfs.resolution import Resolution
 
 SCHEMA: Final = pa.schema(
@@ -29,15 +30,16 @@ class MembershipFile:
     """Rows of one subscription after the other; the file appears when all are in."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+        self._output = output_file(path)
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self.rows = 0
 
     def __enter__(self) -> Self:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = pq.ParquetWriter(self._draft, SCHEMA, compression="zstd")
+        with ExitStack() as opened:
+            draft = opened.enter_context(self._output)
+            self._writer = pq.ParquetWriter(draft, SCHEMA, compression="zstd")
+            self._opened = opened.pop_all()
         return self
 
     def add(self, sub_id: int, resolution: Resolution) -> None:
@@ -61,11 +63,10 @@ class MembershipFile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
-            if kind is None:
-                self._write()
+        with self._opened:
+            if error is not None:
+                with suppress(OSError):
+                    self._writer.close()
+                raise error
+            self._write()
             self._writer.close()
-            if kind is None:
-                self._draft.replace(self._path)
-        finally:
-            self._draft.unlink(missing_ok=True)

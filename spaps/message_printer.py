@@ -17,6 +17,7 @@ from schemas.world_notices import NeighborhoodChange
 from spaps.client import SpatialClient
 from spaps.client_message import Message
 from spaps.client_options import ConnectionOptions
+from spaps.printable_text import goes_to_terminal, printable, printable_bytes, printable_json
 
 # What mosquitto_sub ends with when -W is over.
 TIME_IS_OVER: Final = 27
@@ -43,16 +44,21 @@ class MessagePrinter:
 
     def show_change(self, change: NeighborhoodChange) -> None:
         """What changed, beside the messages; -C does not count it."""
-        text = json.dumps({"neighborhoodChange": asdict(change)}) if self.as_json else str(change)
+        if self.as_json:
+            text = json.dumps({"neighborhoodChange": asdict(change)})
+        else:
+            text = printable(str(change))
         sys.stdout.buffer.write(text.encode() + b"\n")
         sys.stdout.buffer.flush()
 
     def show(self, message: Message) -> None:
         """Print it at once: somebody may be reading a pipe."""
-        line = json.dumps(_fields(message), ensure_ascii=False).encode() if self.as_json else b""
-        if not self.as_json:
-            line = f"{message.topic} ".encode() if self.with_topic else b""
-            line += message.payload
+        if self.as_json:
+            line = printable_json(_fields(message)).encode()
+        else:
+            line = f"{printable(message.topic)} ".encode() if self.with_topic else b""
+            # Another program gets the payload as it is; a terminal would obey it.
+            line += printable_bytes(message.payload) if goes_to_terminal() else message.payload
         sys.stdout.buffer.write(line + b"\n" if self.line_ends else line)
         sys.stdout.buffer.flush()
 
@@ -107,7 +113,7 @@ def print_messages(
                     continue
                 return TIME_IS_OVER
             if isinstance(message, SpapsError):
-                sys.stderr.write(f"spaps: {message}\n")
+                sys.stderr.write(f"spaps: {printable(str(message))}\n")
             elif isinstance(message, NeighborhoodChange):
                 printer.show_change(message)
             elif printer.wants(message):
@@ -124,4 +130,4 @@ def _subscribe(
         return
     granted = client.subscribe(topic, neighborhood, qos=qos, nsid=nsid)
     for warning in client.warnings(granted):
-        sys.stderr.write(f"warning: {warning}\n")
+        sys.stderr.write(f"warning: {printable(warning)}\n")

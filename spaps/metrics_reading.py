@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Final, TypeAlias
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from schemas.errors import SettingsError
 from spaps.client_errors import NotConnectedError
 
 # By name, with labels as they are written: spaps_drops_total{cause="bad_peid"}.
 Figures: TypeAlias = Mapping[str, float]
+# User name and password, for pages that need them.
+Login: TypeAlias = tuple[str, str] | None
 
 PAGE_SECONDS: Final = 5.0
 LARGEST_PAGE: Final = 1_000_000
@@ -29,10 +32,14 @@ def metrics_url(address: str) -> str:
     return f"http://{host or '127.0.0.1'}:{port}/metrics"
 
 
-def read_page(url: str) -> Figures:
-    """All figures of the page."""
+def read_page(url: str, login: Login = None) -> Figures:
+    """Return all figures of the page."""
+    request = Request(url)  # noqa: S310  http or https, see above
+    if login is not None:
+        encoded = base64.b64encode(":".join(login).encode()).decode()
+        request.add_header("Authorization", f"Basic {encoded}")
     try:
-        with urlopen(url, timeout=PAGE_SECONDS) as page:  # noqa: S310  http or https, see above
+        with urlopen(request, timeout=PAGE_SECONDS) as page:  # noqa: S310  the same
             text = page.read(LARGEST_PAGE).decode("utf-8", "replace")
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error

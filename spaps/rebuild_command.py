@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schemas.errors import PushBusyError, RebuildBusyError, SettingsError
+from schemas.errors import PushBusyError, RebuildBusyError, RunBusyError, SettingsError
 from schemas.settings import Settings, load_settings
 from spaps.options import ConfigOption, WorldOption
 
@@ -95,19 +95,20 @@ def _one(
     from jobs.exit_codes import EXIT_BUSY
     from jobs.rebuild_arguments import request_of, sources_of
     from jobs.rebuild_run import rebuild
-    from redis_link.embedded import redis_or_embedded
-    from spaps.terminal import PhaseProgress, remarks
+    from redis_link.world_redis import redis_or_embedded, redis_or_empty
+    from spaps.terminal import PhaseProgress, printable, remarks
     from world.arrow_alone import keep_pandas_out
 
     keep_pandas_out()
 
     def say(line: str) -> None:
-        remarks().print(line, soft_wrap=True, markup=False)
+        remarks().print(printable(line), soft_wrap=True, markup=False)
 
-    with redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url:
+    given = sources_of(sources, settings)
+    with redis_or_empty(settings) if dry_run else redis_or_embedded(settings) as url:
         with PhaseProgress() as progress:
             request = request_of(
-                settings, url, sources=sources_of(sources, settings),
+                settings, url, sources=given,
                 import_options=import_options, say=say, progress=progress, **how,
             )  # fmt: skip
             if dry_run:
@@ -117,7 +118,7 @@ def _one(
             else:
                 try:
                     report = rebuild(request)
-                except (RebuildBusyError, PushBusyError) as error:
+                except (RebuildBusyError, PushBusyError, RunBusyError) as error:
                     say(f"spaps: {error}")
                     return EXIT_BUSY
         if dry_run:

@@ -44,7 +44,12 @@ def own_arguments(arguments: Sequence[str] | None = None) -> list[str]:
 def serve(cron: str, arguments: Sequence[str]) -> int:
     """Rebuild at these times until SIGTERM or SIGINT, then end after the one that runs."""
     ending = threading.Event()
-    before = {each: signal.signal(each, lambda *_: ending.set()) for each in STOPPING}
+
+    def end(*_: object) -> None:
+        # In a thread: the signal may come while this one holds the lock of the event in wait().
+        threading.Thread(target=ending.set).start()
+
+    before = {each: signal.signal(each, end) for each in STOPPING}
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
     try:

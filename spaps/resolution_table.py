@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from spaps.printable_text import printable
 from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.resolution import Resolution
 
@@ -31,7 +32,9 @@ def _stage_table(
     members = resolution.stages[number - 1]
     hidden = "" if resolution.visible[number - 1] else " [dim](not in the result)[/]"
     count = "1 member" if len(members) == 1 else f"{len(members):,} members"
-    title = Text.from_markup(f"\n[bold]stage {number}[/]: {escape(words)}, {count}{hidden}")
+    title = Text.from_markup(
+        f"\n[bold]stage {number}[/]: {escape(printable(words))}, {count}{hidden}"
+    )
     if not len(members):
         return title
     return Group(title, _rows(table, members, limit))
@@ -44,9 +47,9 @@ def _rows(table: EntityTable, members: Int64s, limit: int) -> Table:
     rows.add_column("name", overflow="fold")
     rows.add_column("categories", style="dim", overflow="fold")
     for position in table.positions_of(shown)[0].tolist():
-        name = table.names[position] or ""
+        name = printable(table.names[position] or "")
         categories = ", ".join(table.categories_at(position))
-        rows.add_row(str(table.peids[position]), Text(name), Text(categories))
+        rows.add_row(str(table.peids[position]), Text(name), Text(printable(categories)))
     if len(shown) < len(members):
         rows.add_row("…", Text(f"and {len(members) - len(shown):,} more", style="dim"), "")
     return rows

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from schemas.errors import NoReferenceError
+from schemas.errors import NoReferenceError, NothingResolvedError
 from spaps.membership_file import MembershipFile
+from spaps.printable_text import printable
 from spaps.subscription_file import Unresolved, read_subscriptions
 from spaps.terminal import PhaseProgress, remarks, results
 from spatial_udfs.exact_resolver import ExactResolver
@@ -34,12 +35,24 @@ def resolve_many(subscriptions: Path, out: Path, world: str, version: int | None
                     continue
                 memberships.add(subscription.sub_id, resolution)
                 resolved += 1
+            if not resolved:
+                raise NothingResolvedError(_nothing(subscriptions, unresolved, table.version))
     for entry in unresolved:
-        reason = escape(entry.reason)
+        reason = escape(printable(entry.reason))
         remarks().print(f"[yellow]unresolved:[/] {entry.where}: {reason}", soft_wrap=True)
     results().print(
         f"{resolved:,} of {resolved + len(unresolved):,} subscriptions resolved on world version "
-        f"{table.version}: {memberships.rows:,} rows in {escape(str(out))}, "
+        f"{table.version}: {memberships.rows:,} rows in {escape(printable(str(out)))}, "
         f"{time.perf_counter() - started:.1f} s",
         soft_wrap=True,
+    )
+
+
+def _nothing(subscriptions: Path, unresolved: list[Unresolved], version: int) -> str:
+    if not unresolved:
+        return f"{subscriptions}: there is no subscription in it, and nothing was written"
+    [first, *_] = unresolved
+    return (
+        f"{subscriptions}: none of the {len(unresolved):,} subscriptions could be resolved on "
+        f"world version {version}, and nothing was written; such as {first.where}: {first.reason}"
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 
@@ -18,6 +18,8 @@ from schemas.warnings_of import warnings_of
 from spaps.attribution import attribution
 from spaps.descriptor_argument import read_descriptor
 from spaps.map_page.page import Words, map_page
+from spaps.output_file import write_text
+from spaps.printable_text import printable, printable_json
 from spaps.reference_names import reference_names
 from spaps.resolution_geojson import geojson
 from spaps.resolution_table import stage_tables
@@ -52,13 +54,14 @@ def resolve_one(descriptor: str, world: str, version: int | None, wanted: Wanted
     milliseconds = 1000 * (time.perf_counter() - started)
     _warn(neighborhood, resolution)
     if wanted.as_json:
-        results().out(result_json(neighborhood, resolution), highlight=False)
+        results().out(printable_json(result_of(neighborhood, resolution)), highlight=False)
     else:
         members = (
             "1 entity" if len(resolution.peids()) == 1 else f"{len(resolution.peids()):,} entities"
         )
+        name = escape(printable(neighborhood.name or "neighborhood"))
         results().print(
-            f"[bold]{escape(neighborhood.name or 'neighborhood')}[/]: {members} of {len(table):,} "
+            f"[bold]{name}[/]: {members} of {len(table):,} "
             f"in world version {table.version}, resolved in {milliseconds:.1f} ms",
             soft_wrap=True,
         )
@@ -68,7 +71,7 @@ def resolve_one(descriptor: str, world: str, version: int | None, wanted: Wanted
     _write(wanted.geojson_file, lambda: geojson(table, neighborhood, resolution))
 
 
-def result_json(neighborhood: Neighborhood, resolution: Resolution) -> str:
+def result_of(neighborhood: Neighborhood, resolution: Resolution) -> dict[str, Any]:
     """The result for programs, all of it; stages that are not visible have no peids."""
     stages = [
         {STAGE_NO: number, "visible": visible, "peids": members.tolist() if visible else []}
@@ -76,14 +79,13 @@ def result_json(neighborhood: Neighborhood, resolution: Resolution) -> str:
             zip(resolution.stages, resolution.visible, strict=True), start=1
         )
     ]
-    result = {
+    return {
         "name": neighborhood.name,
         "version": resolution.version,
         "stages": stages,
         "missingRefs": list(resolution.missing_refs),
         "warnings": list(warnings_of(neighborhood)),
     }
-    return json.dumps(result, ensure_ascii=False)
 
 
 def page_of(
@@ -105,12 +107,11 @@ def _warn(neighborhood: Neighborhood, resolution: Resolution) -> None:
         missing = ", ".join(str(peid) for peid in resolution.missing_refs)
         warnings.append(f"not in world version {resolution.version}: {missing}")
     for warning in warnings:
-        remarks().print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
+        remarks().print(f"[yellow]warning:[/] {escape(printable(warning))}", soft_wrap=True)
 
 
 def _write(path: Path | None, content: Callable[[], str]) -> None:
     if path is None:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content(), "utf-8")
-    remarks().print(f"written: {escape(str(path))}", soft_wrap=True)
+    write_text(path, content())
+    remarks().print(f"written: {escape(printable(str(path)))}", soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from schemas.errors import PushBusyError, RebuildBusyError
+from schemas.errors import PushBusyError, RebuildBusyError, RunBusyError
 from schemas.settings import load_settings
 from spaps.options import ConfigOption, WorldOption
 from spaps.rebuild_command import RedisOption
@@ -26,23 +26,24 @@ def rollback_world(
 ) -> int:
     """Put an earlier world version in force again."""
     from jobs.exit_codes import EXIT_BUSY
-    from jobs.rebuild_arguments import request_of
+    from jobs.rebuild_arguments import request_of, require_version
     from jobs.rebuild_run import rollback
-    from redis_link.embedded import redis_or_embedded
-    from spaps.terminal import PhaseProgress, remarks, results
+    from redis_link.world_redis import redis_or_embedded
+    from spaps.terminal import PhaseProgress, printable, remarks, results
 
     def say(line: str) -> None:
-        remarks().print(line, soft_wrap=True, markup=False)
+        remarks().print(printable(line), soft_wrap=True, markup=False)
 
     options = {"world.dir": world, "redis.url": redis, "rebuild.grace_seconds": grace}
     settings = load_settings(config, options)
+    require_version(settings, version)
     with (
-        redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url,
+        redis_or_embedded(settings) as url,
         PhaseProgress() as progress,
     ):
         try:
             report = rollback(request_of(settings, url, say=say, progress=progress), version)
-        except (RebuildBusyError, PushBusyError) as error:
+        except (RebuildBusyError, PushBusyError, RunBusyError) as error:
             say(f"spaps: {error}")
             return EXIT_BUSY
     results().print(report.summary, soft_wrap=True, markup=False)

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -14,6 +15,10 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+
+from spaps.printable_text import printable
+
+__all__ = ["PhaseProgress", "printable", "remarks", "results"]
 
 
 def results() -> Console:
@@ -63,6 +68,6 @@ class PhaseProgress:
         """Say that ``done`` of ``total`` steps of the phase are finished."""
         if phase != self._phase:
             self._bars.remove_task(self._task)
-            self._task = self._bars.add_task(phase, total=total)
+            self._task = self._bars.add_task(escape(printable(phase)), total=total)
             self._phase = phase
         self._bars.update(self._task, completed=done, total=total)

@@ -8,6 +8,7 @@ import typer
 
 from schemas.errors import SettingsError
 from schemas.settings import load_settings
+from spaps.mqtt_options import PasswordOption, UserOption
 from spaps.options import ConfigOption
 
 
@@ -26,6 +27,8 @@ def top(
     count: Annotated[
         int | None, typer.Option("-n", min=1, metavar="N", help="End after N readings.")
     ] = None,
+    user: UserOption = None,
+    password: PasswordOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Show what a broker holds and does, again and again until Ctrl-C."""
@@ -35,4 +38,5 @@ def top(
     address = load_settings(config, {"broker.http": http}).broker.http
     if address is None:
         raise SettingsError("which broker? start it with --http HOST:PORT and give the same here")
-    watch(metrics_url(address), interval, count)
+    login = None if user is None else (user, password or "")
+    watch(metrics_url(address), login, interval, count)

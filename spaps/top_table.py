@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.box import HORIZONTALS
+from rich.markup import escape
 from rich.table import Table
 
 from spaps.metrics_reading import Figures, labelled
+from spaps.printable_text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ def top_table(now: Reading, before: Reading | None) -> Table:
     table.add_column("now", justify="right")
     table.add_column("a second", justify="right")
     for name, value, rate in _rows(now, before):
-        table.add_row(name, value, rate)
+        table.add_row(escape(name), value, rate)
     return table
 
 
@@ -58,7 +60,11 @@ def _rows(now: Reading, before: Reading | None) -> Iterator[tuple[str, str, str]
     for cause, number in sorted(labelled(figures, "spaps_drops_total").items()):
         if number:
             key = f'spaps_drops_total{{cause="{cause}"}}'
-            yield f"dropped: {cause.replace('_', ' ')}", _count(number), _rate(now, before, key)
+            yield (
+                f"dropped: {printable(cause.replace('_', ' '))}",
+                _count(number),
+                _rate(now, before, key),
+            )
 
 
 def _count(value: float | None) -> str:

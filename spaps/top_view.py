@@ -8,19 +8,19 @@ from rich.live import Live
 from rich.text import Text
 
 from spaps.client_errors import NotConnectedError
-from spaps.metrics_reading import read_page
-from spaps.terminal import results
+from spaps.metrics_reading import Login, read_page
+from spaps.terminal import printable, results
 from spaps.top_table import Reading, top_table
 
 
-def watch(url: str, interval: float, count: int | None) -> None:
+def watch(url: str, login: Login, interval: float, count: int | None) -> None:
     """Show ``count`` readings, or all until interrupted.
 
     A broker that is not there at the start is an error; one that goes away later is waited for.
     """
     console = results()
     before: Reading | None = None
-    now = Reading(time.monotonic(), read_page(url))
+    now = Reading(time.monotonic(), read_page(url, login))
     done = 0
     with Live(console=console, auto_refresh=False) as live:
         while True:
@@ -31,9 +31,9 @@ def watch(url: str, interval: float, count: int | None) -> None:
             time.sleep(interval)
             while True:
                 try:
-                    latest = Reading(time.monotonic(), read_page(url))
+                    latest = Reading(time.monotonic(), read_page(url, login))
                     break
                 except NotConnectedError as error:
-                    live.update(Text(str(error), "yellow"), refresh=True)
+                    live.update(Text(printable(str(error)), "yellow"), refresh=True)
                     time.sleep(interval)
             before, now = now, latest

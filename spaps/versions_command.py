@@ -16,7 +16,7 @@ def show_versions(
     from jobs.rebuild_record import RebuildRecords
     from jobs.version_list import listed_versions
     from redis_link.client import connect
-    from redis_link.embedded import redis_or_embedded
+    from redis_link.world_redis import redis_to_read
     from spaps.rebuild_tables import versions_table
     from spaps.terminal import results
     from world.store import WorldStore
@@ -24,9 +24,11 @@ def show_versions(
     settings = load_settings(config, {"world.dir": world, "redis.url": redis})
     store = WorldStore(settings.world.dir)
     store.latest()
-    with (
-        redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url,
-        closing(connect(url)) as client,
-    ):
-        listed = listed_versions(store, RebuildRecords(settings.rebuild.records), client)
+    records = RebuildRecords(settings.rebuild.records)
+    with redis_to_read(settings) as url:
+        if url is None:
+            listed = listed_versions(store, records, None)
+        else:
+            with closing(connect(url)) as client:
+                listed = listed_versions(store, records, client)
     results().print(versions_table(listed))

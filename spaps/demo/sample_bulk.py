@@ -15,8 +15,8 @@ from rich.console import Console
 
 from jobs.show_generation import generation_lines, names_of_world
 from redis_link.client import connect
-from redis_link.embedded import redis_or_embedded
 from redis_link.generation_store import current_generation
+from redis_link.world_redis import redis_or_embedded
 from schemas.errors import SpapsError
 from schemas.settings import Settings
 from world.version_facts import VersionFacts
@@ -32,7 +32,7 @@ def resolve_in_bulk(settings: Settings, facts: VersionFacts, console: Console) -
     if shutil.which("java") is None:
         console.print("left out: the Spark jobs need Java 17 to 23, and none is on the PATH")
         return
-    with redis_or_embedded(settings.redis.url, settings.redis.data_dir) as url:
+    with redis_or_embedded(settings) as url:
         client = connect(url)
         _run_job_when_needed(settings, facts, url, console)
         generation = current_generation(client)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from rich.box import HORIZONTALS
 from rich.console import Console
@@ -15,6 +14,7 @@ from schemas.settings import Settings
 from schemas.subscription_line import Subscription
 from schemas.warnings_of import warnings_of
 from spaps.demo.index_page import Entry, index_page
+from spaps.output_file import write_text
 from spaps.reference_names import reference_names
 from spaps.resolve_one import page_of
 from spaps.subscription_file import read_subscriptions
@@ -53,14 +53,14 @@ def resolve_sample(settings: Settings, facts: VersionFacts, console: Console) ->
             f"{milliseconds:.1f}",
         )
         page = settings.demo.out / f"{subscription.sub_id:02}.html"
-        _write(page, page_of(table, subscription.neighborhood, resolution, facts))
+        write_text(page, page_of(table, subscription.neighborhood, resolution, facts))
         name = subscription.neighborhood.name or f"subscription {subscription.sub_id}"
         entries.append(Entry(name, page.name, len(resolution.peids())))
     console.print(rows)
     for entry in unreadable:
         console.print(f"[yellow]unresolved:[/] {entry.where}: {entry.reason}", markup=True)
     index = settings.demo.out / "index.html"
-    _write(index, index_page(entries))
+    write_text(index, index_page(entries))
     console.print(f"map pages: [bold]{index.resolve().as_uri()}[/]", soft_wrap=True)
 
 
@@ -82,8 +82,3 @@ def _members(resolution: Resolution) -> Text:
         text.append(f"{number}: ", "dim")
         text.append(f"{len(members):,}" if visible else f"({len(members):,})")
     return text
-
-
-def _write(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, "utf-8")

@@ -34,11 +34,17 @@ ONE = "({1},{#},C)"
         (["resolve", "--world", "no-such-world", ONE], "no world at no-such-world"),
         (
             ["resolve", "--world", "x", "--version", "new", ONE],
-            "'--version': Input should be a valid integer",
+            "--version must be a whole number, not 'new'",
         ),
         (["resolve", "--config", "no.toml", ONE], "no.toml: No such file"),
-        (["resolve", "--world", "x", "--limit", "-1", ONE], "greater than or equal to 0"),
+        (["resolve", "--world", "x", "--limit", "-1", ONE], "--limit must be at least 0, not '-1'"),
         (["import", "--world", "x", "no-such-file.osm.pbf"], "no-such-file.osm.pbf: no such file"),
+        (
+            ["pub", "-t", "a", "-m", "x", "--peid", "abc"],
+            "--peid must be a whole number, not 'abc'",
+        ),
+        (["pub", "-t", "a", "-m", "x", "-q", "3"], "--qos must be at most 2, not '3'"),
+        (["sub", "-t", "a", "-W", "soon"], "-W must be a number, not 'soon'"),
         (["import"], "Missing argument 'SOURCE…'"),
     ],
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs import bulk_job, resolve_neighborhoods, session
 from schemas.errors import SourceError
+from schemas.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ def test_which_redis_is_opened(
     opened: list[str | None] = []
 
     @contextmanager
-    def server(url: str | None, _: Path) -> Iterator[str]:
-        opened.append(url or None)
-        yield url or "unix://embedded"
+    def server(settings: Settings) -> Iterator[str]:
+        opened.append(settings.redis.url)
+        yield settings.redis.url or "unix://embedded"
 
     def no_spark(_: str) -> Any:
         raise SourceError("far enough")

@@ -1,0 +1,32 @@
+"""What --help shows, for every command."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from spaps.application import app
+
+COMMANDS = [
+    (),
+    *((command.name,) for command in app.registered_commands),
+    *(
+        (group.name, *rest)
+        for group in app.registered_groups
+        for rest in [(), *((one.name,) for one in group.typer_instance.registered_commands)]
+    ),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: " ".join(one) or "spaps")
+def test_flags_stand_alone(command: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "120"}).output
+    assert "Usage:" in shown
+    (line,) = [line for line in shown.splitlines() if "--help" in line and "Show this" in line]
+    assert "bool" not in shown.lower(), line
+
+
+def test_options_with_a_value_show_one() -> None:
+    shown = CliRunner().invoke(app, ["broker", "--help"], env={"COLUMNS": "120"}).output
+    (line,) = [line for line in shown.splitlines() if "--listen" in line]
+    assert "HOST:PORT" in line
