@@ -8,9 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from schemas.embedded_place import LONGEST_SOCKET_PATH
 from schemas.errors import RedisLinkError
 
+# The address of a socket has room for about a hundred bytes.
+LONGEST_SOCKET_PATH: Final = 100
 SOCKET_FILE: Final = "redis.sock"
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from pathlib import Path
 from typing import Final
 
 FOLDER: Final = "redis"
 CONTROL_SOCKET: Final = "broker.sock"
-# The address of a socket has room for about a hundred bytes.
-LONGEST_SOCKET_PATH: Final = 100
 _LOCAL: Final = "file://"
 STATE_VARIABLE: Final = "XDG_STATE_HOME"
 
@@ -28,16 +27,11 @@ def embedded_place(world: str) -> Path:
 
 
 def control_place(world: str) -> Path:
-    """Return the path of the control socket of a world's broker: inside the world's folder.
+    """Return the path of the control socket of a world's broker: in the user's folder of states.
 
-    Where there is no such folder, or its path is too long for a socket, it lies in the user's
-    folder of states.
+    Not in the world's folder: people copy that one, and not every program can copy a socket.
     """
     folder = world_folder(world)
-    if folder is not None and folder.is_dir():
-        path = folder / CONTROL_SOCKET
-        if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
-            return path
     name = world.rstrip("/") if folder is None else str(folder)
     return _user_folder() / f"{_digest(name)}-{CONTROL_SOCKET}"
 
@@ -50,8 +44,13 @@ def world_folder(world: str) -> Path | None:
 
 
 def _user_folder() -> Path:
-    base = os.environ.get(STATE_VARIABLE) or Path.home() / ".local" / "state"
-    return Path(base).absolute() / "spaps"
+    base = os.environ.get(STATE_VARIABLE)
+    if base:
+        return Path(base).absolute() / "spaps"
+    try:
+        return Path.home() / ".local" / "state" / "spaps"
+    except RuntimeError:  # a container may run as a user that the system does not know
+        return Path(tempfile.gettempdir()) / f"spaps-{os.getuid()}"
 
 
 def _digest(name: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from broker.access_hashes import hash_password
+from schemas.embedded_place import control_place
 from tests.integration.broker.raw_client import DISCONNECT, RawClient, subscribe_packet
 from tests.integration.broker.running_broker import PATIENCE, RunningBroker, running_broker
 
@@ -124,8 +125,7 @@ def test_what_is_listed_and_how_a_connected_client_is_ended(broker: RunningBroke
 
 def test_the_socket_is_its_owners_alone_and_goes_with_the_broker(tmp_path: Path) -> None:
     world = tmp_path / "city"
-    world.mkdir()
-    path = world / "broker.sock"
+    path = control_place(str(world))
     arguments = ("--memberships", "none", "--allow-anonymous", "--world", str(world))
     with running_broker(tmp_path / "one", *arguments) as broker:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -144,14 +144,3 @@ def test_the_socket_is_its_owners_alone_and_goes_with_the_broker(tmp_path: Path)
         absent = sessions(broker, "list", "--socket", "elsewhere.sock")
         assert "no broker answers at elsewhere.sock" in absent.stderr
         broker.expected_code = None
-
-
-@pytest.mark.parametrize("name", ["absent", "long" * 30])
-def test_a_socket_finds_a_place_where_the_world_has_none(name: str, tmp_path: Path) -> None:
-    world = tmp_path / name
-    if name != "absent":
-        world.mkdir()
-    arguments = ("--memberships", "none", "--allow-anonymous", "--world", str(world))
-    with running_broker(tmp_path / "one", *arguments) as broker:
-        assert sessions(broker, "list", "--json", "--world", str(world)).returncode == 0
-    assert not (world / "broker.sock").exists()
