@@ -5,18 +5,19 @@ from __future__ import annotations
 from broker.core_state import CoreState
 from broker.journal import RetainedRemoved, RetainedSaved
 from broker.message import Message
+from broker.timers import Timer
 from broker.topics import SYSTEM_PREFIX
 
 
 class Retaining:
     """Puts messages into the retained store and takes them out again."""
 
-    __slots__ = ("_state", "_timed")
+    __slots__ = ("_state", "_timers")
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
-        # Topics with a deadline under way: one for each, however often its message changes.
-        self._timed: set[str] = set()
+        # The deadlines under way, by topic: one for each, however often its message changes.
+        self._timers: dict[str, Timer] = {}
 
     def keep(self, message: Message) -> None:
         """Take over a retained message; one without payload removes what its topic has."""
@@ -32,12 +33,12 @@ class Retaining:
     def watch(self, message: Message) -> None:
         """See to it that the message goes when it expires."""
         topic = message.topic
-        if message.expires_at is not None and topic not in self._timed:
-            self._timed.add(topic)
-            self._state.timers.at(message.expires_at, lambda: self._due(topic))
+        if message.expires_at is not None and topic not in self._timers:
+            at = self._state.timers.at(message.expires_at, lambda: self._due(topic))
+            self._timers[topic] = at
 
     def _due(self, topic: str) -> None:
-        self._timed.discard(topic)
+        self._timers.pop(topic, None)
         message = self._state.retained.find(topic)
         if message is None:
             return
@@ -47,5 +48,8 @@ class Retaining:
             self.watch(message)
 
     def _remove(self, topic: str) -> None:
+        timer = self._timers.pop(topic, None)
+        if timer is not None:
+            timer.cancel()
         if self._state.retained.remove(topic) and self._state.journal.enabled:
             self._state.journal.write(RetainedRemoved(topic))

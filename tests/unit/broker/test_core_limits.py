@@ -161,3 +161,23 @@ def test_a_will_obeys_the_limits_of_retained_messages(count: int, kept: bool) ->
     found = harness.core.retained.find("will/1")
     assert found is not None
     assert found.payload == b"y"
+
+
+def test_deadlines_of_retained_messages_go_with_them() -> None:
+    """Each topic that was retained for a year and removed at once stayed for that year."""
+    harness = Harness()
+    client = harness.connect("c")
+    timers = harness.core._state.timers
+    year = b"\x02" + (365 * 86_400).to_bytes(4, "big")
+    for number in range(1_000):
+        client.send(wire.publish(f"t/{number}", b"x", retain=True, properties=year))
+        client.send(wire.publish(f"t/{number}", b"", retain=True))
+    assert harness.core.retained.count == 0
+    assert len(timers) < 200
+    assert not harness.core._retaining._timers
+    # One that is retained again expires in its own time.
+    client.send(wire.publish("t/1", b"x", retain=True, properties=year))
+    client.send(wire.publish("t/1", b"", retain=True))
+    client.send(wire.publish("t/1", b"x", retain=True, properties=b"\x02\x00\x00\x00\x05"))
+    harness.advance(6)
+    assert harness.core.retained.count == 0
