@@ -15,7 +15,8 @@ from broker.topic_levels import LEVEL_BYTES, Level
 from broker.topics import SYSTEM_PREFIX
 from spatial_udfs.entity_table import Int64s
 
-# Retained messages that a subscription is compared with at one go: a fraction of a millisecond.
+# Levels of topics that a search looks at in one go, with a message or without: a fraction of a
+# millisecond.
 SEARCHED_AT_ONCE: Final = 500
 # The objects of a message without their content, and its journal record, as measured.
 MESSAGE_BYTES: Final = 400
@@ -107,20 +108,14 @@ class RetainedStore:
             self.bytes -= LEVEL_BYTES
         return True
 
-    def match(self, topic_filter: str) -> Iterator[Message]:
+    def search(self, topic_filter: str) -> Iterator[Message | None]:
         """The messages of all topics that a filter matches, in no particular order.
 
-        The search may be left alone and gone on with later: it finds what was there when it was
-        begun and is there still.
+        Each level that is looked at is a step; None: it has no message that matches. The search
+        may be left alone and gone on with later: it finds what was there when it was begun and
+        is there still.
         """
-        return (
-            level.message
-            for level in self._levels(topic_filter.split("/"))
-            if level.message is not None
-        )
-
-    def _levels(self, names: list[str]) -> Iterator[_Level]:
-        return _born_until(self._births, _matching(self._root, names))
+        return _born_until(self._births, _matching(self._root, topic_filter.split("/")))
 
     def __iter__(self) -> Iterator[Message]:
         """All messages."""
@@ -143,17 +138,17 @@ class RetainedStore:
         return 0
 
 
-def _born_until(last: int, levels: Iterator[_Level]) -> Iterator[_Level]:
-    return (level for level in levels if level.born <= last)
+def _born_until(last: int, levels: Iterator[_Level | None]) -> Iterator[Message | None]:
+    return (None if level is None or level.born > last else level.message for level in levels)
 
 
-def _matching(root: _Level, names: list[str]) -> Iterator[_Level]:
-    """The levels where topics end that a filter matches.
+def _matching(root: _Level, names: list[str]) -> Iterator[_Level | None]:
+    """The levels where topics end that a filter matches; None for each level on the way.
 
     Children are copied before they are gone over, because they may change meanwhile.
     """
     # What is left to see of each level on the way down; its place is the filter's level.
-    path = [iter((root,))]
+    path: list[Iterator[_Level]] = [iter((root,))]
     while path:
         level = next(path[-1], None)
         if level is None:
@@ -163,11 +158,12 @@ def _matching(root: _Level, names: list[str]) -> Iterator[_Level]:
         if depth == len(names):
             yield level
             continue
+        yield None
         name = names[depth]
         if name == "#":
             yield from _below(level, is_root=depth == 0)
         elif name == "+":
-            path.append(iter(_children(level, is_root=depth == 0)))
+            path.append(_children(level, is_root=depth == 0))
         else:
             below = level.child(name)
             path.append(iter(() if below is None else (below,)))
@@ -176,18 +172,22 @@ def _matching(root: _Level, names: list[str]) -> Iterator[_Level]:
 def _below(level: _Level, *, is_root: bool = False) -> Iterator[_Level]:
     """A level and all below it."""
     yield level
-    stack = _children(level, is_root=is_root)
-    while stack:
-        level = stack.pop()
-        yield level
-        stack.extend(level.children())
+    path = [_children(level, is_root=is_root)]
+    while path:
+        below = next(path[-1], None)
+        if below is None:
+            path.pop()
+            continue
+        yield below
+        if below.has_children:
+            path.append(below.children())
 
 
-def _children(level: _Level, *, is_root: bool) -> list[_Level]:
+def _children(level: _Level, *, is_root: bool) -> Iterator[_Level]:
     """The next levels; a wildcard at the start of a filter does not reach ``$…``."""
     if not is_root:
-        return list(level.children())
-    return [below for name, below in level.named_children() if not name.startswith("$")]
+        return level.children()
+    return (below for name, below in level.named_children() if not name.startswith("$"))
 
 
 class RetainedBacklog:
@@ -200,7 +200,7 @@ class RetainedBacklog:
     __slots__ = ("_found", "_members", "_search", "is_held", "subscription")
 
     def __init__(
-        self, subscription: Subscription, search: Iterator[Message], members: Int64s | None
+        self, subscription: Subscription, search: Iterator[Message | None], members: Int64s | None
     ) -> None:
         """With ``members``, ascending, only messages about these are owed."""
         self.subscription = subscription
@@ -224,7 +224,7 @@ class RetainedBacklog:
         if not self.subscription.active:
             return False
         seen = list(islice(self._search, SEARCHED_AT_ONCE))
-        self._found = self._owed(seen)[::-1]
+        self._found = self._owed([one for one in seen if one is not None])[::-1]
         return bool(seen)
 
     def hold(self, message: Message) -> None:

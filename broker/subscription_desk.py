@@ -74,7 +74,7 @@ class SubscriptionDesk:
             self._state.journal.write(SubscriptionSaved(session.name, terms))
         if not _wants_retained(request, is_new=existing is None):
             return None
-        search = self._state.retained.match(request.parsed.topic_filter)
+        search = self._state.retained.search(request.parsed.topic_filter)
         return RetainedBacklog(subscription, search, None if members is None else members.peids)
 
     def _replace(

@@ -64,7 +64,7 @@ class Level:
     def named_children(self) -> Iterator[tuple[str, Self]]:
         """Return the same with their names."""
         if self._many is not None:
-            return iter(list(self._many.items()))
+            return zip(list(self._many), list(self._many.values()), strict=True)
         if self._only is None or self._name is None:
             return iter(())
         return iter(((self._name, self._only),))
