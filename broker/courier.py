@@ -31,11 +31,12 @@ class Courier:
     the next, and returns whether nothing is lost.
     """
 
-    __slots__ = ("_retained", "_state", "pass_on")
+    __slots__ = ("_copy", "_retained", "_state", "pass_on")
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self._retained = RetainedDelivery(state, self)
+        self._copy: tuple[Message, tuple[int, bytes], tuple[bytes, bytes]] | None = None
         self.pass_on: Callable[[Delivery, Drop], bool]
 
     def bring(
@@ -98,8 +99,7 @@ class Courier:
         if len(subscriptions) > 1:
             extra = b"".join([one.extra for one in subscriptions])
         first = 0x30 | qos << 1 | retain
-        now = 0.0 if message.expires_at is None else self._state.clock()
-        before, after = message.plain_copy(first, extra, now)
+        before, after = self._plain_copy(message, first, extra)
         out = link.out
         if not out:
             self._state.outbox.writes.append(link)
@@ -116,6 +116,21 @@ class Courier:
         counters = self._state.counters
         counters.publishes_sent += 1
         counters.publish_bytes_sent += size
+
+    def _plain_copy(self, message: Message, first: int, extra: bytes) -> tuple[bytes, bytes]:
+        """Return the packet of a message, in two parts.
+
+        Receivers of one message mostly get the same bytes, so the last are remembered: here and
+        not with the message, which may be kept for long and would take twice its bytes.
+        """
+        known = self._copy
+        if known is not None and known[0] is message and known[1] == (first, extra):
+            return known[2]
+        if message.expires_at is not None:
+            return message.plain_copy(first, extra, self._state.clock())
+        parts = message.plain_copy(first, extra, 0.0)
+        self._copy = (message, (first, extra), parts)
+        return parts
 
     def drain(self, session: Session) -> None:
         """Send what waits, as far as the client takes it: the queue, then retained messages."""

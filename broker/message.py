@@ -25,7 +25,7 @@ class Message:
     """
 
     __slots__ = (
-        "_copy", "author", "expires_at", "expiry_offset", "payload", "peid", "properties", "qos",
+        "author", "expires_at", "expiry_offset", "payload", "peid", "properties", "qos",
         "retain", "size", "topic", "topic_field",
     )  # fmt: skip
 
@@ -60,7 +60,6 @@ class Message:
         # a text that is not ASCII may take four bytes for each letter.
         topics = 2 if topic.isascii() else 5
         self.size = topics * len(topic_field) + len(properties) + len(payload)
-        self._copy: tuple[tuple[int, bytes], bytes, bytes] | None = None
 
     def has_expired(self, now: float) -> bool:
         """Whether its expiry interval has passed."""
@@ -76,20 +75,12 @@ class Message:
         return self.properties[:start] + left.to_bytes(4, "big") + self.properties[start + 4 :]
 
     def plain_copy(self, first: int, extra: bytes, now: float) -> tuple[bytes, bytes]:
-        """A PUBLISH that begins with ``first``, in two parts: a packet identifier goes between.
-
-        Receivers of one message mostly get the same bytes, so the last are remembered.
-        """
-        if self._copy is not None and self._copy[0] == (first, extra):
-            return self._copy[1], self._copy[2]
+        """A PUBLISH that begins with ``first``, in two parts: a packet identifier goes between."""
         properties = self.properties_at(now)
         length = varint(len(properties) + len(extra))
         after = b"".join((length, extra, properties, self.payload))
         remaining = len(self.topic_field) + len(after) + (2 if first & 0x06 else 0)
-        before = b"".join((bytes((first,)), varint(remaining), self.topic_field))
-        if self.expires_at is None:
-            self._copy = ((first, extra), before, after)
-        return before, after
+        return b"".join((bytes((first,)), varint(remaining), self.topic_field)), after
 
 
 def publish_packet(  # noqa: PLR0913 - one for each field that differs between receivers

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAX_PACKET_ID: Final = 65_535
 # A delivery and the objects of its message without their content, as measured.
 DELIVERY_BYTES: Final = 400
+# The name of one subscription that these include.
+SHORT_RECORD_BYTES: Final = 200
 # Stands for a message that its client has: only the packet identifier matters then.
 RELEASED_MESSAGE: Final = Message("", b"", qos=2)
 
@@ -64,6 +66,9 @@ class Delivery:
         size = message.size + DELIVERY_BYTES
         if len(subscriptions) > 1:
             size += sum([one.record_bytes for one in subscriptions])
+        elif subscriptions and subscriptions[0].record_bytes > SHORT_RECORD_BYTES:
+            # A filter may be long though the topic is short: by the name of its share group.
+            size += subscriptions[0].record_bytes
         self.size = size
 
     def note_written(self) -> None:
