@@ -36,14 +36,15 @@ def _check_limits(state: CoreState, session: Session, job: SubscribeJob) -> None
     held, spatial, size = len(session.subscriptions), session.neighborhoods, 0
     for request in job.accepted:
         key = request.text if request.nsid is None else request.nsid
-        if key in session.subscriptions:
+        more = _more_bytes(session, job, request)
+        is_new = key not in session.subscriptions
+        if not is_new and more <= 0:
             continue
         is_spatial = request.nsid is not None
-        more = subscription_bytes(request.text, job.descriptor)
-        if held >= limits.subscriptions:
+        if is_new and held >= limits.subscriptions:
             text = f"more than {limits.subscriptions} subscriptions of one client"
             _refuse(state, job, request, Refusal.SUBSCRIPTIONS, text)
-        elif is_spatial and spatial >= limits.neighborhoods:
+        elif is_new and is_spatial and spatial >= limits.neighborhoods:
             text = f"more than {limits.neighborhoods} neighborhoods of one client"
             _refuse(state, job, request, Refusal.NEIGHBORHOODS, text)
         elif session.subscription_bytes + size + more > limits.subscription_bytes:
@@ -52,19 +53,27 @@ def _check_limits(state: CoreState, session: Session, job: SubscribeJob) -> None
         elif not session.subscription_account.has_room(size + more):
             _refuse(state, job, request, Refusal.TOTAL_SUBSCRIPTION_BYTES, NO_MORE)
         else:
-            held, spatial, size = held + 1, spatial + is_spatial, size + more
+            held, size = held + is_new, size + more
+            spatial += is_new and is_spatial
 
 
 def is_beyond_share(
     state: CoreState, session: Session, job: SubscribeJob, request: FilterRequest
 ) -> bool:
     """Refuse a filter that there is no room for any more; return whether that is so."""
-    key = request.text if request.nsid is None else request.nsid
-    size = subscription_bytes(request.text, job.descriptor)
-    if key in session.subscriptions or session.subscription_account.has_room(size):
+    size = _more_bytes(session, job, request)
+    if size <= 0 or session.subscription_account.has_room(size):
         return False
     _refuse(state, job, request, Refusal.TOTAL_SUBSCRIPTION_BYTES, NO_MORE)
     return True
+
+
+def _more_bytes(session: Session, job: SubscribeJob, request: FilterRequest) -> int:
+    """Return the bytes that a filter takes beyond what it would stand in the place of."""
+    key = request.text if request.nsid is None else request.nsid
+    before = session.subscriptions.get(key)
+    size = subscription_bytes(request.text, job.descriptor)
+    return size if before is None else size - before.bytes
 
 
 def _refuse(

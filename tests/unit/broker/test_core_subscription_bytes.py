@@ -88,6 +88,26 @@ def test_descriptors_count() -> None:
     assert int(client.subscribe_near("t", descriptor, nsid=1).reason_codes[0]) == 0
 
 
+@pytest.mark.parametrize(("spare", "code"), [(-1, QUOTA_EXCEEDED), (0, 0), (1, 0)])
+@pytest.mark.parametrize("limit", ["subscription_bytes", "total_subscription_bytes"])
+def test_a_longer_descriptor_in_the_place_of_a_short_one_counts(
+    limit: str, spare: int, code: int
+) -> None:
+    """A thousand short neighborhoods could each be replaced by one of 65 kB."""
+    size = subscription_bytes("t", "S") + subscription_bytes("t", "L" * 5_000)
+    most = size + spare if limit == "subscription_bytes" else 2 * size + spare
+    harness = Harness(limits=BrokerLimits(**{limit: most}))
+    harness.neighborhoods |= {"S": [1], "L" * 5_000: [1]}
+    client = harness.connect("c")
+    for number in (1, 2):
+        client.subscribe_near("t", "S", nsid=number)
+    answer = client.subscribe_near("t", "L" * 5_000, nsid=1)
+    assert int(answer.reason_codes[0]) == code
+    assert harness.core.counters.refusals[Refusal[limit.upper()]] == (code != 0)
+    assert harness.core.shares.subscriptions.used <= size
+    assert int(client.subscribe_near("t", "S", nsid=1).reason_codes[0]) == 0
+
+
 def test_room_that_others_took_while_a_neighborhood_was_resolved() -> None:
     size = subscription_bytes("t", "N")
     harness = Harness(limits=BrokerLimits(total_subscription_bytes=2 * size + 10))
