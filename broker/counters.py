@@ -10,6 +10,12 @@ from typing import Final
 WORK_OF_A_MATCH: Final = 8
 # To write so many bytes is one more.
 BYTES_OF_WORK: Final = 64
+# A packet that is not for the hot path, what PUBLISH, SUBSCRIBE and UNSUBSCRIBE cost beyond it,
+# and each topic filter of the latter.
+WORK_OF_A_PACKET: Final = 8
+WORK_OF_A_PUBLISH: Final = 24
+WORK_OF_A_SUBSCRIBE: Final = 80
+WORK_OF_A_FILTER: Final = 24
 
 
 class Drop(Enum):

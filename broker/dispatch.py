@@ -8,6 +8,7 @@ from broker.codec.reading import check_auth, read_disconnect
 from broker.codec.writing import PINGRESP
 from broker.connection import Connection
 from broker.core_state import CoreState
+from broker.counters import WORK_OF_A_PACKET
 from broker.publishing import Publishing
 from broker.session import Session
 from broker.session_life import SessionLife
@@ -42,6 +43,7 @@ class Dispatch:
     ) -> bool:
         """Work a packet off; False: it must wait, and comes again."""
         first = data[start]
+        self._state.counters.work += WORK_OF_A_PACKET
         if first & 0xF0 == 0x30:
             if not self._publishing.handle(connection, session, data, start, body, end):
                 return False

@@ -11,7 +11,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.codec.writing import PUBACK, PUBREC, acknowledgement
 from broker.connection import Connection
 from broker.core_state import CoreState
-from broker.counters import Drop
+from broker.counters import WORK_OF_A_PUBLISH, Drop
 from broker.effects import LookUp
 from broker.gateway import contradiction
 from broker.journal import PacketReceived
@@ -62,7 +62,7 @@ class Publishing:
         """Work off the PUBLISH; False: it must wait, and the connection is blocked."""
         most_users = self._state.limits.user_properties
         publish = read_publish(data, data[start], body, end, most_users)
-        self._state.counters.work += publish.properties.users
+        self._state.counters.work += WORK_OF_A_PUBLISH + publish.properties.users
         topic = publish.topic
         if publish.properties.alias is not None:
             topic = connection.aliases_in.resolve(publish.properties.alias, topic)

@@ -126,8 +126,9 @@ class Routes:
             route = Route(topic, encoded, [])
             route.refusal = ReasonCode.TOPIC_NAME_INVALID
         else:
+            before = self._tree.visited
             nodes = list(self._tree.match(topic))
-            self._counters.work += len(nodes)
+            self._counters.work += self._tree.visited - before + len(nodes)
             route = Route(topic, encoded, nodes)
             if topic.startswith(SYSTEM_PREFIX):
                 route.refusal = ReasonCode.NOT_AUTHORIZED

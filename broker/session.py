@@ -29,6 +29,7 @@ class Session:
 
     __slots__ = (
         "_will",
+        "by_filter",
         "connection",
         "direct",
         "expires_at",
@@ -40,6 +41,7 @@ class Session:
         "is_recorded",
         "last_position",
         "name",
+        "neighborhoods",
         "next_nsid",
         "outgoing",
         "pair_account",
@@ -77,6 +79,9 @@ class Session:
         self.connection: Connection | None = None
         self.direct: Connection | None = None
         self.subscriptions: dict[SubscriptionKey, Subscription] = {}
+        # Those with a neighborhood: how many there are, and which stand under a filter.
+        self.neighborhoods = 0
+        self.by_filter: dict[str, dict[Subscription, None]] = {}
         self.next_nsid = 1
         self.incoming = IncomingFlow(limits.receive_maximum, self.queue_account)
         self.outgoing = OutgoingFlow(limits, self.queue_account)
@@ -107,8 +112,26 @@ class Session:
         self.queue_account.add(will_bytes(will) - will_bytes(self._will))
         self._will = will
 
-    def count_subscription(self, size: int) -> None:
-        """Count the bytes of a subscription that came; negative for one that went."""
+    def count_in(self, subscription: Subscription) -> None:
+        """Count a subscription that is in force from now on."""
+        self._count(subscription.bytes)
+        terms = subscription.terms
+        if terms.nsid is not None:
+            self.neighborhoods += 1
+            self.by_filter.setdefault(terms.topic_filter, {})[subscription] = None
+
+    def count_out(self, subscription: Subscription) -> None:
+        """Count a subscription that is in force no longer."""
+        self._count(-subscription.bytes)
+        terms = subscription.terms
+        if terms.nsid is not None:
+            self.neighborhoods -= 1
+            under = self.by_filter[terms.topic_filter]
+            del under[subscription]
+            if not under:
+                del self.by_filter[terms.topic_filter]
+
+    def _count(self, size: int) -> None:
         self.subscription_bytes += size
         self.subscription_account.add(size)
 
@@ -118,11 +141,6 @@ class Session:
         if self.identity.user_name is not None:
             return f"user {self.identity.user_name}"
         return f"client {self.client_id}" if self.host is None else f"address {self.host}"
-
-    @property
-    def neighborhoods(self) -> int:
-        """How many of its subscriptions have a neighborhood."""
-        return sum(1 for key in self.subscriptions if not isinstance(key, str))
 
 
 def will_bytes(will: Will | None) -> int:

@@ -7,7 +7,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.codec.writing import SUBACK, UNSUBACK, refused_filters
 from broker.connection import Connection
 from broker.core_state import CoreState
-from broker.counters import Refusal
+from broker.counters import WORK_OF_A_FILTER, WORK_OF_A_SUBSCRIBE, Refusal
 from broker.limits import BrokerLimits
 
 
@@ -29,8 +29,11 @@ def refuse_too_many_filters(
     """
     most = state.limits.filters_per_packet
     packet_id, count = count_filters(data, body, end, option_bytes=answer == SUBACK)
+    state.counters.work += WORK_OF_A_SUBSCRIBE + min(count, most) * WORK_OF_A_FILTER
     if count <= most:
         return False
+    # Only their lengths were looked at.
+    state.counters.work += count
     state.counters.refusals[Refusal.FILTERS_PER_PACKET] += count
     code = ReasonCode.QUOTA_EXCEEDED
     if answer == UNSUBACK:

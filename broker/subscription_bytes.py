@@ -10,8 +10,8 @@ from broker.topics import SHARE_PREFIX
 
 # A subscription, its terms, its filter's node and its places in dictionaries, as measured.
 SUBSCRIPTION_BYTES: Final = 700
-# A neighborhood's slot and numbers. Its members are counted elsewhere.
-NEIGHBORHOOD_BYTES: Final = 300
+# A neighborhood's slot, numbers and place under its filter. Its members are counted elsewhere.
+NEIGHBORHOOD_BYTES: Final = 700
 
 
 def subscription_bytes(topic_filter: str, descriptor: str | None) -> int:

@@ -55,7 +55,7 @@ class SubscriptionIndex:
         subscription.active = True
         terms = subscription.terms
         subscription.bytes = subscription_bytes(terms.topic_filter, terms.descriptor)
-        subscription.session.count_subscription(subscription.bytes)
+        subscription.session.count_in(subscription)
         self.count += 1
         if is_first:
             self._routes.clear()
@@ -74,7 +74,7 @@ class SubscriptionIndex:
             was_last = not home.spatial
         subscription.home = None
         subscription.active = False
-        subscription.session.count_subscription(-subscription.bytes)
+        subscription.session.count_out(subscription)
         self.count -= 1
         if isinstance(home, ShareGroup):
             self.shared_count -= 1

@@ -1,7 +1,7 @@
 """Topic filters in a tree: matching costs what the topic's levels and its matches cost.
 
-Filters that do not match are never looked at, however many there are. Nothing here is
-recursive: a topic's depth costs time, never stack.
+Filters that differ from the topic are never looked at beyond the level where they do. Nothing
+here is recursive: a topic's depth costs time, never stack.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ class _Level(Level):
 class TopicTree:
     """Filter nodes by topic filter."""
 
-    __slots__ = ("_count", "_root")
+    __slots__ = ("_count", "_root", "visited")
 
     def __init__(self) -> None:
         self._root = _Level()
+        # Levels that were looked at by all searches so far.
+        self.visited = 0
         self._count = 0
 
     def __len__(self) -> int:
@@ -92,6 +94,7 @@ class TopicTree:
         frontier = [self._root]
         for depth, name in enumerate(topic.split("/")):
             wild = depth > 0 or not reserved
+            self.visited += len(frontier)
             following: list[_Level] = []
             for level in frontier:
                 if wild and level.rest is not None:

@@ -42,13 +42,10 @@ class Unsubscribing:
             codes = [ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR] * len(job.filters)
             self._answer(connection, job, codes, str(error))
             return
-        neighborhoods = _neighborhoods_by_filter(session, nsids)
+        chosen = _by_filter(session, nsids)
         codes = []
         for topic_filter in job.filters:
-            named = neighborhoods.pop(topic_filter, [])
-            plain = None if nsids else session.subscriptions.get(topic_filter)
-            if plain is not None:
-                named.append(plain)
+            named = chosen.pop(topic_filter, []) if nsids else _all_under(session, topic_filter)
             for subscription in named:
                 self._life.drop_subscription(session, subscription)
             codes.append(ReasonCode.SUCCESS if named else ReasonCode.NO_SUBSCRIPTION_EXISTED)
@@ -70,11 +67,18 @@ class Unsubscribing:
         self._state.outlet.promise(connection, packet, self._state.journal.position)
 
 
-def _neighborhoods_by_filter(session: Session, nsids: list[int]) -> dict[str, list[Subscription]]:
-    """Return the session's neighborhoods, or only those with these nsids, by topic filter."""
+def _by_filter(session: Session, nsids: list[int]) -> dict[str, list[Subscription]]:
+    """Return the session's neighborhoods with these nsids, by topic filter."""
     found: dict[str, list[Subscription]] = {}
-    for key in nsids or session.subscriptions:
-        subscription = None if isinstance(key, str) else session.subscriptions.get(key)
+    for nsid in nsids:
+        subscription = session.subscriptions.get(nsid)
         if subscription is not None:
             found.setdefault(subscription.terms.topic_filter, []).append(subscription)
     return found
+
+
+def _all_under(session: Session, topic_filter: str) -> list[Subscription]:
+    """Return everything that the session holds under a filter."""
+    found = list(session.by_filter.get(topic_filter, ()))
+    plain = session.subscriptions.get(topic_filter)
+    return found if plain is None else [*found, plain]

@@ -139,3 +139,43 @@ def test_an_unsubscribe_names_neighborhoods_by_filter_and_nsid() -> None:
     found = answer(client, wire.unsubscribe("a", "a", "b"))
     assert [int(code) for code in found.reason_codes] == [0, 0x11, 0]
     assert not session.subscriptions
+
+
+@pytest.mark.parametrize("kind", ["subscribe", "unsubscribe", "neighborhoods"])
+def test_a_small_packet_costs_nothing_for_what_the_session_holds(kind: str) -> None:
+    """Each of 20,000 one-filter packets went over all 10,000 subscriptions: 8 s for all others."""
+    size = 200
+    harness, client = connected(BrokerLimits())
+    harness.neighborhoods["N"] = [1]
+    for number in range(size):
+        client.subscribe_near(f"f/{number}", "N", nsid=number)
+    session = harness.core.sessions.find("c")
+    assert session is not None
+    assert session.neighborhoods == size
+    session.subscriptions = Steps(session.subscriptions)
+    Steps.count = 0
+    if kind == "subscribe":
+        client.subscribe("f/1")
+    else:
+        nsid = wire.user("nsid", "1") if kind == "neighborhoods" else b""
+        answer(client, wire.unsubscribe("f/1", properties=nsid))
+        assert session.neighborhoods == size - 1
+        assert "f/1" not in session.by_filter
+    assert Steps.count <= 5
+
+
+@pytest.mark.parametrize(
+    "packet", [wire.subscribe(("t", 0)), wire.unsubscribe("t"), wire.PINGREQ, wire.ack(0x50, 9)]
+)
+def test_many_small_packets_in_one_read_give_way(packet: bytes) -> None:
+    harness, client = connected(BrokerLimits())
+    other = harness.connect("o")
+    other.take()
+    harness.core.receive(client.connection, packet * 20_000)
+    harness.settle()
+    assert client.connection.is_blocked
+    assert 100 < len(client.take()) < 6_000
+    assert other.send(wire.PINGREQ), "others are served before the rest"
+    harness.advance(0)
+    assert not client.connection.is_blocked
+    assert harness.core.counters.turns_given_up > 2

@@ -117,3 +117,18 @@ def test_a_read_that_gave_way_is_dropped_with_its_connection(
     writer.lose()
     harness.advance(1)
     assert len(reader.messages()) == 1
+
+
+def test_filters_that_nearly_match_count_as_work() -> None:
+    """A topic that no filter matches can lead through thousands of levels all the same."""
+    harness = Harness()
+    reader, writer = harness.connect("r"), harness.connect("w")
+    for pattern in overlapping(8):
+        reader.subscribe(f"{pattern}/end")
+    levels = 2**9 - 1
+    before = harness.core.counters.work
+    writer.send(wire.publish(f"{TOPIC}/other", b"x"))
+    assert harness.core.counters.work - before >= levels
+    before = harness.core.counters.work
+    writer.send(wire.publish("b/b/b/b", b"x"))
+    assert harness.core.counters.work - before < 100
