@@ -22,6 +22,7 @@ from broker.shell.limits import ShellLimits
 from broker.shell.requests import Requests, Services
 from broker.shell.saver import JournalSaver
 from broker.shell.stores import JournalStore
+from broker.shell.unread_answers import UnreadAnswers
 
 if TYPE_CHECKING:
     from broker.connection import Connection
@@ -79,6 +80,7 @@ class Pump:
         self._clock = clock
         self._open: set[Connection] = set()
         self._of_host: Counter[str | None] = Counter()
+        self._unread = UnreadAnswers(limits.write_buffer_bytes)
         self._requests = Requests(core, services, self.soon)
         self._saver = JournalSaver(core, store, self.soon)
         self._is_scheduled = False
@@ -131,6 +133,7 @@ class Pump:
     def resumed(self, connection: Connection) -> None:
         """It reads again."""
         self.core.resume_writing(connection)
+        self._unread.read_again(connection)
         self.soon()
 
     def lost(self, connection: Connection) -> None:
@@ -138,6 +141,7 @@ class Pump:
         # What it sent before it left counts.
         self._take_in()
         self._open.discard(connection)
+        self._unread.forget(connection)
         self._of_host[connection.host] -= 1
         if not self._of_host[connection.host]:
             del self._of_host[connection.host]
@@ -207,6 +211,8 @@ class Pump:
             if data:
                 total += len(data)
                 connection.peer.write(data)
+                if connection.is_paused:
+                    self._unread.note(connection, len(data))
         self.core.counters.bytes_sent += total
         self._sent = self.core.counters.publish_bytes_sent
 
@@ -222,7 +228,7 @@ class Pump:
         if outbox.unblocked:
             unblocked, outbox.unblocked = outbox.unblocked, []
             for connection in unblocked:
-                if not connection.is_blocked:
+                if not connection.is_blocked and not self._unread.holds(connection):
                     connection.peer.resume_reading()
         if outbox.closing:
             closing, outbox.closing = outbox.closing, []

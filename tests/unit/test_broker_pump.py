@@ -188,3 +188,31 @@ def test_a_fault_of_our_own_ends_one_connection_and_nobody_elses_messages(
         run(scenario)
     (record,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
     assert "a fault for the test" in str(record.exc_info)
+
+
+@pytest.mark.parametrize("reads_on", [True, False])
+def test_a_client_that_does_not_read_its_answers_is_not_read_from(reads_on: bool) -> None:
+    """Every answer was kept, however many: they are not messages, so no queue bounded them."""
+
+    async def scenario(scene: Scene) -> None:
+        link, transport = await scene.client("c")
+        _, other = await scene.client("o")
+        limit = scene.service.pump.limits.write_buffer_bytes
+        if not reads_on:
+            link.pause_writing()
+        pings, written = b"\xc0\x00" * 10_000, 0
+        for _ in range(2 * limit // len(pings) + 10):
+            if not transport.is_reading and not link._connection.is_blocked:  # type: ignore[union-attr]
+                break
+            link.data_received(pings)
+            await until(lambda: not link._connection.is_blocked)  # type: ignore[union-attr]
+            await asyncio.sleep(0)
+            written = sum(map(len, transport.written))
+        assert transport.is_reading is reads_on
+        assert other.is_reading
+        if not reads_on:
+            assert limit < written < limit + 5 * len(pings)
+            link.resume_writing()
+            assert transport.is_reading
+
+    run(scenario)
