@@ -60,8 +60,9 @@ class BrokerLimits:
     input_bytes: int = 268_435_456
     # Remembered answers of access control, of all clients together.
     verdict_bytes: int = 67_108_864
-    retained_messages: int = 100_000
-    retained_bytes: int = 134_217_728
+    # Of all clients; one user name gets at most half.
+    retained_messages: int = 200_000
+    retained_bytes: int = 268_435_456
     # Topics whose matching filters are remembered, and their bytes in memory; beyond either the
     # memory starts afresh.
     cached_routes: int = 65_536

@@ -94,7 +94,8 @@ class Publishing:
         """A message of the broker itself, or a will: no rights, no answer."""
         if message.retain:
             message.author = None if publisher is None else publisher.identity
-            if not message.payload or self._state.retained.has_room_for(message):
+            user_name = None if publisher is None else publisher.identity.user_name
+            if not message.payload or self._state.retained.has_room_for(message, user_name):
                 self._retaining.keep(message)
             else:
                 # Nobody can be told. Those who are subscribed get it, later ones do not.
@@ -212,7 +213,7 @@ class Publishing:
             return Refusal(ReasonCode.QUOTA_EXCEEDED, Drop.REFUSED, text)
         if not message.retain or not message.payload:
             return None
-        if self._state.retained.has_room_for(message):
+        if self._state.retained.has_room_for(message, session.identity.user_name):
             return None
         return Refusal(
             ReasonCode.QUOTA_EXCEEDED, Drop.RETAINED_FULL, "no room for more retained messages"

@@ -39,7 +39,7 @@ class _Level(Level):
 class RetainedStore:
     """The last retained message of each topic. The broker's own $SYS values are not counted."""
 
-    __slots__ = ("_births", "_limits", "_root", "bytes", "count")
+    __slots__ = ("_births", "_held", "_limits", "_root", "bytes", "count")
 
     def __init__(self, limits: BrokerLimits) -> None:
         self._limits = limits
@@ -47,6 +47,8 @@ class RetainedStore:
         self._births = 0
         self.count = 0
         self.bytes = 0
+        # By user name: messages, and their bytes with all levels of their topics.
+        self._held: dict[str | None, tuple[int, int]] = {}
 
     def find(self, topic: str) -> Message | None:
         """The retained message of a topic, expired or not."""
@@ -55,18 +57,26 @@ class RetainedStore:
             level = level.child(name) if level is not None else None
         return level.message if level is not None else None
 
-    def has_room_for(self, message: Message) -> bool:
-        """Whether the message can be kept in the place of what its topic has now."""
+    def has_room_for(self, message: Message, user_name: str | None) -> bool:
+        """Whether a user's message can be kept in the place of what its topic has now.
+
+        As of all that is shared, a user may hold as much as is free for everybody else.
+        """
         if message.topic.startswith(SYSTEM_PREFIX):
             return True
         before = self.find(message.topic)
-        if before is not None:
-            return self.bytes + message.size - before.size <= self._limits.retained_bytes
         size = message.size + MESSAGE_BYTES + LEVEL_BYTES * self._missing_levels(message.topic)
-        return (
-            self.count < self._limits.retained_messages
-            and self.bytes + size <= self._limits.retained_bytes
-        )
+        count, held = self._held.get(user_name, (0, 0))
+        own, more = _bytes_of(message), 1
+        if before is not None:
+            size -= before.size + MESSAGE_BYTES
+            if _user_of(before) == user_name:
+                own, more = own - _bytes_of(before), 0
+            if size <= 0 and own <= 0:
+                return True
+        free = self._limits.retained_bytes - self.bytes - size
+        left = self._limits.retained_messages - self.count - (before is None)
+        return held + own <= free and (not more or count + 1 <= left)
 
     def put(self, message: Message) -> None:
         """Keep a message instead of what its topic has now."""
@@ -86,6 +96,7 @@ class RetainedStore:
         if not message.topic.startswith(SYSTEM_PREFIX):
             self.count += 1
             self.bytes += message.size + MESSAGE_BYTES
+            self._charge(message, 1)
 
     def remove(self, topic: str) -> bool:
         """Take out what a topic has; whether it had something."""
@@ -125,6 +136,14 @@ class RetainedStore:
         if not message.topic.startswith(SYSTEM_PREFIX):
             self.count -= 1
             self.bytes -= message.size + MESSAGE_BYTES
+            self._charge(message, -1)
+
+    def _charge(self, message: Message, count: int) -> None:
+        """Note that a message of its user came, or went."""
+        user_name = _user_of(message)
+        messages, held = self._held.pop(user_name, (0, 0))
+        if messages + count:
+            self._held[user_name] = messages + count, held + count * _bytes_of(message)
 
     def _missing_levels(self, topic: str) -> int:
         """Return how many levels a topic needs that are not there."""
@@ -136,6 +155,15 @@ class RetainedStore:
                 return len(names) - number
             level = below
         return 0
+
+
+def _user_of(message: Message) -> str | None:
+    return None if message.author is None else message.author.user_name
+
+
+def _bytes_of(message: Message) -> int:
+    """Return what a message takes with all levels of its topic, as if it shared none."""
+    return message.size + MESSAGE_BYTES + LEVEL_BYTES * (message.topic.count("/") + 1)
 
 
 def _born_until(last: int, levels: Iterator[_Level | None]) -> Iterator[Message | None]:

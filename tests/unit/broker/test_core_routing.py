@@ -73,7 +73,7 @@ def test_an_empty_payload_removes_the_retained_message() -> None:
 
 
 def test_retained_messages_are_bounded() -> None:
-    harness = Harness(limits=BrokerLimits(retained_messages=2, retained_bytes=2_200))
+    harness = Harness(limits=BrokerLimits(retained_messages=4, retained_bytes=4_400))
     client = harness.connect("c")
     client.subscribe("#")
     client.take()

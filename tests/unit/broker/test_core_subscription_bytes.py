@@ -193,7 +193,7 @@ def test_levels_of_retained_topics_count() -> None:
     measured = RetainedStore(BrokerLimits())
     measured.put(Message(deep(1)[0], b"x"))
     assert measured.bytes > 199 * 100
-    harness = Harness(limits=BrokerLimits(retained_bytes=2 * measured.bytes))
+    harness = Harness(limits=BrokerLimits(retained_bytes=4 * measured.bytes))
     client = harness.connect("c")
     client.take()
     for number, code in ((1, 0x10), (2, 0x10), (3, QUOTA_EXCEEDED)):
@@ -205,6 +205,41 @@ def test_levels_of_retained_topics_count() -> None:
     client.send(wire.publish(deep(1)[0], b"", retain=True))
     assert harness.core.retained.bytes == measured.bytes
     assert harness.core.counters.drops[Drop.RETAINED_FULL] == 0
+
+
+@pytest.mark.parametrize("limit", ["retained_messages", "retained_bytes"])
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_one_user_leaves_room_for_retained_messages_of_others(
+    limit: str, is_restored: bool
+) -> None:
+    """Of eight messages one user has four, the next two: also when they were restored."""
+    single = RetainedStore(BrokerLimits())
+    single.put(Message("aa", b"x"))
+    most = 8 if limit == "retained_messages" else 8 * single.bytes
+    harness = Harness(durable=True, limits=BrokerLimits(**{limit: most}))
+
+    def kept(client: Client, prefix: str) -> int:
+        packets = [
+            wire.publish(f"{prefix}{number}", b"x", retain=True, qos=1, packet_id=number)
+            for number in range(1, 7)
+        ]
+        return sum(int(one.reason_code) != QUOTA_EXCEEDED for one in client.send(*packets))
+
+    assert kept(as_user(harness, "a", "greedy"), "a") == 4
+    if is_restored:
+        state = harness.core.durable_state()
+        harness = Harness(durable=True, limits=BrokerLimits(**{limit: most}))
+        harness.core.restore(state)
+    again = as_user(harness, "b", "greedy")
+    assert kept(again, "b") == 0, "another client of the same user"
+    assert kept(as_user(harness, "c", "quiet"), "c") == 2
+    # What is there may be replaced, and what is removed makes room.
+    (answer,) = again.send(wire.publish("a1", b"y", retain=True, qos=1, packet_id=1))
+    assert int(answer.reason_code) == 0x10
+    for number in (1, 2, 3, 4):
+        again.send(wire.publish(f"a{number}", b"", retain=True))
+    again.take()
+    assert kept(again, "b") == 3
 
 
 def test_subscribes_whose_retained_messages_are_not_read_are_bounded() -> None:
