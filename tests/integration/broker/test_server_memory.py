@@ -89,6 +89,19 @@ def retained_topics(port: int) -> int:
     return refused
 
 
+def forgotten_deadlines(port: int) -> int:
+    """Long topics that are retained for a year, and removed at once."""
+    year = b"\x02" + (365 * 86_400).to_bytes(4, "big")
+    with RawClient(port) as client:
+        client.connect(client_id="forgetful")
+        for number in range(1_500):
+            topic = f"{number}" + "y" * 60_000
+            client.send(publish(topic, b"x", retain=True, properties=year))
+            client.send(publish(topic, b"", retain=True))
+        client.ping()
+    return 1
+
+
 def long_topics(port: int) -> int:
     """Routes of long topics."""
     with RawClient(port) as client:
@@ -101,19 +114,21 @@ def long_topics(port: int) -> int:
 
 def queues(port: int) -> int:
     """Messages for sessions whose clients are away, by many overlapping filters each."""
-    for number in range(4):
+    for number in range(10):
         with RawClient(port) as client:
             client.connect(client_id=f"q{number}", clean=False, properties=EXPIRY)
-            patterns = ["q/" + "/".join(f"{one:06b}").replace("0", "+").replace("1", "a")
+            patterns = [f"q{number}/" + "/".join(f"{one:06b}").replace("0", "+").replace("1", "a")
                         for one in range(64)]  # fmt: skip
             body = b"".join(text(name) + b"\x01" for name in patterns)
             client.send(packet(SUBSCRIBE, b"\x00\x01\x00", body))
             client.read_packet()
     with RawClient(port) as client:
         client.connect(client_id="writer")
-        for _ in range(200):
-            client.send(publish("q/a/a/a/a/a/a", b"x" * 50_000, 1))
-            client.read_packet()
+        # One session after the other is full, and in the end all that one user may have.
+        for number in range(10):
+            for _ in range(20):
+                client.send(publish(f"q{number}/a/a/a/a/a/a", b"x" * 50_000, 1))
+                client.read_packet()
     return 1
 
 
@@ -180,8 +195,8 @@ def readers_that_do_not_read(port: int) -> int:
 
 
 ATTACKS: list[Callable[[int], int]] = [
-    queues, wills, filters, retained_topics, long_topics, unfinished_packets, aliases,
-    readers_that_do_not_read,
+    queues, wills, filters, retained_topics, forgotten_deadlines, long_topics, unfinished_packets,
+    aliases, readers_that_do_not_read,
 ]  # fmt: skip
 
 
@@ -203,5 +218,9 @@ def test_all_limits_together_bound_the_memory(tmp_path: Path) -> None:
             for name in ("subscription_bytes", "total_subscription_bytes", "input_bytes", "wills")
         }
         assert all(refusals.values()), refusals
-        for cause in ("queue_full", "slow_consumer"):
+        # Both are full as far as one user may fill them, and count what memory holds.
+        for name in ("retained_bytes", "total_subscription_bytes"):
+            metric = f"spaps_{name.removeprefix('total_')}"
+            assert 0.45 * LIMITS[name] < broker.metric(metric) <= LIMITS[name], name
+        for cause in ("queue_full", "total_queue_full", "slow_consumer"):
             assert broker.metric(f'spaps_drops_total{{cause="{cause}"}}') > 0, cause
