@@ -138,7 +138,11 @@ def _rule(rest: str) -> Rule:
     """Return the rule of ``[access] topic``.
 
     A topic may hold spaces, so of two words the first must say the access, as in Mosquitto.
+    Other white space would make two words look like one topic, and the access would be lost.
     """
+    odd = next((one for one in rest if one.isspace() and one != " "), None)
+    if odd is not None:
+        raise FilterError(f"words are separated by spaces, not by {odd!r}")
     word, _, pattern = rest.strip().partition(" ")
     if word in ACCESS_WORDS and pattern.strip():
         return Rule(pattern_levels(pattern.strip()), word)

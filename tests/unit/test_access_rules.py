@@ -174,6 +174,8 @@ def test_an_empty_file_allows_nothing(text: str) -> None:
             "expected read, write, readwrite or deny before the topic, not 'Read'",
         ),
         ("topic two words", "expected read, write, readwrite or deny before the topic, not 'two'"),
+        ("topic deny\tsecret/#", r"words are separated by spaces, not by '\t'"),
+        ("topic deny\u00a0secret/#", r"words are separated by spaces, not by '\xa0'"),
         ("topic $share/group/a", "judged by its filter"),
     ],
 )
