@@ -23,6 +23,8 @@ from world.problems import Problem, ProblemKind
 Objects = NDArray[Any]
 # Bounded, because converting endless digits would cost quadratic time.
 DECIMAL: Final = re.compile(r"-?[0-9]{1,40}")
+# Characters of a value that a remark shows.
+MOST_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +138,7 @@ class RawRows:
             return 0, self._problem(position, ProblemKind.MISSING_PEID, "has no peid")
         peid = _integer(value)
         if peid is None:
-            reason = f"peid {_shown(value)} is not an integer"
+            reason = f"peid {_shown(value)} is not an integer from 0 to {MAX_PEID}"
             return 0, self._problem(position, ProblemKind.MALFORMED_PEID, reason)
         if not 0 <= peid <= MAX_PEID:
             reason = f"peid {peid} is not within 0 .. {MAX_PEID}"
@@ -167,7 +169,7 @@ class RawRows:
             if name is not None and not _is_text(name):
                 name = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
                 if usable[position]:
-                    reason = "name has half a character (a lone surrogate), which was replaced"
+                    reason = "name holds half a character or a byte that is no text: replaced"
                     kind, peid = ProblemKind.MALFORMED_NAME, int(peids[position])
                     problems.append(self._problem(position, kind, reason, peid=peid, kept=True))
             names.append(name)
@@ -198,9 +200,10 @@ def _is_text(name: str) -> bool:
 def _shown(value: Any) -> str:
     """Return the value in a few characters, also when it is nested deep."""
     try:
-        return f"{value!r:.60}"
+        shown = repr(value)
     except RecursionError:
         return f"of {type(value).__name__}, nested deep,"
+    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}…"
 
 
 def _integer(value: Any) -> int | None:

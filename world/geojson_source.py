@@ -176,6 +176,13 @@ def _geometries(
             reason = "geometry cannot be read: its coordinates are nested too deep"
             faults[ordinal] = ProblemKind.BROKEN_GEOMETRY, reason
         except UNREADABLE as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
+            reason = _reason(error)
             faults[ordinal] = ProblemKind.BROKEN_GEOMETRY, f"geometry cannot be read: {reason}"
     return geometries, faults
+
+
+def _reason(error: Exception) -> str:
+    """Return why coordinates cannot be read; conversions name types of their own."""
+    if "to float" in str(error):
+        return "a coordinate is not a number"
+    return " ".join(str(error).split()) or type(error).__name__

@@ -46,7 +46,10 @@ def row_locator(ordinal: int) -> str:
 def faultless_rows(
     batch: pa.RecordBatch, layout: GeoParquetLayout, ordinals: Int64s, geometries: Geometries
 ) -> Candidates | None:
-    """The rows, column by column, if nothing is wrong with any peid or category; else None."""
+    """The rows, column by column, if nothing is wrong with any peid or category; else None.
+
+    UnicodeDecodeError where bytes of a text are not UTF-8: Arrow does not look at them.
+    """
     peids = batch.column(layout.peid)
     if layout.categories is None or not pa.types.is_integer(peids.type) or peids.null_count:
         return None
@@ -88,3 +91,28 @@ def _categories(column: pa.Array) -> NDArray[Any] | None:
         return None
     every: NDArray[Any] = objects([usable for usable, _ in read])[coded.indices.to_numpy()]
     return every
+
+
+def values_of(column: pa.Array) -> list[Any]:
+    """Return the values of a column; bytes that are no UTF-8 become lone surrogates."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        return [_text(value) for value in column.cast(_with_bytes(column.type)).to_pylist()]
+
+
+def _with_bytes(kind: pa.DataType) -> pa.DataType:
+    """Return a type of texts, or of lists of texts, with bytes in their place."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
+        return pa.large_list(_with_bytes(kind.value_type))
+    if pa.types.is_dictionary(kind):
+        return _with_bytes(kind.value_type)
+    return pa.large_binary()
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return [_text(item) for item in value] if isinstance(value, list) else value

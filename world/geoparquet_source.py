@@ -19,11 +19,17 @@ from schemas import entity
 from schemas.errors import SourceError
 from spatial_udfs.entity_table import Geometries, Int64s
 from world.candidates import Candidates, RawRows
-from world.geoparquet_columns import GeoParquetLayout, faultless_rows, row_locator
+from world.geoparquet_columns import (
+    GeoParquetLayout,
+    faultless_rows,
+    row_locator,
+    values_of,
+)
 from world.in_threads import in_threads
 from world.problems import Problem, ProblemKind
 from world.projection import WGS84
 from world.sources import parquet_files
+from world.wkb_depth import is_too_deep
 
 BATCH_ROWS: Final = 65_536
 # Stands for a geometry with arcs, which are read by nobody here.
@@ -72,8 +78,11 @@ def batch_candidates(
 ) -> tuple[Candidates, list[Problem]]:
     """One batch as rows, and what is wrong with those that cannot be used."""
     geometries, faults = _decoded(batch.column(layout.geometry).to_numpy(zero_copy_only=False))
-    rows = faultless_rows(batch, layout, ordinals, geometries)
     problems: list[Problem] = []
+    try:
+        rows = faultless_rows(batch, layout, ordinals, geometries)
+    except UnicodeDecodeError:
+        rows = None
     if rows is None:
         rows, problems = _raw_rows(batch, layout, ordinals, geometries).candidates()
     kind_of = {int(ordinals[position]): kind for position, kind in faults.items()}
@@ -98,9 +107,9 @@ def _raw_rows(
         source=layout.source,
         locator=row_locator,
         ordinals=ordinals,
-        peids=batch.column(layout.peid).to_pylist(),
-        categories=batch.column(layout.categories).to_pylist() if layout.categories else nothing,
-        names=batch.column(layout.name).to_pylist() if layout.name else nothing,
+        peids=values_of(batch.column(layout.peid)),
+        categories=values_of(batch.column(layout.categories)) if layout.categories else nothing,
+        names=values_of(batch.column(layout.name)) if layout.name else nothing,
         geometries=geometries,
         default_category=layout.category,
     )
@@ -108,6 +117,11 @@ def _raw_rows(
 
 def _decoded(wkb: NDArray[Any]) -> tuple[Geometries, dict[int, ProblemKind]]:
     """The geometries, None where there is none, and by position what cannot be read."""
+    written = np.array([value is not None for value in wkb], np.bool_)
+    deep = [position for position, value in enumerate(wkb) if is_too_deep(value)]
+    if deep:
+        wkb = wkb.copy()
+        wkb[deep] = None
     try:
         with np.errstate(invalid="ignore"):  # a coordinate that is no number is found later
             geometries = shapely.from_wkb(wkb, on_invalid="ignore")
@@ -117,7 +131,6 @@ def _decoded(wkb: NDArray[Any]) -> tuple[Geometries, dict[int, ProblemKind]]:
         geometries = np.array([_decoded_alone(value) for value in wkb], object)
         curved = [n for n, geometry in enumerate(geometries) if geometry is CURVE]
         geometries[curved] = None
-    written = np.array([value is not None for value in wkb], np.bool_)
     lost = np.flatnonzero(written & shapely.is_missing(geometries))
     faults = dict.fromkeys(lost.tolist(), ProblemKind.BROKEN_GEOMETRY)
     return geometries, faults | dict.fromkeys(curved, ProblemKind.UNKNOWN_GEOMETRY_TYPE)

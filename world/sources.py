@@ -53,6 +53,10 @@ def parquet_files(path: Path) -> list[Path]:
     """The files of a GeoParquet source in a fixed order: itself, or those in its folder."""
     if not path.is_dir():
         return [path]
+    try:
+        next(path.iterdir(), None)  # what cannot be listed would look empty below
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror or error}") from error
     # Writers leave their own notes beside the data, with names that begin like these.
     files = sorted(
         file

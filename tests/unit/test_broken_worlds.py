@@ -164,6 +164,23 @@ def test_a_folder_that_may_not_be_read_is_not_called_absent(
     assert str(world) in told
 
 
+def test_a_source_folder_that_may_not_be_read_is_not_called_empty(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = world.parent / "parts"
+    closed.mkdir()
+    closed.chmod(0)
+    try:
+        with as_an_ordinary_user():
+            told = said(capsys, "import", closed, "--world", world)
+    finally:
+        closed.chmod(0o755)
+    assert f"{closed}: Permission denied" in told
+    assert f"{closed}: a folder without a .parquet file" in said(
+        capsys, "import", closed, "--world", world
+    )
+
+
 def test_a_file_in_place_of_a_world(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = world.parent / "file.geojson"
     write_geojson(file, [feature(shapely.Point(1, 1), peid=1, categories=["a"])])

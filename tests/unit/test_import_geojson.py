@@ -277,3 +277,17 @@ def test_a_file_that_cannot_be_read_is_one_line(
     with pytest.raises(SourceError, match=reason):
         import_world([tmp_path / "source.json"], tmp_path / "world")
     assert not (tmp_path / "world" / "versions").exists()
+
+
+def test_remarks_are_in_words_of_the_file(tmp_path: Path) -> None:
+    point = feature(POINT, peid=2, categories=["a"])
+    point["geometry"] = {"type": "Point", "coordinates": ["a", "b"]}
+    wrong = [point, feature(POINT, peid="9" * 100, categories=["a"])]
+    good = feature(POINT, peid=1, categories=["a"])
+    source = write_geojson(tmp_path / "source.geojson", [*wrong, good])
+    report = import_world([source], tmp_path / "world")
+    reasons = {each.kind.value: each.example.reason for each in report.problems}
+    assert reasons == {
+        "broken-geometry": "geometry cannot be read: a coordinate is not a number",
+        "malformed-peid": f"peid '{'9' * 59}… is not an integer from 0 to {2**63 - 1}",
+    }

@@ -16,6 +16,7 @@ from schemas.errors import SettingsError, SourceError
 from tests.source_files import Row, feature, write_geojson, write_geoparquet
 from world.importing import import_world
 from world.snapshot import load_snapshot
+from world.wkb_depth import MOST_LEVELS, is_too_deep
 
 BERLIN = shapely.Point(390_000, 5_820_000)
 
@@ -254,3 +255,70 @@ def test_damage_inside_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"s\.parquet"):
         import_world([source], tmp_path / "world")
     assert not (tmp_path / "world" / "entities").exists()
+
+
+def text_of_bytes(*values: bytes) -> pa.Array:
+    """A column of texts out of any bytes: Arrow does not look at them."""
+    joined = pa.array(values, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(values), joined.buffers())
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "dictionary"])
+def test_a_text_that_is_not_utf_8_is_a_problem_of_its_row_alone(tmp_path: Path, kind: str) -> None:
+    path = write_geoparquet(tmp_path / "s.parquet", [row(1, name="x"), row(2), row(3)])
+    table = pq.read_table(path)
+    names = text_of_bytes(b"caf\xe9", b"b", b"c")
+    names = names.dictionary_encode() if kind == "dictionary" else names.cast(kind)
+    texts = text_of_bytes(b"a", b"bad\xed\xa0", b"a", b"bad\xff")
+    categories = pa.ListArray.from_arrays(pa.array([0, 1, 2, 4], pa.int32()), texts)
+    for name, column in (("name", names), ("categories", categories)):
+        table = table.set_column(table.schema.get_field_index(name), name, column)
+    pq.write_table(table, path)
+    report = import_world([path], str(tmp_path / "world"))
+    assert {each.kind: (each.count, each.kept) for each in report.problems} == {
+        "malformed-name": (1, 1),
+        "malformed-category": (2, 1),
+    }
+    world = load_snapshot(str(tmp_path / "world"))
+    assert world.peids.tolist() == [1, 3]
+    assert list(world.names) == ["caf\N{REPLACEMENT CHARACTER}", "c"]
+
+
+def nested(levels: int, order: str, code: int = 7) -> bytes:
+    """A point in so many collections."""
+    first = b"\x01" if order == "little" else b"\x00"
+    header = first + code.to_bytes(4, order) + (1).to_bytes(4, order)
+    return header * levels + shapely.to_wkb(BERLIN)
+
+
+# The stack of a process ends somewhere between 10,000 and 200,000 levels.
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize("code", [4, 7, 1_006, 0x80000007])
+def test_collections_nested_deep_do_not_end_the_import(
+    tmp_path: Path, order: str, code: int
+) -> None:
+    path = write_geoparquet(tmp_path / "s.parquet", [row(1), row(2)])
+    table = pq.read_table(path)
+    wkb = pa.array([nested(200_000, order, code), shapely.to_wkb(BERLIN)], pa.binary())
+    table = table.set_column(table.schema.get_field_index("geometry"), "geometry", wkb)
+    pq.write_table(table, path)
+    report = import_world([path], str(tmp_path / "world"))
+    [problem] = report.problems
+    assert (problem.kind, problem.count, problem.kept) == ("broken-geometry", 1, 0)
+    assert load_snapshot(str(tmp_path / "world")).peids.tolist() == [2]
+
+
+def test_depth_of_collections() -> None:
+    assert not is_too_deep(nested(MOST_LEVELS, "little"))
+    assert is_too_deep(nested(MOST_LEVELS + 1, "little"))
+    line = shapely.LineString([(0, 0, 1), (1, 1, 1)])
+    area = shapely.Point(0, 0).buffer(1).difference(shapely.Point(0, 0).buffer(0.5))
+    for part in (shapely.Point(1, 2), line, area, shapely.Point()):
+        wide = shapely.GeometryCollection([shapely.GeometryCollection([part])] * 5_000)
+        for flavor in ("iso", "extended"):
+            wkb = shapely.to_wkb(shapely.set_srid(wide, 4326), flavor=flavor, include_srid=False)
+            assert not is_too_deep(wkb)
+        # After all those parts the deep one is found, wherever it stands.
+        header = wkb[:5] + (5_001).to_bytes(4, "little")
+        assert is_too_deep(header + wkb[9:] + nested(MOST_LEVELS, "little"))
+        assert not is_too_deep(header + wkb[9:] + nested(MOST_LEVELS - 1, "little"))
