@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
+from broker.access_plugins import Origin
 from broker.http_pages import is_local_name
+from schemas.errors import SettingsError
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +28,7 @@ class WebOrigins:
     """Pages of the same host may; others by ``allowed``, where ``*`` stands for all."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
-        self._allowed = frozenset(one.rstrip("/").lower() for one in allowed)
+        self._allowed = frozenset(_checked(one) for one in allowed)
         self.refused = 0
 
     def check(self, *, is_public: bool) -> OriginCheck:
@@ -38,7 +40,8 @@ class WebOrigins:
             if all(self.allows(one, host, is_public=is_public) for one in origins):
                 return None
             self.refused += 1
-            extra = {"origin": ", ".join(origins), "from": str(connection.remote_address)}
+            peer = connection.remote_address or (None, None)
+            extra = {"origin": ", ".join(origins), "from": str(Origin(peer[0], peer[1]))}
             log.info("WebSocket refused: a page of another origin", extra=extra)
             return connection.respond(
                 HTTPStatus.FORBIDDEN, "this origin is not in broker.websocket_origins\n"
@@ -61,3 +64,21 @@ class WebOrigins:
         except ValueError:
             return False
         return page is not None and page == asked
+
+
+def _checked(text: str) -> str:
+    """Return an origin of the settings as browsers write it; an error for what none can be."""
+    origin = text.rstrip("/").lower()
+    try:
+        parts = urlsplit(origin)
+        is_origin = bool(parts.scheme and parts.hostname) and parts.port != 0
+    except ValueError:
+        is_origin = False
+    else:
+        is_origin = is_origin and origin == f"{parts.scheme}://{parts.netloc}"
+    if origin in ("*", "null") or (is_origin and "@" not in origin):
+        return origin
+    raise SettingsError(
+        f"broker.websocket_origins: {text!r} is no origin: write it as https://map.example or "
+        "http://localhost:3000, or * for all"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.shell.web_origins import WebOrigins
+from schemas.errors import SettingsError
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,13 @@ def test_others_by_setting() -> None:
     assert not origins.allows("http://map.example", "localhost", is_public=False)
     assert not origins.allows("https://map.example:444", "localhost", is_public=False)
     assert WebOrigins(("*",)).allows("null", "localhost", is_public=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "map.example", "localhost:3000", "https://", "https://map.example/page", "https://[",
+     "https://a@map.example", "https://*.example/x", "http://map.example:x", "https://a?b"],
+)  # fmt: skip
+def test_a_setting_that_is_no_origin_is_an_error(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"broker\.websocket_origins: .* is no origin"):
+        WebOrigins(("https://fine.example", text))
