@@ -43,6 +43,7 @@ def read_page(url: str, login: Login = None) -> Figures:
             text = page.read(LARGEST_PAGE).decode("utf-8", "replace")
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
+        reason = getattr(reason, "strerror", None) or reason
         raise NotConnectedError(f"no metrics at {url}: {reason}") from error
     return read_figures(text)
 

@@ -25,8 +25,15 @@ COUNTS: Final = ("subscriptions", "queued")
 sessions = typer.Typer(
     cls=PlainGroup,
     help="The sessions of a running broker of this machine.",
-    no_args_is_help=True,
+    invoke_without_command=True,
 )
+
+
+@sessions.callback()
+def start(context: typer.Context) -> None:
+    """Print help when no command is given."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @sessions.command("list", cls=PlainCommand)

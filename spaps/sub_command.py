@@ -65,6 +65,8 @@ def sub(  # noqa: PLR0913  one for each option
 
     if nsid is not None and (neighborhood is None or len(topics) > 1):
         raise SettingsError("--nsid numbers one --neighborhood under one -t")
+    if keep_session and not connecting.client_id:
+        raise SettingsError("-c takes up the session of a client id: name it with -i")
     options = connecting.options()
     options["clean_start"] = not keep_session
     options["session_expiry"] = session_expiry

@@ -26,6 +26,9 @@ def usage_sentence(error: Any) -> str:
         expected = _EXPECTED.get(problem["type"])
         if expected is not None:
             given = str(problem["input"])[:LONGEST_VALUE]
-            name = max(option, key=len)
+            # An argument has no name of its own on the command line, only the one that help shows.
+            shown = getattr(error.param, "metavar", None)
+            is_argument = getattr(error.param, "param_type_name", "") == "argument"
+            name = shown.strip("[]") if is_argument and shown else max(option, key=len)
             return f"{name} must be {expected(problem.get('ctx', {}))}, not {given!r}"
     return str(error.format_message())

@@ -17,6 +17,7 @@ DEFAULT: Final = "default"
 PORT: Final = 1883
 # Keys of amqtt that mean nothing here: ignored, they would be a limit that does not hold.
 UNUSED_KEYS: Final = ("max_connections", "reader", "writer")
+KEYS: Final = ("type", "bind", "ssl", "certfile", "keyfile", "cafile", "capath", "cadata")
 PORTS: Final = {("tcp", False): PORT, ("tcp", True): 8883, ("ws", False): 8083, ("ws", True): 8084}
 
 
@@ -32,6 +33,9 @@ def listener_addresses(settings: BrokerSettings) -> dict[str, Address]:
         kind = str(table.get("type", "tcp"))
         if kind not in ("tcp", "ws"):
             raise SettingsError(f"{key}.type must be tcp or ws, not {kind!r}")
+        for word in table.keys() - KEYS:
+            if word not in UNUSED_KEYS:
+                raise SettingsError(f"unknown setting {key}.{word}; known: {', '.join(KEYS)}")
         for unused in UNUSED_KEYS:
             if unused in table:
                 raise SettingsError(f"{key}.{unused} is not supported; see broker.limits")
@@ -53,6 +57,11 @@ def amqtt_config(settings: BrokerSettings) -> BrokerConfig:
             raise SettingsError(f"{key}: ssl needs certfile and keyfile")
         listeners[name] = {**table, "bind": str(addresses[name])}
         _checked({"listeners": {DEFAULT: {}, name: dict(listeners[name])}}, key)
+    for plugin in settings.plugins:
+        if "." not in plugin:
+            raise SettingsError(
+                f"broker.plugins: {plugin!r} is no plugin: write package.module.Class in quotes"
+            )
     return _checked({"listeners": listeners, "plugins": dict(settings.plugins)}, "broker")
 
 

@@ -113,3 +113,12 @@ def test_keys_of_a_listener_that_mean_nothing_are_errors(key: str, tmp_path: Pat
     broker = load(tmp_path, f'[broker.listeners.more]\nbind = "127.0.0.1:0"\n{key}\n')
     with pytest.raises(SettingsError, match=f"broker.listeners.more.*{key.split(maxsplit=1)[0]}"):
         amqtt_config(broker)
+
+
+def test_complaints_about_listeners_and_plugins_are_in_words_of_the_file(tmp_path: Path) -> None:
+    broker = load(tmp_path, '[broker.listeners.more]\nbind = "127.0.0.1:0"\ncertfle = 3\n')
+    with pytest.raises(SettingsError, match=r"^unknown setting broker\.listeners\.more\.certfle; "):
+        amqtt_config(broker)
+    broker = load(tmp_path, "[broker.plugins.guard]\nx = 1\n")
+    with pytest.raises(SettingsError, match=r"'guard' is no plugin: write package\.module\.Class"):
+        amqtt_config(broker)

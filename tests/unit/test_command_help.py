@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spaps.application import app
+from spaps.command_line import run
 
 COMMANDS = [
     (),
@@ -30,3 +31,13 @@ def test_options_with_a_value_show_one() -> None:
     shown = CliRunner().invoke(app, ["broker", "--help"], env={"COLUMNS": "120"}).output
     (line,) = [line for line in shown.splitlines() if "--listen" in line]
     assert "HOST:PORT" in line
+
+
+@pytest.mark.parametrize("arguments", [[], ["sessions"]])
+def test_without_a_command_it_is_help_and_no_error(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 0
+    said = capsys.readouterr()
+    assert "Usage: spaps" in said.out
+    assert said.err == ""

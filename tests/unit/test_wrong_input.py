@@ -142,7 +142,7 @@ COMMANDS: list[tuple[str, str]] = [
     (f"rebuild good.geojson --redis {NOWHERE}", "Redis at 127.0.0.1:1: "),
     ("rebuild good.geojson --redis nonsense", "Redis URL nonsense: begins with none of redis://"),
     ("rollback 99", "has no version 99 (there: 1)"),
-    ("rollback x", "must be a whole number, not 'x'"),
+    ("rollback x", "spaps: N must be a whole number, not 'x'"),
     (f"versions --redis {NOWHERE}", "Redis at 127.0.0.1:1: "),
     ("versions surplus", "extra argument"),
     # The broker and its clients
@@ -155,7 +155,12 @@ COMMANDS: list[tuple[str, str]] = [
     ("sub -t # -p 0", "--port must be at least 1"),
     ("sub -t # --qos 3", "--qos must be at most 2"),
     ("sub -t # --neighborhood ({", "expected a number, found the end"),
+    ("sub -t # -c", "-c takes up the session of a client id: name it with -i"),
     ("pub -t x -m y -h 127.0.0.1 -p 1", "no connection to 127.0.0.1:1"),
+    ("pub -t x -m y --peid -1", "a peid is an integer from 0 to 2^63-1, not '-1'"),
+    (f"pub -t x -m y --peid {2**63}", "a peid is an integer from 0 to 2^63-1"),
+    ("pub -t x -m y --peid abc", "--peid must be a whole number, not 'abc'"),
+    ("top --http 127.0.0.1:1 -n 1", "no metrics at http://127.0.0.1:1/metrics: Connection refused"),
     ("frobnicate", "No such command 'frobnicate'"),
 ]
 WITH_A_WORLD = ("resolve", "rebuild", "rollback", "versions", "broker")
