@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Iterator
@@ -27,7 +26,10 @@ _MISSING: Final = re.compile(
     r"Object at location (\S+) not found|Failed to open local file '([^']+)'.*\[errno 2\]"
 )
 _NOT_PARQUET: Final = re.compile(r"Could not open Parquet input source '([^']+)'")
-_DENIED: Final = re.compile(r"[Pp]ermission denied")
+# What the system said; the libraries write their own words around it.
+_OF_THE_SYSTEM: Final = re.compile(
+    r"No space left on device|Disk quota exceeded|File too large|[Pp]ermission denied"
+)
 _OF_THE_LOG: Final = re.compile(
     r"Json error|No table metadata|No files in log segment|Corrupt footer|Invalid Parquet file|"
     r"[Cc]heckpoint|Invalid JSON in log"
@@ -44,8 +46,8 @@ def table_reason(error: BaseException) -> str:
         return f"the file {found[1]} is damaged, it is no whole Parquet file: {RESTORE}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    if _DENIED.search(text):
-        return os.strerror(errno.EACCES).lower()
+    if found := _OF_THE_SYSTEM.search(text):
+        return found[0]
     reason = _PREFIX.sub("", " ".join(_BACKTRACE.sub("", text).split()))
     if _OF_THE_LOG.search(text):
         return f"its log ({LOG_FOLDER}) is damaged: {reason.rstrip('.')}: {RESTORE}"

@@ -129,8 +129,9 @@ def test_a_full_disk_during_an_import_loses_no_version(
     import_world([source], tmp_path / "world")
     with full_disk(300):
         told = said(capsys, "import", source, "--force", "--world", tmp_path / "world")
-    assert str(tmp_path / "world") in told
-    assert "File too large" in told
+    assert told.startswith(f"spaps: world {tmp_path / 'world'}")
+    assert told.endswith(": File too large")  # without what the libraries write around it
+    assert "rror" not in told
     assert run(["resolve", ALL, "--world", str(tmp_path / "world"), "--version", "1"]) == 0
     assert run(["import", str(source), "--force", "--world", str(tmp_path / "world")]) == 0
     assert "version 2" in capsys.readouterr().out
