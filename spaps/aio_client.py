@@ -26,7 +26,14 @@ from spaps.client_errors import (
     PublishRefusedError,
     SubscribeRefusedError,
 )
-from spaps.client_message import Message, message_of, numbers_of, packet_properties, peid_pair
+from spaps.client_message import (
+    Message,
+    check_topic,
+    message_of,
+    numbers_of,
+    packet_properties,
+    peid_pair,
+)
 from spaps.client_neighborhoods import (
     AnyNeighborhood,
     HeldSubscriptions,
@@ -170,6 +177,7 @@ class AsyncSpatialClient:
 
         A message that the broker refuses is logged: aiomqtt does not hand its reason on.
         """
+        check_topic(topic)
         pairs = [*user_properties, *([] if peid is None else [peid_pair(peid)])]
         properties = packet_properties(PacketTypes.PUBLISH, pairs)
         try:

@@ -11,7 +11,7 @@ from paho.mqtt.packettypes import PacketTypes
 from schemas.world_notices import CHANGES_TOPIC
 from spaps.client_errors import ClientError, ClientUseError
 from spaps.client_link import ClientLink, OnMessage, OnNeighborhoodChange, OnProblem
-from spaps.client_message import packet_properties, peid_pair
+from spaps.client_message import check_topic, packet_properties, peid_pair
 from spaps.client_neighborhoods import (
     AnyNeighborhood,
     HeldSubscriptions,
@@ -153,6 +153,7 @@ class SpatialClient:
         More ``properties`` by the names that paho has for them (``MessageExpiryInterval=60``).
         While the connection is away, QoS 1 and 2 wait for it and QoS 0 is an error.
         """
+        check_topic(topic, has_alias="TopicAlias" in properties)
         pairs = [*user_properties, *([] if peid is None else [peid_pair(peid)])]
         told = packet_properties(PacketTypes.PUBLISH, pairs, **properties)
         return self._link.publish(topic, payload, _checked(qos), retain=retain, properties=told)

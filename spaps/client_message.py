@@ -98,3 +98,9 @@ def peid_pair(peid: int) -> tuple[str, str]:
     if isinstance(peid, bool) or not isinstance(peid, int) or not 0 <= peid <= MAX_PEID:
         raise ClientUseError(f"a peid is an integer from 0 to 2^63-1, not {str(peid)[:40]!r}")
     return PEID, str(peid)
+
+
+def check_topic(topic: str, *, has_alias: bool = False) -> None:
+    """Refuse an empty topic: a broker ends the connection for it, and QoS 0 would never know."""
+    if not topic and not has_alias:
+        raise ClientUseError("the topic of a message is empty")

@@ -38,11 +38,13 @@ def pub(  # noqa: PLR0913  one for each option
     Letters are mosquitto_pub's; -h is the host, help is --help.
     """
     from spaps.client import SpatialClient
-    from spaps.client_message import peid_pair
+    from spaps.client_message import check_topic, peid_pair
 
     ways = [message is not None, file is not None, stdin, lines, nothing]
+    # Errors before anything is connected.
+    check_topic(topic)
     if peid is not None:
-        peid_pair(peid)  # an error before anything is connected
+        peid_pair(peid)
     if sum(ways) != 1:
         raise SettingsError("the payload is given by one of -m, -f, -s, -l and -n")
     options = connecting.options()

@@ -157,6 +157,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("sub -t # --neighborhood ({", "expected a number, found the end"),
     ("sub -t # -c", "-c takes up the session of a client id: name it with -i"),
     ("pub -t x -m y -h 127.0.0.1 -p 1", "no connection to 127.0.0.1:1"),
+    ("pub -t '' -m y", "the topic of a message is empty"),
     ("pub -t x -m y --peid -1", "a peid is an integer from 0 to 2^63-1, not '-1'"),
     (f"pub -t x -m y --peid {2**63}", "a peid is an integer from 0 to 2^63-1"),
     ("pub -t x -m y --peid abc", "--peid must be a whole number, not 'abc'"),
