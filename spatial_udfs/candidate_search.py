@@ -20,6 +20,8 @@ Sides: TypeAlias = tuple[NDArray[np.float64], ...]
 # Steps of bounded size: between two of them limits are checked and other threads get through.
 REFERENCES_PER_STEP: Final = 512
 PAIRS_PER_STEP: Final = 1_000_000
+# The sides of so many boxes tell how crowded the world is, and where.
+SIDES_SAMPLED: Final = 1_024
 
 
 class CandidateSearch:
@@ -33,9 +35,11 @@ class CandidateSearch:
         # West, south, east, north in one row: what is looked up together lies together.
         self.boxes = shapely.bounds(geometries)
         self._located = located_boxes(geometries)
-        west, south, east, north = self.boxes.T
-        self._width = max(float(east.max(initial=0.0) - west.min(initial=0.0)), 1.0)
-        self._height = max(float(north.max(initial=0.0) - south.min(initial=0.0)), 1.0)
+        # Each side of all boxes for itself, ascending, and of those every so many-th: they bound
+        # how many boxes one can meet, and fit into the processor's cache.
+        self._sample = -(-len(geometries) // SIDES_SAMPLED) or 1
+        sampled = np.sort(self.boxes.T)[:, :: self._sample]
+        self._west, self._south, self._east, self._north = np.ascontiguousarray(sampled)
 
     def meeting(self, references: Positions) -> tuple[Positions, Positions]:
         """Pairs (reference, other entity) whose boxes meet, reference by reference."""
@@ -58,18 +62,18 @@ class CandidateSearch:
         return first[other], second[other]
 
     def steps(self, references: Positions, reach: float = 0.0) -> Iterator[Positions]:
-        """The references in groups that should not give many more than PAIRS_PER_STEP pairs.
+        """The references in groups that give at most about PAIRS_PER_STEP pairs.
 
-        The estimate is the share of the world that a box covers; it need not be good.
+        A group with more has one reference. The bound holds however crowded a part of the world
+        is: it counts the boxes that lie between the same sides.
         """
-        if len(references) == 1:
+        count = len(references)
+        if count == 1 or (
+            count <= REFERENCES_PER_STEP and count * len(self._geometries) <= PAIRS_PER_STEP
+        ):
             yield references
             return
-        west, south, east, north = self.boxes[references].T
-        covered = np.minimum((east - west + 2 * reach) / self._width, 1.0) * np.minimum(
-            (north - south + 2 * reach) / self._height, 1.0
-        )
-        weights = covered * (len(self._geometries) / PAIRS_PER_STEP) + 1 / REFERENCES_PER_STEP
+        weights = self._most_pairs(references, reach) / PAIRS_PER_STEP + 1 / REFERENCES_PER_STEP
         ends = np.cumsum(weights)
         if ends[-1] <= 1:
             yield references
@@ -78,6 +82,16 @@ class CandidateSearch:
         for group in np.split(references, first_of_group):
             if len(group):
                 yield group
+
+    def _most_pairs(self, references: Positions, reach: float) -> NDArray[np.int64]:
+        """Return at least the number of boxes that each reference, grown by ``reach``, meets."""
+        west, south, east, north = self.boxes[references].T
+        across = np.searchsorted(self._west, east + reach, side="right")
+        across -= np.searchsorted(self._east, west - reach, side="left")
+        along = np.searchsorted(self._south, north + reach, side="right")
+        along -= np.searchsorted(self._north, south - reach, side="left")
+        most: NDArray[np.int64] = (np.minimum(across, along) + 1) * self._sample
+        return most
 
     def sides(self, pairs: Pairs) -> tuple[Sides, Sides]:
         """The boxes of references and entities, ready to be compared pair by pair."""

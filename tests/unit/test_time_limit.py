@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from broker.heavy_pairs import HeavyPairs
 from schemas.errors import DeadlineError
 from schemas.notation import parse_notation
+from spatial_udfs import candidate_search
 from spatial_udfs.exact_resolver import ExactResolver
 from spatial_udfs.heavy_distance import heavy_distance
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
@@ -43,6 +44,23 @@ def test_steps_hold_their_cost_but_for_pairs_that_cost_more() -> None:
     steps = [(one.start, one.stop) for one in steps_by_cost(costs, 10, 4)]
     assert steps == [(0, 2), (2, 3), (3, 4), (4, 7), (7, 10)]
     assert list(steps_by_cost(costs[:0], 10, 4)) == []
+
+
+@pytest.mark.parametrize("reach", [0.0, 50.0, 6_000.0])
+def test_a_crowded_part_of_a_wide_world_is_searched_in_steps(
+    monkeypatch: pytest.MonkeyPatch, reach: float
+) -> None:
+    """One entity far away makes the crowd a small share of the world, but not of its pairs."""
+    monkeypatch.setattr(candidate_search, "PAIRS_PER_STEP", 10_000)
+    corners = np.random.default_rng(0).random((2_000, 2)) * 4_000
+    crowd = shapely.box(*corners.T, *(corners.T + 1_000))
+    search = candidate_search.CandidateSearch(np.append(crowd, shapely.Point(2e6, 2e6)))
+    references = np.arange(400, dtype=np.int32)
+    groups = list(search.steps(references, reach))
+    assert np.concatenate(groups).tolist() == references.tolist()
+    counts = [len(search.within(group, reach)[0]) for group in groups]
+    assert max(counts) <= 2 * 10_000
+    assert sum(counts) > 100_000
 
 
 class Clock:
