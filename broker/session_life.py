@@ -41,13 +41,15 @@ class SessionLife:
     ) -> tuple[Session, bool]:
         """Return the session for a connection, and whether it was there before.
 
-        ProtocolError when there is no room for another one.
+        ProtocolError when there is no room for another one of its user or address.
         """
         sessions, name = self._state.sessions, identity.session_name
         session = sessions.find(name)
         if session is None:
             sessions.check_room(identity, connection.host)
-        elif session.connection is not None:
+        else:
+            sessions.check_move(session, connection.host)
+        if session is not None and session.connection is not None:
             self._take_over(session.connection)
             # Without an expiry the session ended with the connection it had.
             session = sessions.find(name)

@@ -51,14 +51,21 @@ class SessionTable:
 
         Clients without a user name are told apart by their address, as far as it is known.
         """
-        limits, owner = self._limits, owner_of(identity, host)
-        held = 0 if owner is None else self._of_owner[owner]
-        if identity.user_name is not None and held >= limits.sessions_of_user:
+        if identity.user_name is None:
+            self._check_address(identity, host)
+        elif (held := self._held(identity, host)) >= self._limits.sessions_of_user:
             raise self._refusal("user", f"this user name has {held} sessions, which is the limit")
-        if identity.user_name is None and held >= limits.sessions_of_address:
-            raise self._refusal("address", f"this address has {held} sessions, which is the limit")
-        if len(self) >= limits.sessions:
+        if len(self) >= self._limits.sessions:
             raise self._refusal("total", "the broker has no room for another session")
+
+    def check_move(self, session: Session, host: str | None) -> None:
+        """Raise ProtocolError unless the session may count for the address of its client.
+
+        Else sessions made from one address and used from another would have no limit. Those of
+        an unknown address may go anywhere: earlier releases noted none.
+        """
+        if session.identity.user_name is None and session.host not in (None, host):
+            self._check_address(session.identity, host)
 
     def add(self, session: Session) -> None:
         """Add a new session."""
@@ -87,6 +94,15 @@ class SessionTable:
         """Note that a session got or lost its connection."""
         self.connected += change
         self.most_connected = max(self.most_connected, self.connected)
+
+    def _check_address(self, identity: Identity, host: str | None) -> None:
+        held = self._held(identity, host)
+        if held >= self._limits.sessions_of_address:
+            raise self._refusal("address", f"this address has {held} sessions, which is the limit")
+
+    def _held(self, identity: Identity, host: str | None) -> int:
+        owner = owner_of(identity, host)
+        return 0 if owner is None else self._of_owner[owner]
 
     def _count(self, session: Session, change: int) -> None:
         owner = owner_of(session.identity, session.host)

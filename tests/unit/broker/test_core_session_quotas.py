@@ -70,6 +70,33 @@ def test_an_anonymous_session_counts_for_the_address_it_was_last_used_from() -> 
     assert come(harness, "newer")[1].reason_code == QUOTA
 
 
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("is_connected", [False, True])
+def test_sessions_cannot_be_carried_to_an_address_that_has_enough(
+    clean: bool, is_connected: bool
+) -> None:
+    """Else two addresses fill the table: one makes sessions, the other takes them over."""
+    harness = Harness(limits=LIMITS)
+    for number in range(3):
+        come(harness, f"there{number}", host="192.0.2.9")[0].lose()
+    client, _ = come(harness, "c")
+    if not is_connected:
+        client.lose()
+    flags = 0x02 if clean else 0
+    refused = harness.connect("c", "192.0.2.9", flags=flags, properties=EXPIRY)
+    answer = refused.take()[0]
+    assert answer.reason_code == QUOTA
+    assert "this address has 3 sessions" in answer.reason_str
+    assert client.is_closed is not is_connected, "what is there is not touched"
+    assert harness.core.sessions.refused["address"] == 1
+    # From its own address it goes on, and from the other once there is room.
+    assert come(harness, "c")[1].session_present
+    (session,) = harness.core.sessions.of_client_id("there0")
+    harness.core.end_session(session)
+    assert come(harness, "c", host="192.0.2.9")[1].session_present
+    assert come(harness, "new", host="192.0.2.9")[1].reason_code == QUOTA
+
+
 def test_a_restart_forgets_no_quota() -> None:
     harness = Harness(durable=True, limits=LIMITS)
     for number in range(3):
