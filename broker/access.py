@@ -41,6 +41,17 @@ class Identity:
         return self.client_id if self.user_name is None else f"{self.user_name}\0{self.client_id}"
 
 
+# A user name or an address, and which of both it is.
+Owner: TypeAlias = tuple[str, str]
+
+
+def owner_of(identity: Identity, host: str | None) -> Owner | None:
+    """Return whom quotas count a client for: user, else address; None when neither is known."""
+    if identity.user_name is not None:
+        return "user", identity.user_name
+    return None if host is None else ("address", host)
+
+
 class AccessControl(Protocol):
     """Decides about topics."""
 

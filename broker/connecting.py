@@ -154,7 +154,7 @@ class Connecting:
 
     def _open(self, connection: Connection, connect: Connect, identity: Identity) -> None:
         packet, limits = connect.packet, self._state.limits
-        will = self._will(connect.will, identity)
+        will = self._will(connection, connect.will, identity)
         session, is_present = self._life.open(connection, identity, clean_start=packet.clean_start)
         self._life.agree(session, packet.session_expiry_interval, will)
         connection.keep_alive = self._keep_alive(packet.keep_alive)
@@ -193,13 +193,15 @@ class Connecting:
             lambda: self._begin(connection, session, packet.receive_max),
         )
 
-    def _will(self, fields: WillFields | None, identity: Identity) -> Will | None:
+    def _will(
+        self, connection: Connection, fields: WillFields | None, identity: Identity
+    ) -> Will | None:
         """Return the will of a CONNECT; ProtocolError when there is no room for it."""
         if fields is None:
             return None
         route = self._state.routes.of(fields.topic.encode())
         will = will_of(fields, route.gateway_peid)
-        account = self._state.shares.queues.account_of(identity.user_name)
+        account = self._life.queue_account(connection, identity)
         if not account.has_room(will_bytes(will)):
             self._state.counters.refusals[Refusal.WILLS] += 1
             raise ProtocolError(

@@ -1,18 +1,19 @@
-"""Memory that many clients share: no user name can use up what others need."""
+"""Memory that many clients share: no user name or address can use up what others need."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
+from broker.access import Owner
 from broker.limits import BrokerLimits
 
 
 class FairShare:
-    """A number of bytes for all clients together, with an account for each user name.
+    """A number of bytes for all clients together, with an account for each owner.
 
-    A user may hold as much as is free for everybody else. So one user gets at most half, and
-    whoever comes later finds room, however much the first ones hold.
+    An owner (``broker.access.owner_of``) may hold as much as is free for all others. So one owner
+    gets at most half, and another finds room, however much the first ones hold.
     """
 
     __slots__ = ("_accounts", "limit", "used")
@@ -20,19 +21,19 @@ class FairShare:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        # An account goes with the last session of its user.
-        self._accounts: WeakValueDictionary[str | None, Account] = WeakValueDictionary()
+        # An account goes with the last session of its owner.
+        self._accounts: WeakValueDictionary[Owner | None, Account] = WeakValueDictionary()
 
-    def account_of(self, user_name: str | None) -> Account:
-        """Return the account of a user; clients without a user name have one together."""
-        account = self._accounts.get(user_name)
+    def account_of(self, owner: Owner | None) -> Account:
+        """Return the account of an owner; clients without a known owner have one together."""
+        account = self._accounts.get(owner)
         if account is None:
-            account = self._accounts[user_name] = Account(self)
+            account = self._accounts[owner] = Account(self)
         return account
 
 
 class Account:
-    """What the sessions of one user hold."""
+    """What the sessions of one owner hold."""
 
     __slots__ = ("__weakref__", "_share", "used")
 
@@ -41,7 +42,7 @@ class Account:
         self.used = 0
 
     def has_room(self, size: int) -> bool:
-        """Return whether the user may hold so many bytes more."""
+        """Return whether the owner may hold so many bytes more."""
         return self.used + size <= self._share.limit - self._share.used - size
 
     def add(self, size: int) -> None:

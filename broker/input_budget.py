@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.session_table import owner_of
+from broker.access import owner_of
 
 if TYPE_CHECKING:
     from broker.connection import Connection

@@ -26,7 +26,7 @@ class BrokerLimits:
     in_flight: int = 1_000
     queued_messages: int = 10_000
     # Queued and in flight together, for one session, as they are in memory; and of all sessions
-    # with their wills, of which one user name gets at most half.
+    # with their wills, of which one user name or address gets at most half.
     queued_bytes: int = 16_777_216
     total_queued_bytes: int = 536_870_912
 
@@ -36,13 +36,13 @@ class BrokerLimits:
     sessions_of_address: int = 1_000
     session_expiry: int = 30 * 24 * 3600
     subscriptions: int = 10_000
-    # What the subscriptions of one client take in memory, and those of all; one user name gets at
+    # What the subscriptions of one client take in memory, and those of all; one owner gets at
     # most half of it.
     subscription_bytes: int = 16_777_216
     total_subscription_bytes: int = 268_435_456
     neighborhoods: int = 1_000
     # Pairs of entity and subscription in the filter, about 15 bytes each: those of one client, and
-    # those of all, of which one user name gets at most half.
+    # those of all, of which one user name or address gets at most half.
     pairs: int = 2_000_000
     total_pairs: int = 64_000_000
     # Topic filters in one SUBSCRIBE or UNSUBSCRIBE.

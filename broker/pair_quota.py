@@ -44,7 +44,7 @@ def check_pairs(
     # The new pairs are entered before the replaced ones leave.
     if not session.pair_account.has_room(new):
         state.counters.refusals[Refusal.TOTAL_PAIRS] += 1
-        return f"no room for {new} more pairs of entity and subscription of this user"
+        return f"no room for {new} more pairs of entity and subscription of this user or address"
     return None
 
 

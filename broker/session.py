@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.access import Action, Identity, Verdict
+from broker.access import Action, Identity, Verdict, owner_of
 from broker.fair_share import Shares, make_shares
 from broker.incoming import IncomingFlow
 from broker.journal import SessionSaved, Will
@@ -64,11 +64,13 @@ class Session:
         shares: Shares | None = None,
     ) -> None:
         shares = make_shares(limits) if shares is None else shares
-        self.queue_account = shares.queues.account_of(identity.user_name)
-        self.pair_account = shares.pairs.account_of(identity.user_name)
+        # Without a user name those of its address; they stay when its client moves.
+        owner = owner_of(identity, host)
+        self.queue_account = shares.queues.account_of(owner)
+        self.pair_account = shares.pairs.account_of(owner)
         # Pairs of entity and subscription that its neighborhoods have in the filter.
         self.pairs = 0
-        self.subscription_account = shares.subscriptions.account_of(identity.user_name)
+        self.subscription_account = shares.subscriptions.account_of(owner)
         # What its subscriptions take in memory.
         self.subscription_bytes = 0
         self.identity = identity

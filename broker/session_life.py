@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 from mqtt5 import DisconnectPacket
 
-from broker.access import Identity
+from broker.access import Identity, owner_of
 from broker.codec.errors import violation
 from broker.codec.reason_codes import ReasonCode
 from broker.codec.writing import disconnect
 from broker.connection import Connection, State
 from broker.core_state import CoreState
 from broker.effects import Forget
+from broker.fair_share import Account
 from broker.journal import SessionEnded, SubscriptionRemoved, Will
 from broker.session import NEVER_EXPIRES, Session, record_of
 from broker.subscription import Subscription
@@ -67,6 +68,13 @@ class SessionLife:
         connection.session = session
         sessions.count_connected(1)
         return session, is_present
+
+    def queue_account(self, connection: Connection, identity: Identity) -> Account:
+        """Return what the will of a client counts for, before its session is opened."""
+        session = self._state.sessions.find(identity.session_name)
+        if session is not None:
+            return session.queue_account
+        return self._state.shares.queues.account_of(owner_of(identity, connection.host))
 
     def agree(self, session: Session, expiry_interval: int, will: Will | None) -> None:
         """Set what CONNECT asked for, and record the session if it will outlive its connection."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from broker.access import Identity
+from broker.access import Identity, Owner, owner_of
 from broker.codec.errors import ProtocolError
 from broker.codec.reason_codes import ReasonCode
 from broker.limits import BrokerLimits
@@ -24,7 +24,7 @@ class SessionTable:
     def __init__(self, limits: BrokerLimits) -> None:
         self._limits = limits
         self._sessions: dict[str, Session] = {}
-        self._of_owner: Counter[tuple[str, str]] = Counter()
+        self._of_owner: Counter[Owner] = Counter()
         self.connected = 0
         self.most_connected = 0
         # New sessions that were refused, by the limit that was reached.
@@ -114,10 +114,3 @@ class SessionTable:
     def _refusal(self, cause: str, text: str) -> ProtocolError:
         self.refused[cause] += 1
         return ProtocolError(ReasonCode.QUOTA_EXCEEDED, text)
-
-
-def owner_of(identity: Identity, host: str | None) -> tuple[str, str] | None:
-    """Return whom a session counts for: its user, else its address; None when neither is known."""
-    if identity.user_name is not None:
-        return "user", identity.user_name
-    return None if host is None else ("address", host)

@@ -12,7 +12,7 @@ from broker.session import Session
 from broker.subscription_bytes import subscription_bytes
 from broker.topics import FilterError, parse_filter
 
-NO_MORE: Final = "subscriptions of this user take all the memory that it may have"
+NO_MORE: Final = "subscriptions of this user or address take all the memory that it may have"
 
 
 def check_subscribe(state: CoreState, session: Session, job: SubscribeJob) -> None:

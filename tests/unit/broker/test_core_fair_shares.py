@@ -40,7 +40,7 @@ def queued(harness: Harness, name: str) -> int:
 
 def test_a_user_gets_half_and_the_next_half_of_the_rest() -> None:
     share = FairShare(1_000)
-    first, second = share.account_of("a"), share.account_of("b")
+    first, second = share.account_of(("user", "a")), share.account_of(("user", "b"))
     assert first.has_room(500)
     assert not first.has_room(501)
     first.add(500)
@@ -48,11 +48,11 @@ def test_a_user_gets_half_and_the_next_half_of_the_rest() -> None:
     assert second.has_room(250)
     assert not second.has_room(251)
     second.add(250)
-    assert share.account_of("c").has_room(125)
+    assert share.account_of(("address", "b")).has_room(125)
     first.add(-500)
     assert second.has_room(125)
     assert share.used == 250
-    assert share.account_of("b") is second
+    assert share.account_of(("user", "b")) is second
 
 
 @pytest.mark.parametrize(("spare", "kept"), [(-1, 3), (0, 4), (1, 4)])
@@ -90,6 +90,40 @@ def test_one_user_with_many_sessions_leaves_room_for_others() -> None:
     assert queued(harness, "quiet") == 4 + 5
     greedy = sum(queued(harness, f"greedy{number}") for number in range(10))
     assert 15 <= greedy <= 20, "half of all"
+
+
+def test_clients_without_a_user_name_have_the_account_of_their_address() -> None:
+    harness = Harness()
+    hosts = {"a1": "192.0.2.1", "a2": "192.0.2.1", "b": "192.0.2.2", "x1": None, "x2": None}
+    for name, host in hosts.items():
+        harness.connect(name, host, flags=0, properties=EXPIRY).lose()
+    named = harness.connect("n", "192.0.2.1", flags=0x82, rest=wire.text("192.0.2.1"))
+    assert named.connection.session is not None
+
+    def accounts(name: str) -> tuple[int, ...]:
+        (session,) = harness.core.sessions.of_client_id(name)
+        held = session.queue_account, session.pair_account, session.subscription_account
+        return tuple(map(id, held))
+
+    assert accounts("a1") == accounts("a2")
+    assert accounts("x1") == accounts("x2"), "as one, where no address is known"
+    assert len({accounts(name) for name in ("a1", "b", "x1", "n")}) == 4
+    before = accounts("a1")
+    harness.connect("a1", "192.0.2.2", flags=0, properties=EXPIRY)
+    assert accounts("a1") == before, "what it holds does not move"
+
+
+def test_a_will_counts_for_the_account_of_the_session_that_it_belongs_to() -> None:
+    size = Message("will", b"x" * 1_000).size + DELIVERY_BYTES
+    harness = Harness(limits=BrokerLimits(total_queued_bytes=6 * size))
+    will = wire.will("will", b"x" * 1_000)
+    mine = [harness.connect(f"a{n}", "192.0.2.1", flags=0, properties=EXPIRY) for n in range(4)]
+    for number, client in enumerate(mine):
+        client.lose()
+        again = harness.connect(f"a{number}", "192.0.2.2", flags=4, rest=will, properties=EXPIRY)
+        assert int(again.packets[0].reason_code) == (0x97 if number == 3 else 0)
+    other = harness.connect("b", "192.0.2.2", flags=6, rest=will)
+    assert int(other.packets[0].reason_code) == 0
 
 
 def test_the_end_of_a_session_gives_everything_back() -> None:

@@ -22,9 +22,11 @@ def scene(**limits: int) -> Harness:
     return harness
 
 
-def connect(harness: Harness, client_id: str, user: str | None = None) -> Client:
+def connect(
+    harness: Harness, client_id: str, user: str | None = None, host: str | None = None
+) -> Client:
     named: dict[str, Any] = {} if user is None else {"flags": 0x82, "rest": wire.text(user)}
-    client = harness.connect(client_id, **named)
+    client = harness.connect(client_id, host, **named)
     client.take()
     return client
 
@@ -85,6 +87,18 @@ def test_one_user_gets_half_and_others_half_of_the_rest() -> None:
     one.send(wire.unsubscribe("t"))
     assert harness.core.pairs.used == 10
     assert not code_of(again.subscribe_near("t", "1", 1)).is_error
+
+
+def test_clients_without_a_user_name_share_the_pairs_of_their_address() -> None:
+    harness = scene(total_pairs=40)
+    greedy = [connect(harness, f"g{number}", host="192.0.2.1") for number in range(2)]
+    assert not code_of(greedy[0].subscribe_near("t", "20", 1)).is_error
+    answer = greedy[1].subscribe_near("t", "1", 1)
+    assert code_of(answer) is ReasonCode.QUOTA_EXCEEDED
+    assert "of this user or address" in answer.reason_str
+    other = connect(harness, "o", host="192.0.2.2")
+    assert code_of(other.subscribe_near("t", "11", 1)) is ReasonCode.QUOTA_EXCEEDED
+    assert not code_of(other.subscribe_near("t", "10", 1)).is_error
 
 
 def test_what_is_replaced_does_not_count() -> None:
