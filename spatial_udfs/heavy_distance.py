@@ -36,7 +36,10 @@ def heavy_distance(first: Any, second: Any, limits: ResolutionLimits) -> float:
     if _has_start_inside(first, second) or _has_start_inside(second, first):
         return 0.0
     limits.check_time()
-    runs, others = _runs(first), _runs(second)
+    runs = _runs(first)
+    limits.check_time()
+    others = _runs(second)
+    limits.check_time()
     sizes = shapely.get_num_coordinates(runs).max() * shapely.get_num_coordinates(others).max()
     at_once = max(1, MEASURED_AT_ONCE // int(sizes))
     boxes, other_boxes = shapely.bounds(runs), shapely.bounds(others)
@@ -81,18 +84,33 @@ def _runs(geometry: Any) -> Geometries:
     polygons, points = np.isin(types, _POLYGONS), types == _POINT
     lines = np.concatenate([parts[~polygons & ~points], shapely.get_rings(parts[polygons])])
     length = max(RUN, -(-int(shapely.get_num_coordinates(geometry)) // MOST_RUNS))
-    pieces: list[Any] = []
-    for line in lines:
-        corners = shapely.get_coordinates(line)
-        pieces += [
-            shapely.LineString(corners[start : start + length + 1])
-            for start in range(0, len(corners) - 1, length)
-        ]
     runs = [
-        *_grouped(np.array(pieces, dtype=object), shapely.multilinestrings),
+        *_grouped(_pieces(lines, length), shapely.multilinestrings),
         *_grouped(parts[points], shapely.multipoints),
     ]
     return np.array(runs, dtype=object)
+
+
+def _pieces(lines: Geometries, length: int) -> Geometries:
+    """Cut the lines into pieces of ``length`` segments; the end of one is the start of the next.
+
+    Without a loop in Python, which takes seconds for an area of 100,000 parts.
+    """
+    if not len(lines):
+        return lines
+    corners, line = shapely.get_coordinates(lines, return_index=True)
+    counts = np.bincount(line, minlength=len(lines))
+    place = np.arange(len(line)) - (np.cumsum(counts) - counts)[line]
+    is_last = place == counts[line] - 1
+    begins = (place % length == 0) & ~is_last
+    piece = np.cumsum(begins) - 1
+    # A corner that begins a piece within a line stands twice: at the end of the one before too.
+    is_shared = begins & (place > 0)
+    twice = np.repeat(np.arange(len(line)), 1 + is_shared)
+    of_piece = piece[twice]
+    of_piece[np.flatnonzero(is_shared) + np.arange(np.count_nonzero(is_shared))] -= 1
+    pieces: Any = shapely.linestrings(corners[twice], indices=of_piece)
+    return np.asarray(pieces)
 
 
 def _grouped(pieces: Geometries, collect: Callable[..., Any]) -> Geometries:

@@ -16,6 +16,7 @@ from broker.heavy_pairs import HeavyPairs
 from schemas.errors import DeadlineError
 from schemas.notation import parse_notation
 from spatial_udfs import candidate_search
+from spatial_udfs import heavy_distance as heavy_distance_module
 from spatial_udfs.exact_resolver import ExactResolver
 from spatial_udfs.heavy_distance import heavy_distance
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
@@ -101,6 +102,37 @@ def test_a_heavy_distance_is_what_geos_says_bit_for_bit(seed: int, shift: float,
         (shapely.MultiLineString([one.exterior, corners.convex_hull.exterior]), other.exterior),
     ][kind]
     assert heavy_distance(*pair, UNLIMITED) == shapely.distance(*pair)
+
+
+@given(data=st.data(), length=st.integers(1, 9), is_closed=st.booleans())
+def test_lines_are_cut_into_pieces_that_share_their_ends(
+    data: st.DataObject, length: int, is_closed: bool
+) -> None:
+    sizes = data.draw(st.lists(st.integers(3, 20), max_size=5))
+    kind = shapely.LinearRing if is_closed else shapely.LineString
+    lines = np.array([kind(ring(size, 100)) for size in sizes] + [kind()], dtype=object)
+    expected = []
+    for line in lines:
+        corners = shapely.get_coordinates(line)
+        starts = range(0, len(corners) - 1, length)
+        expected += [corners[start : start + length + 1].tolist() for start in starts]
+    found = heavy_distance_module._pieces(lines, length)
+    assert [shapely.get_coordinates(one).tolist() for one in found] == expected
+
+
+def test_areas_of_many_parts_are_cut_without_a_step_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A loop over 100,000 parts took seconds, in which nobody looked at the clock."""
+    monkeypatch.setattr(shapely, "LineString", None)
+    west, south = np.divmod(np.arange(40_000), 200) * np.array([[4.0], [4.0]])
+    one = shapely.multipolygons(shapely.box(west, south, west + 2, south + 2))
+    other = shapely.multipolygons(shapely.box(west + 2.5, south + 2.5, west + 3, south + 3))
+    assert heavy_distance(one, other, UNLIMITED) == 0.5**0.5
+    for looks in range(3):
+        limits: Any = Clock(looks)
+        with pytest.raises(DeadlineError):
+            heavy_distance(one, other, limits)
 
 
 def test_two_rings_of_100_000_vertices_have_their_distance_in_many_steps() -> None:
