@@ -33,6 +33,7 @@ LARGE_AREA_COORDINATES: Final = 12
 MAX_PREPARED_COORDINATES: Final = 200_000
 
 _POINT: Final = 0
+_EXTERIOR_INTERIOR: Final = 6
 _AREA: Final = len(SHAPES) - 1
 # Matrices of (area, entity in its interior, away from its boundary), by the entity's shape.
 INNER_MATRICES: Final = np.array(
@@ -75,16 +76,21 @@ class PairMatrices:
         self, reference: int, entity: int, relate: Relate, limits: ResolutionLimits
     ) -> Any:
         """Return the matrix of one pair, lower peid first, by ``relate``; any thread may ask."""
-        lower, higher = sorted((reference, entity))
+        lower, higher = np.array([sorted((reference, entity))], np.int32).T
         first, second = self._geometries[lower], self._geometries[higher]
-        return relate(first, second, limits.seconds_left())
+        matrices = np.array([relate(first[0], second[0], limits.seconds_left())], dtype=object)
+
+        def covers(geometry: Any, points: Any) -> bool:
+            # This can take as long as the matrix.
+            return relate(geometry, points, limits.seconds_left())[_EXTERIOR_INTERIOR] == "F"
+
+        self._line_ends.repair(matrices, first, second, lower, higher, covers)
+        return matrices[0]
 
     def kind_of_matrix(self, matrix: Any, reference: int, entity: int) -> Kinds:
         """Return the kind of one pair whose matrix ``matrix_apart`` gave."""
         lower, higher = np.array([sorted((reference, entity))], np.int32).T
         matrices = np.array([matrix], dtype=object)
-        geometries, others = self._geometries[lower], self._geometries[higher]
-        self._line_ends.repair(matrices, geometries, others, lower, higher)
         kinds = self._names.of(matrices, shape_pairs(self._shapes[lower], self._shapes[higher]))
         return kinds if reference < entity else self._names.transposed(kinds)
 

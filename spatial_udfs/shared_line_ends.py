@@ -7,13 +7,16 @@ point of it lies outside of the other geometry (locationtech/jts issue 1175, in 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 
 from spatial_udfs.entity_table import Geometries, Positions
+
+Covers: TypeAlias = Callable[[Any, Any], Any]
 
 _MULTI_LINE_TYPE: Final = 5
 _BOUNDARY_EXTERIOR: Final = 5
@@ -43,17 +46,21 @@ class SharedLineEnds:
         others: Geometries,
         first: Positions,
         second: Positions,
+        covers: Covers = shapely.covers,
     ) -> None:
-        """Set the two cells in the matrices of (geometries, others), found at the positions."""
+        """Set the two cells in the matrices of (geometries, others), found at the positions.
+
+        ``covers`` tells whether all points of its second geometry lie in the first one.
+        """
         if not self._boundaries:
             return
         for place in np.flatnonzero(self._is_affected[first]):
             boundary = self._boundaries[int(first[place])]
-            outside = not shapely.covers(others[place], boundary)
+            outside = not covers(others[place], boundary)
             matrices[place] = _with_cell(matrices[place], _BOUNDARY_EXTERIOR, outside)
         for place in np.flatnonzero(self._is_affected[second]):
             boundary = self._boundaries[int(second[place])]
-            outside = not shapely.covers(geometries[place], boundary)
+            outside = not covers(geometries[place], boundary)
             matrices[place] = _with_cell(matrices[place], _EXTERIOR_BOUNDARY, outside)
 
 

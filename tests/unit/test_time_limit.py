@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from broker.heavy_pairs import HeavyPairs
 from schemas.errors import DeadlineError
 from schemas.notation import parse_notation
-from spatial_udfs import candidate_search
+from spatial_udfs import candidate_search, related_pairs
 from spatial_udfs import heavy_distance as heavy_distance_module
 from spatial_udfs.exact_resolver import ExactResolver
 from spatial_udfs.heavy_distance import heavy_distance
@@ -125,7 +125,7 @@ def test_areas_of_many_parts_are_cut_without_a_step_for_each(
 ) -> None:
     """A loop over 100,000 parts took seconds, in which nobody looked at the clock."""
     monkeypatch.setattr(shapely, "LineString", None)
-    west, south = np.divmod(np.arange(40_000), 200) * np.array([[4.0], [4.0]])
+    west, south = np.divmod(np.arange(10_000), 100) * np.array([[4.0], [4.0]])
     one = shapely.multipolygons(shapely.box(west, south, west + 2, south + 2))
     other = shapely.multipolygons(shapely.box(west + 2.5, south + 2.5, west + 3, south + 3))
     assert heavy_distance(one, other, UNLIMITED) == 0.5**0.5
@@ -182,6 +182,34 @@ def test_a_heavy_pair_is_related_apart_and_others_compute_meanwhile(
     thread.join()
     alone = resolver_of(*spiky, *light).resolve(heavy)
     assert found == [alone.peids().tolist()]
+
+
+@pytest.mark.parametrize("radius", [90, 110])
+def test_the_repair_of_a_heavy_matrix_is_computed_apart_too(
+    monkeypatch: pytest.MonkeyPatch, radius: float
+) -> None:
+    """Lines of which some parts end in each other: where their ends lie takes GEOS minutes too."""
+    monkeypatch.setattr(related_pairs, "RELATE_STEP_COST", 10_000)
+    area = shapely.Polygon(ring(500, 100, 0.2, 1))
+    corners = ring(200, radius)
+    parts = [corners[start : start + 2] for start in range(0, 198, 2)]
+    lines = shapely.MultiLineString([*parts, corners[-3:-1], corners[-2:]])
+    assert 0 < len(lines.boundary.geoms) < 2 * len(lines.geoms)
+    asked: list[Any] = []
+
+    def relate(first: Any, second: Any, seconds: float) -> str:
+        assert 0 < seconds <= 60
+        asked.append(second)
+        return str(shapely.relate(first, second))
+
+    limits = ResolutionLimits.within(60, relate_apart=relate)
+    for geometries in ((lines, area), (area, lines)):
+        for mask in ("*****0***", "*******0*"):
+            descriptor = parse_notation(f"({{0}},{{#}},I AND Relate({mask}))")
+            alone = resolver_of(*geometries).resolve(descriptor).peids().tolist()
+            asked.clear()
+            assert resolver_of(*geometries).resolve(descriptor, limits).peids().tolist() == alone
+            assert asked[1:] == [lines.boundary], "the matrix, then the ends"
 
 
 def test_a_process_for_heavy_pairs_ends_in_time_and_another_answers(
