@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import logging
 from collections.abc import Callable, Mapping
@@ -58,6 +57,7 @@ class HttpServer:
         self._login = login
         self._any_name = any_name or login is not None
         self._server: asyncio.Server | None = None
+        self._visits: set[asyncio.Task[None]] = set()
         self.visitors = Visitors(self._limits)
 
     async def start(self, host: str, port: int) -> int:
@@ -67,24 +67,32 @@ class HttpServer:
         return chosen
 
     async def stop(self) -> None:
-        """Stop listening."""
+        """Stop listening, and send everybody away."""
         if self._server is not None:
             self._server.close()
+            self.visitors.close_all()
+            if self._visits:
+                await asyncio.wait(self._visits)
             await self._server.wait_closed()
 
     async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host = str((writer.get_extra_info("peername") or ("",))[0])
         number = self.visitors.enter(host, writer.transport.abort)
+        visit = asyncio.current_task()
+        if visit is not None:
+            self._visits.add(visit)
+            visit.add_done_callback(self._visits.discard)
         try:
             async with asyncio.timeout(self._limits.seconds):
                 await self._answer(host, reader, writer)
+                writer.close()
+                await writer.wait_closed()
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass
         finally:
+            # One who does not read the answer would keep the connection for ever.
+            writer.transport.abort()
             self.visitors.leave(host, number)
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
 
     async def _answer(
         self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -55,6 +55,12 @@ class Visitors:
             if not own:
                 del self._of_host[host]
 
+    def close_all(self) -> None:
+        """Close all connections."""
+        for own in self._of_host.values():
+            for close in own.values():
+                close()
+
     def _displace(self, host: str, cause: str) -> None:
         number, close = next(iter(self._of_host[host].items()))
         self.leave(host, number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import urllib.request
 from typing import Any
 from urllib.error import HTTPError
@@ -150,6 +151,44 @@ def test_slow_visitors_of_many_addresses_make_room(slow: int, displaced: int) ->
         await server.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_visitor_who_does_not_read_the_answer_is_shown_out() -> None:
+    async def scenario() -> None:
+        visit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def large() -> Page:
+            visit.set_result(asyncio.current_task())
+            return Page(b"x" * 50_000_000)
+
+        server = HttpServer({"/health": large}, HttpLimits(seconds=0.2))
+        port = await server.start("127.0.0.1", 0)
+        with socket.create_connection(("127.0.0.1", port)) as link:
+            link.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+            async with asyncio.timeout(30):
+                await asyncio.shield(await visit)
+            with contextlib.suppress(ConnectionError):
+                while link.recv(1_000_000):
+                    pass
+        await server.stop()
+
+    asyncio.run(scenario())
+
+
+def test_visitors_are_sent_away_when_the_server_stops(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        server = HttpServer(PAGES, HttpLimits(seconds=120.0))
+        port = await server.start("127.0.0.1", 0)
+        links = await slow_visitors(port, 3)
+        async with asyncio.timeout(20):
+            await server.stop()
+            for reader, writer in links:
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+                writer.close()
+
+    asyncio.run(scenario())
+    assert not caplog.records
 
 
 class OneUser:
