@@ -46,7 +46,8 @@ class WorldResolver:
         self._counts = counts
         self._known: ByteCache[VersionResolution] = ByteCache(CACHE_BYTES)
         self._queue: ResolveQueue[_Turn] = ResolveQueue()
-        self._under_way: dict[str, asyncio.Task[VersionResolution]] = {}
+        # By text and limits: what one may not have, another may.
+        self._under_way: dict[tuple[str, ResolverLimits], asyncio.Task[VersionResolution]] = {}
         self._running = RunningResolver(world, process, counts)
 
     @classmethod
@@ -131,10 +132,10 @@ class WorldResolver:
         self, descriptor: str, key: str, limits: ResolverLimits
     ) -> VersionResolution:
         """Ask, or wait for the answer that another one waits for."""
-        task = self._under_way.get(key)
+        task = self._under_way.get((key, limits))
         if task is None:
             task = asyncio.create_task(self._resolve(descriptor, key, limits), name="resolve")
-            self._under_way[key] = task
+            self._under_way[key, limits] = task
         else:
             self._counts.reused += 1
         # Shielded: one who gives up must not take the answer from others.
@@ -146,7 +147,7 @@ class WorldResolver:
         try:
             header, peids = await self._running.ask(descriptor, limits)
         finally:
-            del self._under_way[key]
+            del self._under_way[key, limits]
         if "reason" in header:
             self._counts.refused += 1
             raise NeighborhoodRefusedError(

@@ -138,6 +138,24 @@ def test_many_who_ask_at_once_are_served_by_one_resolution(
     assert (resolver.counts.resolved, resolver.counts.reused, resolver.waiting) == (1, 19, 0)
 
 
+def test_who_asks_beside_one_with_other_limits_has_its_own(
+    runner: asyncio.Runner, resolver: LiveResolver, city: Path
+) -> None:
+    """A subscription in force must not be refused because a client may not have as much."""
+    resolver._limits = ResolverLimits(members=1)
+    # Nothing that the process remembers from another test.
+    text = hops(city).replace("road/#", "road/#,beside")
+
+    async def ask() -> None:
+        new = asyncio.create_task(refusal(resolver, text))
+        await asyncio.sleep(0)
+        in_force = asyncio.create_task(resolver.resolve_in_force(text))
+        assert (await new)[0] is ReasonCode.QUOTA_EXCEEDED
+        assert len((await in_force).peids) > 3
+
+    runner.run(ask())
+
+
 def test_one_who_gives_up_takes_nothing_from_the_others(
     runner: asyncio.Runner, resolver: LiveResolver, city: Path
 ) -> None:
