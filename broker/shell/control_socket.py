@@ -72,6 +72,8 @@ class ControlSocket:
                 writer.write(json.dumps(answer).encode() + b"\n")
                 if number % ROWS_AT_ONCE == 0:
                     await writer.drain()
+                    # A reader that keeps up would never let the others come.
+                    await asyncio.sleep(0)
             await writer.drain()
         except (TimeoutError, OSError, ValueError) as error:
             log.info("a request on the control socket failed: %s", error)
