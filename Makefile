@@ -4,6 +4,10 @@ RUN := .venv/bin/python
 PYTHON_IS_THERE = command -v $(PYTHON) >/dev/null 2>&1 || { \
   echo "spaPS needs Python 3.11 or newer, and $(PYTHON) is not on the PATH"; exit 1; }
 
+# Most tests wait for servers, so two processes share the files of tests. Files stay in their order:
+# the short ones come last and even out what is left.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
 # Each step of the set-up is for one process at a time, whatever -j says.
 .NOTPARALLEL:
@@ -24,10 +28,10 @@ setup-tests: ## the same for the tests: servers and programs that they start, wi
 	@PYTHONUNBUFFERED=1 $(PYTHON) bootstrap.py tests
 
 test: setup-tests lint ## everything: installs what the tests need, lint, then all tests
-	@$(RUN) -m pytest
+	@$(RUN) -m pytest $(WORKERS)
 
 check: lint ## the same without installing servers: tests that lack one are skipped and say so
-	@$(RUN) -m pytest
+	@$(RUN) -m pytest $(WORKERS)
 
 lint: setup ## ruff, mypy strict, import-linter
 	@$(RUN) -m ruff check .

@@ -49,7 +49,9 @@ def test_what_is_no_hash_fits_nothing(stored: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["alice", "alice:", f":{HASH}", "alice:secret", f"alice:{HASH}\nalice:{HASH}", "\x00"]
+    "line",
+    ["alice", "alice:", f":{HASH}", "alice:secret", f"alice:{HASH}\nalice:{HASH}", "\x00"],
+    ids=["no colon", "no hash", "no name", "no known hash", "twice", "no text"],
 )
 def test_one_bad_line_spoils_the_file(line: str, tmp_path: Path) -> None:
     file = tmp_path / "passwords"
