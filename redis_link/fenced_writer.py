@@ -8,8 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final
 
+from redis.exceptions import RedisError
+
 from redis_link.client import RedisClient
-from redis_link.failures import redis_errors_from
+from redis_link.failures import is_passing, redis_errors_from
 from redis_link.generation_push import PushTicket
 from redis_link.member_sets import members_of
 from redis_link.push_lock import still_held
@@ -19,6 +21,7 @@ from redis_link.tally import Int64s, Tally
 from schemas.errors import GenerationError
 
 FENCE_SECONDS: Final = 1.0
+RETRY_SECONDS: Final = 0.2
 
 
 @contextmanager
@@ -30,7 +33,7 @@ def fenced_writer(
         ShardPipe(client, patience_seconds=patience_seconds) as pipe,
         ThreadPoolExecutor(1, "redis-writer") as thread,
     ):
-        writer = FencedWriter(client, ticket, pipe, thread)
+        writer = FencedWriter(client, ticket, pipe, thread, patience_seconds)
         yield writer
         writer.flush()
 
@@ -43,12 +46,18 @@ class FencedWriter:
     """
 
     def __init__(
-        self, client: RedisClient, ticket: PushTicket, pipe: ShardPipe, thread: ThreadPoolExecutor
+        self,
+        client: RedisClient,
+        ticket: PushTicket,
+        pipe: ShardPipe,
+        thread: ThreadPoolExecutor,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self._client = client
         self._ticket = ticket
         self._pipe = pipe
         self._thread = thread
+        self._patience = patience_seconds
         self._sending: Future[None] | None = None
         self._checked_at = float("-inf")
 
@@ -77,10 +86,20 @@ class FencedWriter:
         """An executor can outlive its killed driver, and must not write for nobody."""
         if time.monotonic() - self._checked_at < FENCE_SECONDS:
             return
-        with redis_errors_from("(the push lock)"):
-            held = still_held(self._client, self._ticket.lock_value)
-        if not held:
+        if not self._is_held():
             raise GenerationError(
                 f"generation {self._ticket.generation} is given up: its push lost the lock"
             )
         self._checked_at = time.monotonic()
+
+    def _is_held(self) -> bool:
+        """Ask for the lock; a failover is waited for, as it is when sets are written."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            with redis_errors_from("(the push lock)"):
+                try:
+                    return still_held(self._client, self._ticket.lock_value)
+                except RedisError as error:
+                    if not is_passing(error) or time.monotonic() > deadline:
+                        raise
+            time.sleep(RETRY_SECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import pytest
 from redis import Redis
 
 from redis_link.client import connect
-from redis_link.fenced_writer import fenced_writer
+from redis_link.fenced_writer import FENCE_SECONDS, fenced_writer
 from redis_link.generation_push import GenerationPush
 from schemas.errors import RedisLinkError
 from tests.servers.programs import require_redis_server
@@ -78,6 +79,8 @@ def test_a_failover_while_writing(watched: Watched) -> None:
             writer.flush()
             with Redis(port=watched.master.port) as master:
                 assert master.wait(1, 5_000) == 1
+            # The lock is asked for again before the next sets: by then the master is gone.
+            time.sleep(FENCE_SECONDS)
             watched.master.kill()
             more = random_pairs(3, 50_000, peids=5_000)
             expected += writer.write(*more)

@@ -44,7 +44,7 @@ class RedisServer:
     def restart(self) -> None:
         """The same server again, on its port and with its data."""
         self.process = _spawn(self.folder, self.port, self.arguments)
-        wait_for(lambda: listens(self.port), "the restarted server to listen")
+        wait_for(lambda: answers(self.port), "the restarted server to answer with its data")
 
 
 def free_port() -> int:
@@ -56,6 +56,15 @@ def free_port() -> int:
             with contextlib.suppress(OSError, OverflowError):
                 bus.bind(("127.0.0.1", port + 10_000))
                 return port
+
+
+def answers(port: int) -> bool:
+    """Whether a Redis there has loaded its data: before, it answers PING with an error."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as link:
+        link.settimeout(1)
+        link.sendall(b"*1\r\n$4\r\nPING\r\n")
+        return not link.recv(64).startswith(b"-LOADING")
+    return False
 
 
 def listens(port: int) -> bool:

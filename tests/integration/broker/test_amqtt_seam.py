@@ -159,7 +159,7 @@ def test_after_the_door_is_closed_those_inside_stay() -> None:
         ({"broker.listen": "nowhere.invalid:0"}, "(?i)name|service|address"),
         ({"broker.listeners": {"x": 1}}, r"broker\.listeners\.x: write"),
         ({"broker.listeners": {"x": {"type": "udp", "bind": "1"}}}, r"x\.type must be tcp or ws"),
-        ({"broker.listeners": {"x": {"bind": "1", "color": 2}}}, r"broker\.listeners\.x: .*color"),
+        ({"broker.listeners": {"x": {"bind": "1", "color": 2}}}, r"broker\.listeners\.x\.color"),
         ({"broker.listeners": {"x": {}}}, r"broker\.listeners\.x\.bind must be HOST:PORT"),
         ({"broker.listeners": {"x": {"bind": "1", "ssl": True}}}, "ssl needs certfile and keyfile"),
         (
