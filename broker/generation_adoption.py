@@ -26,7 +26,7 @@ from broker.switch_changes import SwitchChanges
 from broker.world_resolver import WorldResolver
 from broker.world_telling import MemberChange
 from redis_link.wires import Wires
-from schemas.errors import GenerationError, WorldError
+from schemas.errors import GenerationError, OtherWorldError, WorldError
 from schemas.generation import GenerationFacts
 from schemas.redis_keys import registry_id_key
 
@@ -48,6 +48,10 @@ class AdoptionResolver(TwoWorlds, Protocol):
     @property
     def version(self) -> int:
         """The world version in force."""
+
+    @property
+    def world_id(self) -> str:
+        """What tells the world that comes, or else the one in force, from every other."""
 
     async def prepare(self, version: int) -> bool:
         """Load a version beside the one in force, unless it is that; WorldError: it is gone."""
@@ -132,7 +136,7 @@ class GenerationAdopter:
         """Change over; ``in_force`` is called in the same step. Raises, and all stays."""
         self._waiting = {}
         up_to = await self._covered_up_to(facts)
-        is_other_world = facts is not None and await self._prepare(facts.version)
+        is_other_world = facts is not None and await self._prepare(facts)
         builder = self._target.begin(is_other_world=is_other_world)
         try:
             # In the same moment: whatever is added from now on is noted by the builder.
@@ -188,14 +192,30 @@ class GenerationAdopter:
             return -1
         return facts.coverage.up_to
 
-    async def _prepare(self, version: int) -> bool:
+    async def _prepare(self, facts: GenerationFacts) -> bool:
+        """Load the world version; OtherWorldError where the generation is of another world."""
         try:
-            return await self._resolver.prepare(version)
+            is_other_version = await self._resolver.prepare(facts.version)
         except WorldError as error:
+            self._check_world(facts)
             if self._may_try_again():
                 raise GenerationError(str(error)) from error
             log.error("new neighborhoods stay on the version before: %s", error)  # noqa: TRY400
             return False
+        try:
+            self._check_world(facts)
+        except OtherWorldError:
+            await self._resolver.drop_coming()
+            raise
+        return is_other_version
+
+    def _check_world(self, facts: GenerationFacts) -> None:
+        """Brokers of other worlds may share the Redis: their sets say nothing about ours."""
+        if facts.world and facts.world != self._resolver.world_id:
+            raise OtherWorldError(
+                f"generation {facts.generation} was built for another world ({facts.started_by}); "
+                "brokers of one Redis should serve one world: give this one a Redis of its own"
+            )
 
     async def _enter_late(
         self, builder: GenerationBuilder, late: Sequence[tuple[int, SubscriptionTerms]]

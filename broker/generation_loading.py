@@ -23,7 +23,7 @@ from broker.waiting_neighborhoods import WaitingNeighborhoods
 from redis_link.failures import is_wrong_type
 from redis_link.wire import RedisReplyError, Wire
 from redis_link.wires import Wires
-from schemas.errors import DamagedRedisError, GenerationError, SpapsError
+from schemas.errors import DamagedRedisError, GenerationError, OtherWorldError, SpapsError
 from schemas.generation import FROM_FILE, GenerationFacts
 from schemas.redis_keys import GENERATION_CHANNEL, current_generation_key, generations_key
 
@@ -79,6 +79,8 @@ class GenerationFollower:
         self.problem = ""
         # What is wrong with the sets of the generation in force: they are not used then.
         self.damage = ""
+        # Generation and token of one that was built for another world: it is not for us.
+        self._foreign: tuple[int, str] | None = None
         self.switches = 0
 
     @property
@@ -191,7 +193,10 @@ class GenerationFollower:
             raise
 
     async def _current(self) -> GenerationFacts | None:
-        """The generation in force; DamagedRedisError when Redis does not tell."""
+        """The generation in force; DamagedRedisError when Redis does not tell.
+
+        None too where it is known to be of another world.
+        """
         try:
             key = current_generation_key()
             number = await self._wires.ask(key, "GET", key)
@@ -206,9 +211,25 @@ class GenerationFollower:
             raise
         if facts is None:
             raise DamagedRedisError(f"generation {int(number)} is in force, and its facts are gone")
-        return GenerationFacts.from_json(int(number), facts)
+        found = GenerationFacts.from_json(int(number), facts)
+        return None if (found.generation, found.token) == self._foreign else found
 
     async def _adopt(self, facts: GenerationFacts | None) -> None:
+        """Change over; where the generation is of another world, go on without it.
+
+        Rows that were read before serve on. Sets that stayed in Redis are removed there.
+        """
+        try:
+            await self._adopt_or_refuse(facts)
+        except OtherWorldError as error:
+            if facts is None:
+                raise
+            self._note_damage(str(error))
+            if self.facts is None or not self._target.wants_rows:
+                await self._adopt_or_refuse(None)
+            self._foreign = (facts.generation, facts.token)
+
+    async def _adopt_or_refuse(self, facts: GenerationFacts | None) -> None:
         def in_force(outcome: Outcome) -> None:
             self.facts = facts
             # Of what was in force before Redis was emptied, subscribers know on.

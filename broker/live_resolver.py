@@ -76,6 +76,12 @@ class LiveResolver:
         return self._present.version if self._present is not None else 0
 
     @property
+    def world_id(self) -> str:
+        """What tells the world that comes, or else the one in force, from every other."""
+        world = self._coming or self._present
+        return "" if world is None else world.world_id
+
+    @property
     def is_running(self) -> bool:
         """Whether the process of the world in force can answer now."""
         return self._present is not None and self._present.is_running

@@ -35,10 +35,12 @@ class ResolverProcess:
         process: ChildProcess,
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         version: int,
+        world_id: str,
     ) -> None:
         self._process = process
         self._reader, self._writer = streams
         self.version = version
+        self.world_id = world_id
         self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], Int64s]]] = {}
         self._last_number = 0
         self._receiving = asyncio.create_task(self._receive(), name="resolver answers")
@@ -112,15 +114,16 @@ async def start_resolver(world: str, version: int | None) -> ResolverProcess:
     process = ChildProcess("broker.resolver_worker", "--world", world, *wanted)
     reader, writer = await asyncio.open_connection(sock=process.socket)
     try:
-        loaded = await _loaded_version(reader, world)
+        version, world_id = await _loaded_version(reader, world)
     except BaseException:
         writer.close()
         await process.end()
         raise
-    return ResolverProcess(process, (reader, writer), loaded)
+    return ResolverProcess(process, (reader, writer), version, world_id)
 
 
-async def _loaded_version(reader: asyncio.StreamReader, world: str) -> int:
+async def _loaded_version(reader: asyncio.StreamReader, world: str) -> tuple[int, str]:
+    """Return the version that was loaded, and the id of its world."""
     try:
         greeting, _ = await receive_frame(reader)
     except asyncio.IncompleteReadError:
@@ -129,5 +132,4 @@ async def _loaded_version(reader: asyncio.StreamReader, world: str) -> int:
         ) from None
     if "failed" in greeting:
         raise WorldError(greeting["failed"])
-    version: int = greeting["version"]
-    return version
+    return greeting["version"], greeting["world"]

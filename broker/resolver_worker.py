@@ -29,6 +29,7 @@ from spatial_udfs.entity_table import Int64s
 from spatial_udfs.exact_resolver import ExactResolver
 from spatial_udfs.resolution_limits import ResolutionLimits
 from world.snapshot import load_snapshot
+from world.store import WorldStore
 
 # So that a light neighborhood does not wait for a heavy one to end.
 THREADS: Final = 4
@@ -138,12 +139,13 @@ def main() -> None:
     with socket.socket(fileno=given.socket) as link:
         try:
             table = load_snapshot(given.world, given.version)
+            world = WorldStore(given.world).world_id()
             resolver = ExactResolver(table)
             worker = Worker(resolver, link)
         except SpapsError as error:
             link.sendall(pack_frame({"failed": str(error)}))
             return
-        worker.send({"version": table.version, "entities": len(table)})
+        worker.send({"version": table.version, "entities": len(table), "world": world})
         # Seconds of work that make every later neighborhood quick; those that come meanwhile
         # are served beside it.
         threading.Thread(target=resolver.warm_up, name="warm-up", daemon=True).start()

@@ -46,6 +46,11 @@ class RunningResolver:
         return self.process.version
 
     @property
+    def world_id(self) -> str:
+        """What tells the world from every other."""
+        return self.process.world_id
+
+    @property
     def is_running(self) -> bool:
         """Whether a process can answer now."""
         return self.process.is_running

@@ -61,6 +61,11 @@ class WorldResolver:
         return self._running.version
 
     @property
+    def world_id(self) -> str:
+        """What tells the world from every other."""
+        return self._running.world_id
+
+    @property
     def waiting(self) -> int:
         """Neighborhoods that are being resolved or wait for it."""
         return len(self._queue)

@@ -21,6 +21,7 @@ from jobs.run_facts import RunFacts
 from jobs.session import PROJECT_ROOT, BegunSession
 from jobs.spark_errors import spark_errors_as
 from jobs.subscription_lines import Subscriptions, open_subscriptions
+from jobs.world_tables import world_id
 from redis_link.background_sweep import BackgroundSweep
 from redis_link.world_redis import redis_or_embedded
 from schemas.errors import WorldError
@@ -80,16 +81,21 @@ def _resolve_and_push(
             print(line, flush=True)
         if options.redis is None or url is None:
             return None
-        return _push(spark, options.out, facts, url, coverage)
+        return _push(spark, options.out, facts, url, coverage, world_id(spark, world))
 
 
 def _push(
-    spark: SparkSession, out: str, facts: RunFacts, url: str, coverage: RegistryCoverage
+    spark: SparkSession,
+    out: str,
+    facts: RunFacts,
+    url: str,
+    coverage: RegistryCoverage,
+    world: str,
 ) -> BackgroundSweep | None:
     """Push what this run wrote, whatever else the folder holds by now."""
     table = f"{out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
     wanted = Wanted(facts.version, facts.run_id)
-    report = push_generation(spark, table, wanted, url, coverage=coverage, say=_say)
+    report = push_generation(spark, table, wanted, url, coverage=coverage, world=world, say=_say)
     print(report.summary(), flush=True)
     return report.cleanup
 

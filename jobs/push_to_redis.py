@@ -68,6 +68,7 @@ def push_generation(  # noqa: PLR0913  what a session does not say
     redis_url: str,
     *,
     coverage: RegistryCoverage = FROM_FILE,
+    world: str = "",
     retention: Retention = DEFAULT_RETENTION,
     say: Callable[[str], None] = print,
     before_switch: Callable[[int], None] = lambda _: None,
@@ -75,7 +76,8 @@ def push_generation(  # noqa: PLR0913  what a session does not say
     """Push memberships as a new generation and switch to it.
 
     ``wanted`` says which: the commit of a run, or by a number the newest of that world version.
-    ``coverage`` says which registered subscriptions were resolved. ``before_switch`` gets the
+    ``coverage`` says which registered subscriptions were resolved, ``world`` is the id of the
+    world that they were resolved on. ``before_switch`` gets the
     number of the generation when everything is written and compared. ``report.cleanup`` removes
     the replaced generation after the grace time: wait for it at the end of the job.
     """
@@ -85,7 +87,7 @@ def push_generation(  # noqa: PLR0913  what a session does not say
     opened = open_memberships(spark, memberships_path, wanted)
     client = connect(redis_url)
     what = f"push of {memberships_path}"
-    source = PushSource(opened.version, what, coverage, opened.run, opened.state)
+    source = PushSource(opened.version, what, coverage, opened.run, opened.state, world)
     clock.lap("open")
     with GenerationPush(client, source) as push:
         name = f"generation {push.ticket.generation}"

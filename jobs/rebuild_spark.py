@@ -128,7 +128,7 @@ class SparkRebuild:
             return push_generation(
                 self._session(), memberships_path(self._out),
                 Wanted(source.version, source.run or None), redis_url,
-                coverage=source.coverage, retention=retention, say=self._say,
+                coverage=source.coverage, world=source.world, retention=retention, say=self._say,
                 before_switch=before_switch,
             )  # fmt: skip
 

@@ -219,7 +219,9 @@ class RebuildSteps:
     def _source(self, coverage: RegistryCoverage) -> PushSource:
         what = f"{self._record.kind} {self._record.number}"
         commit = self._record.steps.get(RESOLVE, {}).get("commit")
-        return PushSource(self._record.version, what, coverage, self._record.run, commit)
+        return PushSource(
+            self._record.version, what, coverage, self._record.run, commit, self._store.world_id()
+        )
 
     def _pushed_already(self) -> bool:
         """Also when it was killed between the switch and its note."""

@@ -62,6 +62,14 @@ def frame_of_files(
     return spark.read.schema(types).parquet(*paths).select(*names)
 
 
+def world_id(spark: SparkSession, path: str) -> str:
+    """Return the id of the world, as ``WorldStore.world_id`` does; "" where there is no world."""
+    folder = path.rstrip("/")
+    with lake_errors(folder):
+        versions = lake_table(spark, f"{folder}/{VERSIONS_TABLE}").opened()
+        return "" if versions is None else str(versions.metadata().id)
+
+
 def open_world(spark: SparkSession, path: str, version: int | None) -> WorldVersion:
     """The version, the newest when none is given; a WorldError when it is not whole."""
     folder = path.rstrip("/")

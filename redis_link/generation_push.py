@@ -33,7 +33,8 @@ class PushTicket:
 class PushSource:
     """What a generation is made of, and what pushes it, in words.
 
-    ``run`` computed it and wrote it as ``commit`` of the Delta table, where that is known.
+    ``run`` computed it and wrote it as ``commit`` of the Delta table, and ``world`` is the id of
+    the world that the version belongs to, where that is known.
     """
 
     version: int
@@ -41,6 +42,7 @@ class PushSource:
     coverage: RegistryCoverage = FROM_FILE
     run: str = ""
     commit: int | None = None
+    world: str = ""
 
 
 class GenerationPush:
@@ -75,6 +77,7 @@ class GenerationPush:
                 coverage=self._source.coverage,
                 run=self._source.run,
                 commit=self._source.commit,
+                world=self._source.world,
             )
             self._facts = begin_generation(self._client, self._lock.value, facts)
             self._open = self._open.pop_all()

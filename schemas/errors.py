@@ -89,6 +89,10 @@ class DamagedRedisError(GenerationError):
         super().__init__(f"{what.removesuffix(REPAIR_ADVICE)}{REPAIR_ADVICE}")
 
 
+class OtherWorldError(GenerationError):
+    """A generation was built for another world than the one that a broker serves."""
+
+
 class PushBusyError(GenerationError):
     """Another push holds the lock; the text says who and since when."""
 

@@ -57,13 +57,15 @@ class GenerationFacts:
     # The run that computed the memberships, and the commit of the Delta table that it wrote.
     run: str = ""
     commit: int | None = None
+    # The world that the version belongs to (WorldStore.world_id); "" where that is not known.
+    world: str = ""
 
     def to_json(self) -> str:
         """The one text for these facts: scripts compare it to see that nothing changed."""
         content = asdict(self)
         del content["generation"]  # the hash field says it, and knows it first
-        # Facts that an earlier release wrote have neither, and must come out as they are.
-        for name in ("run", "commit"):
+        # Facts that an earlier release wrote have none, and must come out as they are.
+        for name in ("run", "commit", "world"):
             if content[name] in ("", None):
                 del content[name]
         return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -137,6 +137,11 @@ class WorldStore:
         self.publish(facts, state)
         return facts
 
+    def world_id(self) -> str:
+        """Return what tells this world from every other; copies of its folder have the same id."""
+        with self.world_errors(entity.VERSIONS_TABLE):
+            return str(self.open_table(entity.VERSIONS_TABLE).metadata().id)
+
     def next_version(self) -> int:
         """The number that the next version gets."""
         versions = self.versions()

@@ -147,6 +147,7 @@ def test_the_push_is_of_this_run_whatever_another_wrote_meanwhile(
         assert pairs_in_redis(connect(server.url), facts.generation) == expected
         [mine, _] = read_marks(DeltaTable(str(out / "runs")))
         assert (facts.run, facts.commit) == (mine.run, mine.commit)
+        assert facts.world == WorldStore(world).world_id()
 
 
 def test_nothing_resolved_is_a_failure_and_replaces_nothing(

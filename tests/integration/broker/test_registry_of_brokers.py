@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import shapely
 
 from broker.durability.registry_entries import registration_of
 from broker.shell.stores import StoreAwayError
@@ -30,6 +31,7 @@ from tests.integration.broker.registry_scene import (
     request,
     resolution,
 )
+from tests.integration.broker.running_broker import until
 from tests.integration.broker.switch_scene import (
     ROADS_OF_1,
     Listener,
@@ -210,3 +212,48 @@ def test_two_brokers_on_one_redis_serve_the_same_client_id_apart(
         assert east.hears(roads) == {}
         for listener in listeners:
             listener.close()
+
+
+@pytest.mark.parametrize("mode", ["memory", "redis"])
+def test_a_rebuild_of_another_world_on_one_redis_changes_nothing(
+    redis_server: RedisServer,
+    redis_client: RedisClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+) -> None:
+    """Its generations hold all subscriptions of the Redis, resolved on that other world."""
+    ours, other = (
+        RebuildScene(tmp_path / name, redis_server.url, redis_client) for name in ("ours", "other")
+    )
+    ours.write_source(swapped_town())
+    other.write_source(grid_town())
+    ours.rebuild()
+    roads, held = peids_of(grid_town()), {7: ROADS_OF_1}
+    right = expected(ours, 1, held, roads)
+    log = ours.folder / "broker.log"
+    said = "was built for another world"
+    monkeypatch.setenv("SPAPS_BROKER_NAME", "ours")
+    with broker_on(ours, mode) as (port, _):
+        listener = Listener(port, "ann")
+        listener.client.subscribe("news/#", ROADS_OF_1, qos=1, nsid=7)
+        ours.rebuild()
+        listener.wait_for_world(1)
+        assert listener.hears(roads) == right
+        assert said not in log.read_text()
+        # First by a version that our world has too, then by one that it has not.
+        for version in (1, 2):
+            assert other.rebuild() == version
+            assert expected(other, version, held, roads) != right
+            until(lambda count=version: log.read_text().count(said) == count, "a look at it")
+            assert listener.hears(roads) == right
+            other.write_source({**grid_town(), 999: (["shop"], shapely.Point(1, 1))})
+        listener.close()
+    with broker_on(ours, mode) as (port, _):
+        listener = Listener(port, "ann", resumes=True)
+        assert listener.hears(roads) == right
+        generation = ours.rebuild()
+        assert generation == 1
+        until(lambda: "generation 5 of world version 1 in force" in log.read_text(), "our own")
+        assert listener.hears(roads) == right
+        listener.close()
