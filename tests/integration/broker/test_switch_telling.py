@@ -132,6 +132,9 @@ def test_references_vanish_and_come_back(scene: RebuildScene, mode: str) -> None
         assert [change.has_references for change in vanished] == [False, False]
         assert one.wait_for_world(2)["withoutReferences"] == 2
         assert one.hears(ROADS) == expected(scene, 2, held, ROADS)
+        # Killed before its note, a broker tells the same again (docs/promise.md).
+        in_force = current_number(scene.client)
+        until(lambda: generation_told(scene) == in_force, "a note of what was told")
         process.kill()
         process.wait()
         one.close()
