@@ -95,9 +95,11 @@ def test_a_process_that_has_read_a_table_ends_with_code_0(table: DeltaTable, rea
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads wait at exit since Python 3.14")
 def test_reading_by_deltalake_alone_is_caught(table: DeltaTable) -> None:
-    """The control: with files that are let go of late, its own way ends in an abort."""
-    code, printed = exit_code(table, BY_DELTALAKE)
-    assert (code, printed) == (-6, "4")
+    """The control: with files that are let go of late, its own way ends in an abort.
+
+    On a busy machine the interpreter may be later still, so there are several attempts.
+    """
+    assert any(exit_code(table, BY_DELTALAKE) == (-6, "4") for _ in range(10))
 
 
 def test_nothing_reads_a_table_in_another_way(repository: Path) -> None:
