@@ -53,6 +53,7 @@ class Refusal(Enum):
     TOTAL_SUBSCRIPTION_BYTES = "total_subscription_bytes"
     WAITING_RETAINED = "waiting_retained"
     INPUT_BYTES = "input_bytes"
+    OUTPUT_BYTES = "output_bytes"
     USER_PROPERTIES = "user_properties"
     WILLS = "wills"
 

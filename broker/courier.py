@@ -14,7 +14,7 @@ from broker.counters import Drop
 from broker.delivery_packet import delivery_packet
 from broker.delivery_records import record_done, record_waiting
 from broker.journal import MessageSent
-from broker.message import Message
+from broker.message import LARGE_PAYLOAD, Message
 from broker.outgoing import Delivery
 from broker.retained_delivery import RetainedDelivery
 from broker.session import Session
@@ -113,6 +113,9 @@ class Courier:
             size += 2
         else:
             out += (before, after)
+        if len(message.payload) > LARGE_PAYLOAD:
+            out.append(message.payload)
+            size += len(message.payload)
         counters = self._state.counters
         counters.publishes_sent += 1
         counters.publish_bytes_sent += size
@@ -211,24 +214,26 @@ class Courier:
             connection, delivery, now, is_again=is_again, new_alias=not must_wait
         )
         limit = connection.maximum_packet_size
-        if limit is not None and len(packet) > limit:
+        size = sum(map(len, packet))
+        if limit is not None and size > limit:
             self._count_drop(delivery, Drop.TOO_LARGE)
             if delivery.qos:
                 flow.finish(delivery.packet_id)
                 record_done(self._state.journal, session, delivery)
             return False
         self._state.counters.publishes_sent += 1
-        self._state.counters.publish_bytes_sent += len(packet)
+        self._state.counters.publish_bytes_sent += size
         if not must_wait:
             delivery.note_written()
-            self._state.outlet.send(connection, packet)
+            for part in packet:
+                self._state.outlet.send(connection, part)
             return True
         journal = self._state.journal
         if not is_again:
             journal.write(MessageSent(session.name, delivery.position, delivery.packet_id))
         is_off = partial(self._is_taken_back, session, delivery)
         self._state.outlet.promise(
-            connection, packet, journal.position, delivery.note_written, is_off
+            connection, b"".join(packet), journal.position, delivery.note_written, is_off
         )
         return True
 

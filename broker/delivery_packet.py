@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from broker.connection import Connection
-from broker.message import publish_packet
+from broker.message import publish_parts
 from broker.outgoing import Delivery
 
 _TOPIC_ALIAS: Final = b"\x23"
@@ -14,8 +14,8 @@ _NO_TOPIC: Final = b"\x00\x00"
 
 def delivery_packet(
     connection: Connection, delivery: Delivery, now: float, *, is_again: bool, new_alias: bool
-) -> bytes:
-    """The packet; ``new_alias``: whether it may introduce an alias that later ones use."""
+) -> tuple[bytes, ...]:
+    """The packet in parts; ``new_alias``: whether it may introduce an alias that later ones use."""
     message = delivery.message
     # Sent again it says what it said before, also when a subscription has ended since: MQTT wants
     # what was begun to be completed, and without its nsid nobody knows what it is for.
@@ -28,7 +28,7 @@ def delivery_packet(
         extra = _TOPIC_ALIAS + alias.to_bytes(2, "big") + extra
         if is_known:
             topic_field = _NO_TOPIC
-    packet = publish_packet(
+    packet = publish_parts(
         topic_field,
         message.payload,
         message.properties_at(now),
@@ -40,7 +40,7 @@ def delivery_packet(
     )
     if aliases is not None and uses_alias and not is_known:
         limit = connection.maximum_packet_size
-        if limit is not None and len(packet) > limit:
+        if limit is not None and sum(map(len, packet)) > limit:
             # The alias itself may be what makes it too large.
             return delivery_packet(connection, delivery, now, is_again=is_again, new_alias=False)
         aliases.sent(message.topic_field, alias)

@@ -42,14 +42,15 @@ class InputBudget:
     def _heaviest(self) -> Connection:
         by_owner: dict[object, int] = {}
         for connection, size in self._sizes.items():
-            owner = _owner(connection)
+            owner = holder_of(connection)
             by_owner[owner] = by_owner.get(owner, 0) + size
         worst = max(by_owner, key=lambda owner: by_owner[owner])
-        candidates = [one for one in self._sizes if _owner(one) == worst]
+        candidates = [one for one in self._sizes if holder_of(one) == worst]
         return max(candidates, key=lambda one: self._sizes[one])
 
 
-def _owner(connection: Connection) -> object:
+def holder_of(connection: Connection) -> object:
+    """Return the user, else the address, that what a connection holds counts for."""
     if connection.session is not None:
         return owner_of(connection.session.identity, connection.host)
     return None if connection.host is None else ("address", connection.host)

@@ -8,12 +8,15 @@ message expiry is written over when time has passed.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from broker.access import Identity
 from broker.codec.framing import varint
 
 NO_EXPIRY: Final = -1
+# Receivers share a payload beyond this, instead of having a copy each.
+LARGE_PAYLOAD: Final = 16_384
 
 
 class Message:
@@ -75,15 +78,19 @@ class Message:
         return self.properties[:start] + left.to_bytes(4, "big") + self.properties[start + 4 :]
 
     def plain_copy(self, first: int, extra: bytes, now: float) -> tuple[bytes, bytes]:
-        """A PUBLISH that begins with ``first``, in two parts: a packet identifier goes between."""
+        """A PUBLISH that begins with ``first``, in two parts: a packet identifier goes between.
+
+        A large payload is left out, and is to be written after them.
+        """
         properties = self.properties_at(now)
         length = varint(len(properties) + len(extra))
-        after = b"".join((length, extra, properties, self.payload))
-        remaining = len(self.topic_field) + len(after) + (2 if first & 0x06 else 0)
+        apart = len(self.payload) if len(self.payload) > LARGE_PAYLOAD else 0
+        after = b"".join((length, extra, properties, b"" if apart else self.payload))
+        remaining = len(self.topic_field) + len(after) + apart + (2 if first & 0x06 else 0)
         return b"".join((bytes((first,)), varint(remaining), self.topic_field)), after
 
 
-def publish_packet(  # noqa: PLR0913 - one for each field that differs between receivers
+def publish_parts(  # noqa: PLR0913 - one for each field that differs between receivers
     topic_field: bytes,
     payload: bytes,
     properties: bytes,
@@ -93,8 +100,11 @@ def publish_packet(  # noqa: PLR0913 - one for each field that differs between r
     retain: bool = False,
     duplicate: bool = False,
     packet_id: int = 0,
-) -> bytes:
-    """A PUBLISH packet; ``extra`` are our own properties, which go before the sender's."""
+) -> tuple[bytes, ...]:
+    """A PUBLISH packet; ``extra`` are our own properties, which go before the sender's.
+
+    A large payload is a part of its own, which all receivers share.
+    """
     first = 0x30 | (0x08 if duplicate else 0) | qos << 1 | (0x01 if retain else 0)
     properties_length = varint(len(properties) + len(extra))
     identifier = packet_id.to_bytes(2, "big") if qos else b""
@@ -106,9 +116,25 @@ def publish_packet(  # noqa: PLR0913 - one for each field that differs between r
         + len(extra)
         + len(payload)
     )
-    return b"".join(
-        (
-            bytes((first,)), varint(remaining), topic_field, identifier,
-            properties_length, extra, properties, payload,
-        )
+    parts = (
+        bytes((first,)), varint(remaining), topic_field, identifier,
+        properties_length, extra, properties,
     )  # fmt: skip
+    if len(payload) > LARGE_PAYLOAD:
+        return b"".join(parts), payload
+    return (b"".join((*parts, payload)),)
+
+
+def shared_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in as few parts as there can be without a copy of a large payload."""
+    small: list[bytes] = []
+    for part in parts:
+        if len(part) <= LARGE_PAYLOAD:
+            small.append(part)
+            continue
+        if small:
+            yield b"".join(small)
+            small.clear()
+        yield part
+    if small:
+        yield b"".join(small)

@@ -155,7 +155,7 @@ class ShareGroups:
             packet = delivery_packet(
                 connection, delivery, self._state.clock(), is_again=False, new_alias=False
             )
-            if len(packet) > connection.maximum_packet_size:
+            if sum(map(len, packet)) > connection.maximum_packet_size:
                 return Drop.TOO_LARGE
         waits = verdict is None or connection is None or connection.state is not State.CONNECTED
         return session.outgoing.reason_to_refuse(delivery.size) if qos or waits else None

@@ -79,6 +79,13 @@ def add_figures(metrics: Metrics, service: BrokerService) -> None:
                lambda: core.routes.bytes),
         Figure("spaps_input_bytes", "Bytes of input that connections hold",
                lambda: core.input_budget.bytes),
+        Figure("spaps_output_bytes", "Bytes that were written and clients have not read",
+               lambda: pump.unread_bytes),
+        Figure("spaps_reading_stopped", "Times that a client was not read from any more,"
+               " because it did not read its answers",
+               lambda: pump.unread.stops, is_counter=True),
+        Figure("spaps_connections_not_read", "Connections of which this is so now",
+               lambda: len(pump.unread)),
         Figure("spaps_retained_messages", "Retained messages", lambda: core.retained.count),
         Figure("spaps_retained_bytes", "Bytes that retained messages take in memory",
                lambda: core.retained.bytes),

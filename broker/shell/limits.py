@@ -31,6 +31,8 @@ class ShellLimits:
     connections_of_address: int = 5_000
     # What may wait for one client to read before it counts as one that does not.
     write_buffer_bytes: int = 1_048_576
+    # What all clients together have not read yet.
+    output_bytes: int = 268_435_456
     # The health page warns of a certificate that expires within so many days.
     certificate_warning_days: float = 14.0
     # Visitors of the HTTP pages, and how long one may take.

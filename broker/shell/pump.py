@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from broker.access_plugins import Origin
 from broker.codec.reason_codes import ReasonCode
 from broker.fast_publish import Read
+from broker.message import LARGE_PAYLOAD, shared_parts
 from broker.shell.addresses import quota_host
 from broker.shell.limits import ShellLimits
+from broker.shell.output_budget import OutputBudget
+from broker.shell.output_watch import OutputWatch
 from broker.shell.requests import Requests, Services
 from broker.shell.saver import JournalSaver
 from broker.shell.stores import JournalStore
@@ -50,6 +53,13 @@ class Link(Protocol):
     def write(self, data: bytes) -> None:
         """Send."""
 
+    @property
+    def unread_bytes(self) -> int:
+        """What was written and the client has not taken."""
+
+    def set_write_mark(self, size: int) -> None:
+        """Set how much may be unread before the client counts as one that does not read."""
+
     def pause_reading(self) -> None:
         """Take nothing from the client for now."""
 
@@ -58,6 +68,9 @@ class Link(Protocol):
 
     def close(self) -> None:
         """Close after what was written."""
+
+    def abort(self) -> None:
+        """Close at once and forget what was written."""
 
 
 class Pump:
@@ -80,7 +93,9 @@ class Pump:
         self._clock = clock
         self._open: set[Connection] = set()
         self._of_host: Counter[str | None] = Counter()
-        self._unread = UnreadAnswers(limits.write_buffer_bytes)
+        self.output = OutputBudget(limits.output_bytes, limits.write_buffer_bytes)
+        self.unread = UnreadAnswers(limits.write_buffer_bytes)
+        self._watch = OutputWatch(core, self._open, self.output, self.unread, self.soon)
         self._requests = Requests(core, services, self.soon)
         self._saver = JournalSaver(core, store, self.soon)
         self._is_scheduled = False
@@ -94,6 +109,11 @@ class Pump:
     def connections(self) -> int:
         """How many there are now."""
         return len(self._open)
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was written and clients have not taken."""
+        return sum(one.peer.unread_bytes for one in self._open)
 
     # --- called by links
 
@@ -133,7 +153,7 @@ class Pump:
     def resumed(self, connection: Connection) -> None:
         """It reads again."""
         self.core.resume_writing(connection)
-        self._unread.read_again(connection)
+        self.unread.read_again(connection)
         self.soon()
 
     def lost(self, connection: Connection) -> None:
@@ -141,7 +161,7 @@ class Pump:
         # What it sent before it left counts.
         self._take_in()
         self._open.discard(connection)
-        self._unread.forget(connection)
+        self.unread.forget(connection)
         self._of_host[connection.host] -= 1
         if not self._of_host[connection.host]:
             del self._of_host[connection.host]
@@ -175,6 +195,7 @@ class Pump:
         await self._saver.drain()
         if self._timer is not None:
             self._timer.cancel()
+        self._watch.stop()
 
     # --- out of the core
 
@@ -203,18 +224,28 @@ class Pump:
     def _write_out(self) -> None:
         """What ``core.output_of`` gives, without a call for each connection."""
         outbox, total = self.core.outbox, 0
+        if self.core.counters.bytes_sent >= self.output.next_look:
+            self._watch.look()
         writes, outbox.writes = outbox.writes, []
         for connection in writes:
             out = connection.out
             data = b"".join(out)
-            out.clear()
             if data:
                 total += len(data)
-                connection.peer.write(data)
+                if len(data) > LARGE_PAYLOAD:
+                    self._write_shared(connection)
+                else:
+                    connection.peer.write(data)
                 if connection.is_paused:
-                    self._unread.note(connection, len(data))
+                    self.unread.note(connection, len(data))
+            out.clear()
         self.core.counters.bytes_sent += total
         self._sent = self.core.counters.publish_bytes_sent
+
+    def _write_shared(self, connection: Connection) -> None:
+        """Write large payloads as they are: a transport keeps no copy for each receiver."""
+        for part in shared_parts(connection.out):
+            connection.peer.write(part)
 
     def _empty(self) -> None:
         self._is_scheduled = False
@@ -228,7 +259,7 @@ class Pump:
         if outbox.unblocked:
             unblocked, outbox.unblocked = outbox.unblocked, []
             for connection in unblocked:
-                if not connection.is_blocked and not self._unread.holds(connection):
+                if not connection.is_blocked and not self.unread.holds(connection):
                     connection.peer.resume_reading()
         if outbox.closing:
             closing, outbox.closing = outbox.closing, []

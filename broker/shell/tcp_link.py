@@ -44,7 +44,7 @@ class TcpLink(asyncio.Protocol):
         if self._connection is None:
             self._transport.abort()
             return
-        self._transport.set_write_buffer_limits(self._pump.limits.write_buffer_bytes)
+        self.set_write_mark(self._pump.output.mark)
         self.write = self._transport.write
 
     def data_received(self, data: bytes) -> None:
@@ -95,6 +95,15 @@ class TcpLink(asyncio.Protocol):
         asked.register(socket.fileno(), LEFT)
         return bool(asked.poll(0))
 
+    @property
+    def unread_bytes(self) -> int:
+        """What was written and the client's socket has not taken."""
+        return self._transport.get_write_buffer_size()
+
+    def set_write_mark(self, size: int) -> None:
+        """Set how much may be unread before the client counts as one that does not read."""
+        self._transport.set_write_buffer_limits(size)
+
     def pause_reading(self) -> None:
         """Leave what the client sends in its socket."""
         self._transport.pause_reading()
@@ -120,6 +129,12 @@ class TcpLink(asyncio.Protocol):
         else:  # TLS, which has a farewell of its own
             self._transport.close()
         asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._transport.abort)
+
+    def abort(self) -> None:
+        """Close at once and forget what was written."""
+        self._is_leaving = True
+        self.write = _send_to_nobody
+        self._transport.abort()
 
 
 def _send_to_nobody(data: bytes) -> None:

@@ -33,6 +33,7 @@ class WebSocketLink:
         self._connection: Connection | None = None
         self._outgoing: list[bytes] = []
         self._outgoing_bytes = 0
+        self._mark = pump.output.mark
         self._has_outgoing = asyncio.Event()
         self._may_read = asyncio.Event()
         self._may_read.set()
@@ -77,10 +78,17 @@ class WebSocketLink:
         if self._connection is not None:
             # A client that is known may send more than a stranger.
             self._socket.protocol.max_size = self._connection.packet_limit
-        if not self._is_paused and self._outgoing_bytes > self._pump.limits.write_buffer_bytes:
-            self._is_paused = True
-            if self._connection is not None:
-                self._pump.paused(self._connection)
+        self._pause_beyond_mark()
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was written and the client has not taken."""
+        return self._outgoing_bytes
+
+    def set_write_mark(self, size: int) -> None:
+        """Set how much may be unread before the client counts as one that does not read."""
+        self._mark = size
+        self._pause_beyond_mark()
 
     def pause_reading(self) -> None:
         """Take no further message; the library then stops reading from the socket."""
@@ -95,6 +103,19 @@ class WebSocketLink:
         self._is_closing = True
         self._has_outgoing.set()
         asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._socket.transport.abort)
+
+    def abort(self) -> None:
+        """Close at once and forget what was written."""
+        self._is_closing = True
+        self._outgoing.clear()
+        self._has_outgoing.set()
+        self._socket.transport.abort()
+
+    def _pause_beyond_mark(self) -> None:
+        if not self._is_paused and self._outgoing_bytes > self._mark:
+            self._is_paused = True
+            if self._connection is not None:
+                self._pump.paused(self._connection)
 
     async def _receive(self, connection: Connection) -> None:
         with contextlib.suppress(ConnectionClosed):

@@ -30,11 +30,17 @@ class Wire:
         self.written: list[bytes] = []
         self.is_reading = True
         self.is_ended = False
+        self.mark = 0
+        self.unread = 0
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
-    def set_write_buffer_limits(self, high: int) -> None: ...
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.mark = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
 
     def get_extra_info(self, _name: str) -> None: ...
 
@@ -212,7 +218,9 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from(reads_on: bool
         assert other.is_reading
         if not reads_on:
             assert limit < written < limit + 5 * len(pings)
+            assert (scene.service.pump.unread.stops, len(scene.service.pump.unread)) == (1, 1)
             link.resume_writing()
             assert transport.is_reading
+            assert (scene.service.pump.unread.stops, len(scene.service.pump.unread)) == (1, 0)
 
     run(scenario)

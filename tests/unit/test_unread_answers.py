@@ -44,3 +44,13 @@ def test_a_client_that_waits_for_an_answer_goes_on_when_it_has_it() -> None:
     client.is_blocked = True
     unread.read_again(client)
     assert not client.peer.reads
+
+
+def test_a_limit_that_changes_meanwhile_stops_nobody_for_good() -> None:
+    unread, client = UnreadAnswers(100), connection()
+    unread.note(client, 101)
+    unread.limit = 1_000
+    assert unread.holds(client)
+    unread.read_again(client)
+    assert client.peer.reads
+    assert (unread.stops, len(unread)) == (1, 0)
