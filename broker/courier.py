@@ -61,7 +61,7 @@ class Courier:
             self._send_copy(session, link, message, subscriptions, qos, retain=retain)
             return
         connection = session.connection
-        if qos == 0 and (connection is None or connection.is_paused):
+        if session.has_ended or (qos == 0 and (connection is None or connection.is_paused)):
             # A client that is away is owed no QoS 0; one that does not read loses it.
             if connection is not None:
                 self._state.counters.drops[Drop.SLOW_CONSUMER] += 1

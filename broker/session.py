@@ -35,6 +35,7 @@ class Session:
         "expires_at",
         "expiry_interval",
         "expiry_timer",
+        "has_ended",
         "host",
         "identity",
         "incoming",
@@ -78,6 +79,8 @@ class Session:
         self.name = identity.session_name
         # The address that its client came from last, as far as quotas tell addresses apart.
         self.host = host
+        # Whether it is over: it gets nothing any more, though subscriptions of it may be left.
+        self.has_ended = False
         self.connection: Connection | None = None
         self.direct: Connection | None = None
         self.subscriptions: dict[SubscriptionKey, Subscription] = {}

@@ -17,6 +17,7 @@ from broker.effects import Forget
 from broker.fair_share import Account
 from broker.journal import SessionEnded, SubscriptionRemoved, Will
 from broker.session import NEVER_EXPIRES, Session, record_of
+from broker.session_end import EndedSessions
 from broker.subscription import Subscription
 from broker.wills import Wills
 
@@ -30,11 +31,12 @@ class SessionLife:
     of share groups to other members.
     """
 
-    __slots__ = ("_state", "_wills", "pass_on_all")
+    __slots__ = ("_ended", "_state", "_wills", "pass_on_all")
 
     def __init__(self, state: CoreState, wills: Wills) -> None:
         self._state = state
         self._wills = wills
+        self._ended = EndedSessions(state)
         self.pass_on_all: Callable[[Session], None]
 
     def open(
@@ -169,9 +171,9 @@ class SessionLife:
     def end(self, session: Session) -> None:
         """The session is over, and with it everything it holds; its will is due now."""
         self._stop_waiting(session)
-        for subscription in list(session.subscriptions.values()):
-            self.drop_subscription(session, subscription)
+        session.has_ended = True
         self._state.sessions.remove(session)
+        self._ended.add(session)
         self.pass_on_all(session)
         session.outgoing.clear()
         session.incoming.clear()

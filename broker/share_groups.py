@@ -141,6 +141,8 @@ class ShareGroups:
         self, session: Session, message: Message, matches: tuple[Subscription, ...]
     ) -> Drop | None:
         """Return why a session cannot take a message now; None: it can, or it is not known yet."""
+        if session.has_ended:
+            return Drop.SESSION_ENDED
         verdict = self._courier.verdict(session, message.topic)
         if verdict is not None and verdict.is_error:
             return Drop.NOT_ALLOWED

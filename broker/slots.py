@@ -73,16 +73,21 @@ class SlotTable:
 
     def leave(self, subscription: Subscription) -> None:
         """Vacate the slot; it is given again when the memberships say so."""
+        self.vacate(subscription)
         slot = subscription.slot
-        self.seats[slot].vacate()
         subscription.slot = NO_SLOT
         self._used -= 1
         set_pairs(subscription, 0)
+        self._memberships.remove(slot)
+
+    def vacate(self, subscription: Subscription) -> None:
+        """Let nobody have the slot of a subscription that is to leave it."""
+        slot = subscription.slot
+        self.seats[slot].vacate()
         sub_id = subscription.terms.sub_id
         # The same neighborhood written otherwise has the same number, and may be in force.
         if sub_id is not None and self.by_sub_id.get(sub_id) == slot:
             del self.by_sub_id[sub_id]
-        self._memberships.remove(slot)
 
     def renumber(self, subscription: Subscription, terms: SubscriptionTerms) -> None:
         """The registry knows a subscription in force by another number from now on."""
