@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from broker.timers import Timer
 
 if TYPE_CHECKING:
     from broker.lane import LaneJob
-    from broker.retained import RetainedBacklog
+    from broker.retained_backlog import RetainedBacklog
     from broker.session import Session
 
 
@@ -52,8 +52,8 @@ class Connection:
     """Made by ``Core.open``. ``peer`` is the shell's own: the core never touches it."""
 
     __slots__ = (
-        "address", "aliases_in", "aliases_out", "backlog", "claim", "connect_timer",
-        "connected_at", "failed", "found", "held", "host", "inbox",
+        "_backlog_bytes", "address", "aliases_in", "aliases_out", "backlog", "claim",
+        "connect_timer", "connected_at", "failed", "found", "held", "host", "inbox",
         "is_blocked", "is_paused", "keep_alive", "keep_alive_timer", "lane", "last_seen",
         "maximum_packet_size", "may_publish", "out", "packet_limit", "peer",
         "promised", "session", "state", "wants_reasons",
@@ -95,16 +95,29 @@ class Connection:
         # Whether the client wants reason strings and user properties with bad news.
         self.wants_reasons = True
         self.backlog: deque[RetainedBacklog] = deque()
+        self._backlog_bytes = 0
 
         # Time.
         self.keep_alive = 0
         self.connect_timer: Timer | None = None
         self.keep_alive_timer: Timer | None = None
 
+    def add_backlogs(self, backlogs: Iterable[RetainedBacklog]) -> None:
+        """Add retained messages that its client is owed."""
+        for backlog in backlogs:
+            self.backlog.append(backlog)
+            self._backlog_bytes += backlog.bytes
+
+    def end_backlog(self) -> None:
+        """Note that its client has all retained messages of the first backlog."""
+        self._backlog_bytes -= self.backlog.popleft().bytes
+
     @property
     def input_bytes(self) -> int:
-        """Bytes of input that it holds, worked off or not."""
+        """Bytes of input that it holds, worked off or not, and of what it is owed for that."""
         size = len(self.inbox.pending) + self.aliases_in.bytes
+        if self.backlog:
+            size += self._backlog_bytes + self.backlog[0].search_bytes
         if self.held:
             size += sum(map(len, self.held))
         if self.lane:

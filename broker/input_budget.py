@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class InputBudget:
-    """Unfinished packets, input of blocked connections, waiting SUBSCRIBEs and topic aliases.
+    """Unfinished packets, input of blocked connections, SUBSCRIBEs that wait and topic aliases.
 
     When all together are too much, a connection of the user or address that holds the most has
     to go: clients that hold little are never affected.

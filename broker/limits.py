@@ -55,8 +55,9 @@ class BrokerLimits:
     topic_aliases_out: int = 100
     # Topics that have an alias towards one client.
     topic_alias_bytes: int = 16_384
-    # Unfinished packets, input of connections that wait for an answer, SUBSCRIBEs that wait, and
-    # topics of clients' aliases, of all connections together.
+    # Unfinished packets, input of connections that wait for an answer, SUBSCRIBEs that wait or
+    # whose retained messages are not read, and topics of clients' aliases, of all connections
+    # together.
     input_bytes: int = 268_435_456
     # Remembered answers of access control, of all clients together.
     verdict_bytes: int = 67_108_864

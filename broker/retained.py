@@ -3,48 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain
 from typing import Final
-
-import numpy as np
 
 from broker.limits import BrokerLimits
 from broker.message import Message
-from broker.subscription import Subscription
-from broker.topic_levels import LEVEL_BYTES, Level
+from broker.retained_search import RetainedLevel, RetainedSearch
+from broker.topic_levels import LEVEL_BYTES
 from broker.topics import SYSTEM_PREFIX
-from spatial_udfs.entity_table import Int64s
 
-# Levels of topics that a search looks at in one go, with a message or without: a fraction of a
-# millisecond.
-SEARCHED_AT_ONCE: Final = 500
 # The objects of a message without their content, and its journal record, as measured.
 MESSAGE_BYTES: Final = 400
-
-
-class _Level(Level):
-    """One level of some topics; ``message`` belongs to the topic that ends here.
-
-    ``born`` is the number of the first message since there is one.
-    """
-
-    __slots__ = ("born", "message")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.message: Message | None = None
-        self.born = 0
 
 
 class RetainedStore:
     """The last retained message of each topic. The broker's own $SYS values are not counted."""
 
-    __slots__ = ("_births", "_held", "_limits", "_root", "bytes", "count")
+    __slots__ = ("_held", "_limits", "_reserved", "_root", "births", "bytes", "count")
 
     def __init__(self, limits: BrokerLimits) -> None:
         self._limits = limits
-        self._root = _Level()
-        self._births = 0
+        self._root = RetainedLevel()
+        # Topics that begin with $: a wildcard at the start of a filter does not reach them.
+        self._reserved = RetainedLevel()
+        # The number of the last message for a topic that had none.
+        self.births = 0
         self.count = 0
         self.bytes = 0
         # By user name: messages, and their bytes with all levels of their topics.
@@ -52,7 +35,7 @@ class RetainedStore:
 
     def find(self, topic: str) -> Message | None:
         """The retained message of a topic, expired or not."""
-        level: _Level | None = self._root
+        level: RetainedLevel | None = self._root_of(topic)
         for name in topic.split("/"):
             level = level.child(name) if level is not None else None
         return level.message if level is not None else None
@@ -80,18 +63,17 @@ class RetainedStore:
 
     def put(self, message: Message) -> None:
         """Keep a message instead of what its topic has now."""
-        level = self._root
+        level, number = self._root_of(message.topic), self.births + 1
         for name in message.topic.split("/"):
             below = level.child(name)
             if below is None:
-                below = level.make(name)
+                below = level.add(name, number)
                 self.bytes += LEVEL_BYTES
             level = below
         if level.message is not None:
             self._uncount(level.message)
         else:
-            self._births += 1
-            level.born = self._births
+            self.births = level.born = number
         level.message = message
         if not message.topic.startswith(SYSTEM_PREFIX):
             self.count += 1
@@ -101,7 +83,7 @@ class RetainedStore:
     def remove(self, topic: str) -> bool:
         """Take out what a topic has; whether it had something."""
         names = topic.split("/")
-        path = [self._root]
+        path = [self._root_of(topic)]
         for name in names:
             below = path[-1].child(name)
             if below is None:
@@ -119,18 +101,17 @@ class RetainedStore:
             self.bytes -= LEVEL_BYTES
         return True
 
-    def search(self, topic_filter: str) -> Iterator[Message | None]:
-        """The messages of all topics that a filter matches, in no particular order.
-
-        Each level that is looked at is a step; None: it has no message that matches. The search
-        may be left alone and gone on with later: it finds what was there when it was begun and
-        is there still.
-        """
-        return _born_until(self._births, _matching(self._root, topic_filter.split("/")))
+    def search(self, topic_filter: str, last: int) -> RetainedSearch:
+        """Return a search for what a filter matches, as far as it was there at birth ``last``."""
+        return RetainedSearch(self._root_of(topic_filter), topic_filter, last)
 
     def __iter__(self) -> Iterator[Message]:
         """All messages."""
-        return (one.message for one in _below(self._root) if one.message is not None)
+        levels = chain(_below(self._root), _below(self._reserved))
+        return (one.message for one in levels if one.message is not None)
+
+    def _root_of(self, topic: str) -> RetainedLevel:
+        return self._reserved if topic.startswith("$") else self._root
 
     def _uncount(self, message: Message) -> None:
         if not message.topic.startswith(SYSTEM_PREFIX):
@@ -148,7 +129,7 @@ class RetainedStore:
     def _missing_levels(self, topic: str) -> int:
         """Return how many levels a topic needs that are not there."""
         names = topic.split("/")
-        level = self._root
+        level = self._root_of(topic)
         for number, name in enumerate(names):
             below = level.child(name)
             if below is None:
@@ -166,41 +147,9 @@ def _bytes_of(message: Message) -> int:
     return message.size + MESSAGE_BYTES + LEVEL_BYTES * (message.topic.count("/") + 1)
 
 
-def _born_until(last: int, levels: Iterator[_Level | None]) -> Iterator[Message | None]:
-    return (None if level is None or level.born > last else level.message for level in levels)
-
-
-def _matching(root: _Level, names: list[str]) -> Iterator[_Level | None]:
-    """The levels where topics end that a filter matches; None for each level on the way.
-
-    Children are copied before they are gone over, because they may change meanwhile.
-    """
-    # What is left to see of each level on the way down; its place is the filter's level.
-    path: list[Iterator[_Level]] = [iter((root,))]
-    while path:
-        level = next(path[-1], None)
-        if level is None:
-            path.pop()
-            continue
-        depth = len(path) - 1
-        if depth == len(names):
-            yield level
-            continue
-        yield None
-        name = names[depth]
-        if name == "#":
-            yield from _below(level, is_root=depth == 0)
-        elif name == "+":
-            path.append(_children(level, is_root=depth == 0))
-        else:
-            below = level.child(name)
-            path.append(iter(() if below is None else (below,)))
-
-
-def _below(level: _Level, *, is_root: bool = False) -> Iterator[_Level]:
-    """A level and all below it."""
-    yield level
-    path = [_children(level, is_root=is_root)]
+def _below(level: RetainedLevel) -> Iterator[RetainedLevel]:
+    """All levels below a level."""
+    path = [level.children()]
     while path:
         below = next(path[-1], None)
         if below is None:
@@ -209,64 +158,3 @@ def _below(level: _Level, *, is_root: bool = False) -> Iterator[_Level]:
         yield below
         if below.has_children:
             path.append(below.children())
-
-
-def _children(level: _Level, *, is_root: bool) -> Iterator[_Level]:
-    """The next levels; a wildcard at the start of a filter does not reach ``$…``."""
-    if not is_root:
-        return level.children()
-    return (below for name, below in level.named_children() if not name.startswith("$"))
-
-
-class RetainedBacklog:
-    """Retained messages a new subscription is still to be given, by topic.
-
-    They are searched for piece by piece, and fetched when their turn comes: so a long backlog
-    stops nobody and keeps nothing alive.
-    """
-
-    __slots__ = ("_found", "_members", "_search", "is_held", "subscription")
-
-    def __init__(
-        self, subscription: Subscription, search: Iterator[Message | None], members: Int64s | None
-    ) -> None:
-        """With ``members``, ascending, only messages about these are owed."""
-        self.subscription = subscription
-        self._search = search
-        self._members = members
-        # Topics, the next one last.
-        self._found: list[str] = []
-        # Whether it waits until it is decided if its next message may be given out.
-        self.is_held = False
-
-    def next_message(self, store: RetainedStore) -> Message | None:
-        """The next message that was found and is still there; None: search on."""
-        while self._found and self.subscription.active:
-            message = store.find(self._found.pop())
-            if message is not None:
-                return message
-        return None
-
-    def search_on(self) -> bool:
-        """Search some more; False when all was seen."""
-        if not self.subscription.active:
-            return False
-        seen = list(islice(self._search, SEARCHED_AT_ONCE))
-        self._found = self._owed([one for one in seen if one is not None])[::-1]
-        return bool(seen)
-
-    def hold(self, message: Message) -> None:
-        """Wait with this message and all behind it."""
-        self._found.append(message.topic)
-        self.is_held = True
-
-    def _owed(self, messages: list[Message]) -> list[str]:
-        if self._members is None:
-            return [message.topic for message in messages]
-        topics = [message.topic for message in messages if message.peid is not None]
-        peids = np.array([one.peid for one in messages if one.peid is not None], np.int64)
-        if not len(self._members):
-            return []
-        places = np.searchsorted(self._members, peids)
-        inside = self._members.take(places, mode="clip") == peids
-        return [topic for topic, is_in in zip(topics, inside.tolist(), strict=True) if is_in]

@@ -10,7 +10,7 @@ from broker.connection import Connection
 from broker.core_state import CoreState
 from broker.counters import Drop
 from broker.message import Message
-from broker.retained import RetainedBacklog
+from broker.retained_backlog import RetainedBacklog
 from broker.session import Session
 
 if TYPE_CHECKING:
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 # Retained messages written at one go, before others get their turn.
 BACKLOG_BYTES: Final = 65_536
-# Searching for some more of them takes as long as writing so many bytes.
-SEARCH_COST: Final = 8_192
+# To begin or end a search, or to look at a level of topics, takes as long as writing so many bytes.
+SEARCH_COST: Final = 512
+LEVEL_COST: Final = 16
 
 
 class RetainedDelivery:
@@ -33,6 +34,12 @@ class RetainedDelivery:
 
     def go_on(self, session: Session, connection: Connection) -> None:
         """Go on with retained messages, a piece at a time, so that nobody else waits long."""
+        if connection.backlog:
+            self._go_on(session, connection)
+            # What a search holds while it waits counts; who holds too much goes with the next read.
+            self._state.input_budget.note(connection, connection.input_bytes)
+
+    def _go_on(self, session: Session, connection: Connection) -> None:
         backlog = connection.backlog
         budget = BACKLOG_BYTES
         now = self._state.clock()
@@ -43,11 +50,12 @@ class RetainedDelivery:
             subscription = backlog[0].subscription
             if backlog[0].is_held:
                 return
-            message = backlog[0].next_message(self._state.retained)
+            message = backlog[0].next_message()
             if message is None:
-                budget -= SEARCH_COST
-                if not backlog[0].search_on():
-                    backlog.popleft()
+                looked_at = backlog[0].search_on(self._state.retained)
+                budget -= SEARCH_COST + LEVEL_COST * looked_at
+                if not looked_at:
+                    connection.end_backlog()
             elif not message.has_expired(now):
                 verdict = self._author_verdict(session, message, backlog[0])
                 if verdict is None:
@@ -71,5 +79,5 @@ class RetainedDelivery:
 
         verdict = self._state.access.ask_author(message.author, message.topic, decided)
         if verdict is None:
-            backlog.hold(message)
+            backlog.hold()
         return verdict

@@ -22,7 +22,7 @@ from broker.lane import (
     subscribe_job,
 )
 from broker.pair_quota import check_pairs
-from broker.retained import RetainedBacklog
+from broker.retained_backlog import RetainedBacklog
 from broker.session import Session
 from broker.subscribe_checks import check_subscribe, is_beyond_share
 from broker.subscribe_limits import is_lane_full, refuse_too_many_filters
@@ -239,7 +239,7 @@ class Subscribing:
             packet = plain
 
         def send_retained() -> None:
-            connection.backlog += backlogs
+            connection.add_backlogs(backlogs)
             if connection.session is not None:
                 self._courier.drain(connection.session)
 

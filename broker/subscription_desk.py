@@ -9,7 +9,7 @@ from broker.core_state import CoreState
 from broker.effects import Forget
 from broker.journal import SubscriptionSaved
 from broker.lane import FilterRequest, SubscribeJob
-from broker.retained import RetainedBacklog
+from broker.retained_backlog import RetainedBacklog
 from broker.session import Session
 from broker.subscription import Subscription, SubscriptionTerms
 from broker.topics import ParsedFilter
@@ -74,8 +74,8 @@ class SubscriptionDesk:
             self._state.journal.write(SubscriptionSaved(session.name, terms))
         if not _wants_retained(request, is_new=existing is None):
             return None
-        search = self._state.retained.search(request.parsed.topic_filter)
-        return RetainedBacklog(subscription, search, None if members is None else members.peids)
+        peids = None if members is None else members.peids
+        return RetainedBacklog(subscription, self._state.retained.births, peids)
 
     def _replace(
         self,

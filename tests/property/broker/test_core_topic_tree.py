@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker import retained_search
 from broker.limits import BrokerLimits
 from broker.message import Message
 from broker.retained import MESSAGE_BYTES, RetainedStore
+from broker.retained_search import FEW_CHILDREN, RetainedSearch
 from broker.topic_levels import LEVEL_BYTES, Level
 from broker.topic_tree import TopicTree
 
@@ -65,6 +67,13 @@ def test_the_tree_of_filters(filters: list[str], topics: list[str], data: st.Dat
     assert tree._root.is_empty
 
 
+def found_by(search: RetainedSearch, steps: int) -> list[str]:
+    """The topics of what a search finds in so many steps."""
+    levels, left = search.go_on(steps)
+    assert 0 <= left <= steps
+    return [level.message.topic for level in levels if level.message is not None]
+
+
 @given(st.lists(TOPICS, unique=True, max_size=25), st.lists(FILTERS, max_size=8), st.data())
 def test_the_tree_of_retained_messages(
     topics: list[str], filters: list[str], data: st.DataObject
@@ -84,7 +93,7 @@ def test_the_tree_of_retained_messages(
     messages = sum(Message(topic, b"x" * 10).size + MESSAGE_BYTES for topic in counted)
     assert store.bytes == messages + LEVEL_BYTES * len(prefixes)
     for pattern in filters:
-        found = [message.topic for message in store.search(pattern) if message is not None]
+        found = found_by(store.search(pattern, store.births), 1_000)
         assert len(found) == len(set(found))
         assert set(found) == {topic for topic in left if defined(pattern, topic)}
     assert {message.topic for message in store} == left
@@ -93,27 +102,36 @@ def test_the_tree_of_retained_messages(
 CHANGES = st.lists(st.tuples(st.sampled_from(["put", "remove"]), TOPICS), max_size=6)
 
 
-@given(st.sets(TOPICS, max_size=25), FILTERS, st.lists(CHANGES, max_size=25))
+@pytest.mark.parametrize("few", [0, 1, 4, FEW_CHILDREN])
+@given(st.sets(TOPICS, max_size=25), FILTERS, st.lists(CHANGES, max_size=25), st.integers(1, 3))
 def test_a_search_that_is_interrupted_by_changes(
-    topics: set[str], pattern: str, changes: list[list[tuple[str, str]]]
+    few: int, topics: set[str], pattern: str, changes: list[list[tuple[str, str]]], steps: int
+) -> None:
+    with patch.object(retained_search, "FEW_CHILDREN", few):
+        check_interrupted_search(topics, pattern, changes, steps)
+
+
+def check_interrupted_search(
+    topics: set[str], pattern: str, changes: list[list[tuple[str, str]]], steps: int
 ) -> None:
     store = RetainedStore(BrokerLimits())
     for topic in topics:
         store.put(Message(topic, b"x"))
-    search = store.search(pattern)
+    search = store.search(pattern, store.births)
     matching = {topic for topic in topics if defined(pattern, topic)}
     # Those that were there all the time.
     steady = set(matching)
     found = []
     for meanwhile in changes:
-        found += [message.topic for message in islice(search, 1) if message is not None]
+        found += found_by(search, steps)
         for what, topic in meanwhile:
             if what == "put":
                 store.put(Message(topic, b"y"))
             else:
                 store.remove(topic)
                 steady.discard(topic)
-    found += [message.topic for message in search if message is not None]
+    found += found_by(search, 1_000)
+    assert search.depth == 0
     assert len(found) == len(set(found))
     assert steady <= set(found) <= matching
 

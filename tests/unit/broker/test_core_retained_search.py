@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
 
+from broker.counters import Refusal
 from broker.limits import BrokerLimits
 from broker.message import Message
-from broker.retained import SEARCHED_AT_ONCE, RetainedStore
+from broker.retained import RetainedStore
+from broker.retained_backlog import SEARCHED_AT_ONCE
+from broker.retained_search import RetainedSearch
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
+from tests.broker_core.traced_memory import traced
 
 # More than one go may search, by far.
 MANY = 12 * SEARCHED_AT_ONCE
@@ -92,10 +94,9 @@ def test_levels_without_a_message_count_as_searched(pattern: str) -> None:
     store = RetainedStore(BrokerLimits())
     for number in range(50):
         store.put(Message(f"{number}" + "/a" * 100, b"x"))
-    search = store.search(pattern)
-    seen = list(islice(search, 200))
-    assert sum(one is not None for one in seen) <= 2
-    assert len(seen) == (200 if "/" in pattern or pattern == "#" else 51)
+    found, left = store.search(pattern, store.births).go_on(200)
+    assert len(found) <= 2
+    assert left == (0 if "/" in pattern or pattern == "#" else 150)
 
 
 def test_a_search_that_finds_nothing_goes_on_in_pieces() -> None:
@@ -108,3 +109,77 @@ def test_a_search_that_finds_nothing_goes_on_in_pieces() -> None:
     harness.advance(1)
     assert not client.connection.backlog
     assert client.messages() == []
+
+
+def test_a_search_that_waits_holds_little_however_many_topics_there_are() -> None:
+    """Each held 8 bytes for every topic of the level where it was: 15 GiB in all connections."""
+    store = RetainedStore(BrokerLimits())
+    for number in range(20_000):
+        store.put(Message(f"wide/{number}", b"x"))
+
+    def searches() -> list[RetainedSearch]:
+        begun = [store.search(pattern, store.births) for pattern in ("#", "+/+") * 50]
+        for one in begun:
+            one.go_on(SEARCHED_AT_ONCE)
+        return begun
+
+    assert traced(searches) < 100 * 1_000
+
+
+def test_a_search_goes_on_where_it_was_after_many_were_removed() -> None:
+    store = RetainedStore(BrokerLimits())
+    for number in range(2_000):
+        store.put(Message(f"wide/{number}", b"x"))
+    search = store.search("wide/+", store.births)
+    found, _ = search.go_on(501)
+    for number in range(1_990):
+        store.remove(f"wide/{number}")
+    rest, left = search.go_on(SEARCHED_AT_ONCE)
+    assert [one.message is None for one in found] == [True] * 500
+    assert [one.message.topic for one in rest if one.message] == [
+        f"wide/{number}" for number in range(1_990, 2_000)
+    ]
+    # What is gone takes no steps, but for a few.
+    assert left > 0
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_what_waits_for_retained_messages_to_be_read_is_bounded_in_all(spare: int) -> None:
+    """Subscriptions that ended meanwhile too, with filters as long as they like."""
+    names = [f"r/{number}" + "x" * 5_000 for number in range(20)]
+
+    def subscribe_all(limit: int) -> tuple[Harness, Client]:
+        harness = Harness(limits=BrokerLimits(input_bytes=limit))
+        publisher, client = harness.connect("p"), harness.connect("c")
+        publisher.send(*(wire.publish(name, b"y", retain=True) for name in names))
+        client.take()
+        harness.core.pause_writing(client.connection)
+        for name in names:
+            client.send(wire.subscribe((name, 0)))
+            client.send(wire.unsubscribe(name))
+        return harness, client
+
+    harness, client = subscribe_all(1_000_000)
+    held = harness.core.input_budget.bytes
+    assert 20 * 5_000 < held < 20 * 6_500
+    harness.core.resume_writing(client.connection)
+    harness.settle()
+    harness.advance(0)
+    assert not client.connection.backlog
+    assert harness.core.input_budget.bytes == 0
+    harness, client = subscribe_all(held + spare)
+    assert client.is_closed is (spare < 0)
+    assert harness.core.counters.refusals[Refusal.INPUT_BYTES] == (spare < 0)
+    assert not harness.clients[next(iter(harness.clients))].is_closed
+
+
+def test_members_of_a_backlog_count() -> None:
+    harness = Harness()
+    harness.neighborhoods = {"near": range(1_000)}
+    publisher, client = harness.connect("p"), harness.connect("c")
+    publisher.send(wire.publish("t", b"y", retain=True, properties=wire.user("peid", "1")))
+    harness.core.pause_writing(client.connection)
+    client.subscribe_near("t", "near", nsid=1)
+    assert harness.core.input_budget.bytes > 8_000
+    client.lose()
+    assert harness.core.input_budget.bytes == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -16,6 +14,7 @@ from broker.retained import RetainedStore
 from broker.subscription_bytes import subscription_bytes
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
+from tests.broker_core.traced_memory import traced
 
 QUOTA_EXCEEDED = 0x97
 EXPIRY = b"\x11\x00\x00\x0e\x10"
@@ -138,17 +137,6 @@ def test_what_is_restored_counts_the_same() -> None:
     again.core.restore(harness.core.durable_state())
     assert again.core.shares.subscriptions.used == harness.core.shares.subscriptions.used
     assert again.core.retained.bytes == harness.core.retained.bytes
-
-
-def traced(work: Callable[[], object]) -> int:
-    """The bytes that are held after some work and were not before."""
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        kept = work()
-        return tracemalloc.get_traced_memory()[0] - before if kept is not None else 0
-    finally:
-        tracemalloc.stop()
 
 
 SHAPES = {
