@@ -68,8 +68,13 @@ def publish_packet(topic: str, payload: bytes = b"", properties: bytes = b"") ->
 class RawClient:
     """A socket with MQTT's packet borders."""
 
-    def __init__(self, port: int, timeout: float = 30.0) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout)
+    def __init__(self, port: int, timeout: float = 30.0, receive_buffer: int | None = None) -> None:
+        """With ``receive_buffer`` little is taken from the broker that is not read."""
+        self._socket = socket.socket()
+        self._socket.settimeout(timeout)
+        if receive_buffer is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self._socket.connect(("127.0.0.1", port))
 
     def __enter__(self) -> Self:
         return self
@@ -85,6 +90,10 @@ class RawClient:
     def close(self) -> None:
         """Go away without a word."""
         self._socket.close()
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Raise TimeoutError when the broker takes or sends nothing for so long."""
+        self._socket.settimeout(seconds)
 
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from tests.integration.broker.raw_client import (
     SUBACK,
     SUBSCRIBE,
     RawClient,
-    connect_packet,
     packet,
     text,
     varint,
@@ -30,12 +29,12 @@ LIMITS = {
     "retained_bytes": 4 * MEGABYTE,
     "cached_route_bytes": 4 * MEGABYTE,
     "input_bytes": 4 * MEGABYTE,
-    "write_buffer_bytes": 65_536,
-    "connections": 100,
+    "output_bytes": 8 * MEGABYTE,
+    "connections": 300,
 }
 # What the table in docs/operations.md adds up to with these limits, and what the allocator and
 # the largest single packets may add.
-BOUND = 8 + 8 + 4 + 4 + 4 + 100 * 65_536 // MEGABYTE
+BOUND = 8 + 8 + 4 + 4 + 4 + 8 + 300 * 28_000 // MEGABYTE
 SPARE = 24
 CONFIG = "[broker]\nmemberships = 'none'\nallow_anonymous = true\n[broker.limits]\n" + "".join(
     f"{name} = {value}\n" for name, value in LIMITS.items()
@@ -175,28 +174,86 @@ def wills(port: int) -> int:
     return refused
 
 
+def idle_clients(port: int, name: str, count: int, pattern: str, qos: int = 0) -> list[RawClient]:
+    """Clients that subscribe and read nothing but the answer."""
+    clients = [RawClient(port, receive_buffer=4_096) for _ in range(count)]
+    for number, client in enumerate(clients):
+        client.connect(client_id=f"{name}{number}")
+        client.send(packet(SUBSCRIBE, b"\x00\x01\x00", text(pattern) + bytes((qos,))))
+    return clients
+
+
 def readers_that_do_not_read(port: int) -> int:
-    """Clients that subscribe and never read."""
-    idle = []
-    for number in range(10):
-        link = socket.create_connection(("127.0.0.1", port), 30)
-        link.sendall(connect_packet(f"r{number}"))
-        link.sendall(packet(SUBSCRIBE, b"\x00\x01\x00", text("stream") + b"\x00"))
-        idle.append(link)
+    """Clients that subscribe and never read: very many messages, and very large ones."""
+    few = idle_clients(port, "r", 10, "stream")
+    many = idle_clients(port, "l", 200, "large")
+    aliased = [RawClient(port, receive_buffer=4_096) for _ in range(50)]
+    for number, client in enumerate(aliased):
+        # Each gets a packet of its own making: with aliases towards it.
+        client.connect(client_id=f"a{number}", properties=b"\x22\x00\x0a")
+        client.send(packet(SUBSCRIBE, b"\x00\x01\x00", text("large") + b"\x00"))
     with RawClient(port) as client:
         client.connect(client_id="streamer")
         client.ping()
         for _ in range(1_000):
             client.send(publish("stream", b"x" * 30_000))
+        for _ in range(20):
+            client.send(publish("large", b"x" * 1_000_000))
+        # The broker looks for unread output several times a second.
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            client.ping()
+    for one in (*few, *many, *aliased):
+        one.close()
+    return 1
+
+
+def answers_that_are_not_read(port: int) -> int:
+    """Clients that send on and read no answer, until nothing is read from them."""
+    stopped, clients = 0, []
+    for number in range(4):
+        client = RawClient(port, receive_buffer=4_096)
+        client.connect(client_id=f"p{number}")
+        client.wait_at_most(0.5)
+        try:
+            for _ in range(500):
+                client.send(b"\xc0\x00" * 10_000)
+        except OSError:
+            stopped += 1
+        clients.append(client)
+    for client in clients:
+        client.close()
+    return stopped
+
+
+def retained_searches_that_wait(port: int) -> int:
+    """Clients that ask for all retained messages again and again, and read none."""
+    with RawClient(port) as client:
+        client.connect(client_id="wide")
+        for number in range(500):
+            client.send(publish(f"wide/{number}", b"x" * 3_000, retain=True))
         client.ping()
-    for link in idle:
-        link.close()
+    everything = packet(SUBSCRIBE, b"\x00\x01\x00", text("#") + b"\x00") * 20
+    long_filter = packet(SUBSCRIBE, b"\x00\x01\x00", text("wide/+/" + "x" * 60_000) + b"\x00")
+    clients = []
+    for number in range(8):
+        client = RawClient(port, receive_buffer=4_096)
+        client.connect(client_id=f"s{number}")
+        client.wait_at_most(0.5)
+        clients.append(client)
+        try:
+            for _ in range(10):
+                client.send(everything + long_filter)
+        except OSError:
+            continue
+    for client in clients:
+        client.close()
     return 1
 
 
 ATTACKS: list[Callable[[int], int]] = [
     queues, wills, filters, retained_topics, forgotten_deadlines, long_topics, unfinished_packets,
-    aliases, readers_that_do_not_read,
+    aliases, readers_that_do_not_read, answers_that_are_not_read, retained_searches_that_wait,
 ]  # fmt: skip
 
 
@@ -215,9 +272,16 @@ def test_all_limits_together_bound_the_memory(tmp_path: Path) -> None:
         assert held[ATTACKS[-1].__name__] <= BOUND + SPARE, held
         refusals = {
             name: broker.metric(f'spaps_refusals_total{{limit="{name}"}}')
-            for name in ("subscription_bytes", "total_subscription_bytes", "input_bytes", "wills")
+            for name in (
+                "subscription_bytes",
+                "total_subscription_bytes",
+                "input_bytes",
+                "output_bytes",
+                "wills",
+            )
         }
         assert all(refusals.values()), refusals
+        assert broker.metric("spaps_reading_stopped_total") > 0
         # Both are full as far as one user may fill them, and count what memory holds.
         for name in ("retained_bytes", "total_subscription_bytes"):
             metric = f"spaps_{name.removeprefix('total_')}"
