@@ -130,7 +130,7 @@ def make_archive(target: Path) -> None:
     A job that fails leaves a smaller archive, which is good as well.
     """
     # Loaded here: a world is needed for the training alone, and its failure ends nothing.
-    from world.importing import import_world  # noqa: PLC0415
+    from world.imports.world_import import import_world  # noqa: PLC0415
 
     target.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="spaps-training-") as folder:

@@ -31,12 +31,12 @@ from bench.broker_players import (
 from bench.broker_report import SINGLES, STREAM, BrokerReport
 from bench.broker_rivals import PeerMissingError, amqtt, mosquitto, ours, pinned
 from bench.broker_scene import FAN_OUT, MEMBERS, ONE_MATCH, Scene, members_of, number_of
-from redis_link.client import connect
-from redis_link.embedded import embedded_redis
-from redis_link.generation_push import PushSource
-from redis_link.local_push import push_pairs
-from redis_link.registry import registered_subscriptions, registry_coverage
-from redis_link.sweep import Retention
+from redis_link.connection.client import connect
+from redis_link.connection.embedded import embedded_redis
+from redis_link.generation.generation_push import PushSource
+from redis_link.generation.local_push import push_pairs
+from redis_link.generation.sweep import Retention
+from redis_link.registry.subscription_registry import registered_subscriptions, registry_coverage
 
 BROKER_CORE, LOAD_CORE = 0, 1
 OUT: Final = Path("docs/figures")

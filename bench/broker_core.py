@@ -20,10 +20,10 @@ import mqtt5
 import numpy as np
 
 from broker.codec.reason_codes import ReasonCode
-from broker.connection import Connection
-from broker.core import Core
-from broker.effects import Authenticate, Forget, Resolve, Resolved
-from broker.memberships_memory import MemoryMemberships
+from broker.core.broker_core import Core
+from broker.core.requests import Authenticate, Forget, Resolve, Resolved
+from broker.core.sessions.connection import Connection
+from broker.filter.memberships_memory import MemoryMemberships
 
 TOPIC = "sensor/temperature"
 PAYLOAD = b"x" * 32

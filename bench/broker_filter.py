@@ -27,12 +27,12 @@ import numpy as np
 
 from bench import broker_scene as scene
 from broker.codec.reason_codes import ReasonCode
-from broker.connection import Connection
-from broker.core import Core
-from broker.effects import Authenticate, Resolve, Resolved
-from broker.memberships_memory import MemoryMemberships
-from broker.memberships_redis import RedisMemberships
-from broker.seats import Seat
+from broker.core.broker_core import Core
+from broker.core.requests import Authenticate, Resolve, Resolved
+from broker.core.sessions.connection import Connection
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.memberships_redis import RedisMemberships
+from broker.filter.slot_owner import SlotOwner
 from spatial_udfs.entity_table import Int64s
 
 # Subscriptions and members of each. The last has 20 million pairs, in 300 MB.
@@ -159,10 +159,10 @@ def filter_times(filled: Filled) -> tuple[float, float, float]:
         for packet in [topic + str(peid).encode() for peid in peids]:
             receiver = None
             began = clock()
-            # As in broker.fast_publish.
+            # As in broker.core.publish.fast_publish.
             route = routes[packet[:end]]
             slots = look_up(int(packet[end:]))
-            if type(slots) is Seat and slots.home in route.spatial:
+            if type(slots) is SlotOwner and slots.home in route.spatial:
                 receiver = slots.session
             times.append(clock() - began)
             assert receiver is not None

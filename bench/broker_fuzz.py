@@ -25,7 +25,16 @@ BLOCK: Final = 5_000
 TRACED_INPUTS: Final = 5_000
 ROOT: Final = Path(__file__).resolve().parent.parent
 # What a client's bytes can reach: not the shell, and not what is behind Redis.
-ROOMS: Final = ("broker/codec", "broker", "schemas")
+ROOMS: Final = (
+    "broker/codec",
+    "broker/core",
+    "broker/core/publish",
+    "broker/core/sessions",
+    "broker/core/subscribe",
+    "broker/filter",
+    "schemas",
+    "schemas/language",
+)
 
 
 def main() -> int:

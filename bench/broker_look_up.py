@@ -20,7 +20,7 @@ import numpy as np
 
 from bench import broker_scene as scene
 from bench.broker_filter import LOOK_UPS, REPEATS, Filled
-from broker.seats import Seat
+from broker.filter.slot_owner import SlotOwner
 
 SIZES: Final = (1_000, 100_000)
 MEMBERS: Final = 200
@@ -41,7 +41,7 @@ def look_up_time(filled: Filled) -> float:
             receiver = None
             began = clock()
             slots = look_up(peid)
-            if type(slots) is Seat and slots.home in route.spatial:
+            if type(slots) is SlotOwner and slots.home in route.spatial:
                 receiver = slots.session
             times.append(clock() - began)
             assert receiver is not None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from broker.memberships_memory import MemoryMemberships, give_back_memory
+from broker.filter.memberships_memory import MemoryMemberships, give_back_memory
 
 LOOK_UPS = 20_000
 ADDED = 50

@@ -11,13 +11,13 @@ import sys
 from dataclasses import replace
 
 from bench.broker_scene import members_of, number_of
-from broker.live_resolver import ComingMembers, LiveResolution
-from broker.resolver_answers import ResolverCounts, ResolverLimits, VersionResolution
+from broker.resolver.live_resolver import ComingMembers, LiveResolution
+from broker.resolver.resolver_answers import ResolverCounts, ResolverLimits, VersionResolution
+from broker.resolver.world_resolver import WorldResolver
 from broker.shell import service
 from broker.shell.runner import run_broker
-from broker.world_resolver import WorldResolver
-from schemas.canonical import neighborhood_hash
-from schemas.reading import read_neighborhood
+from schemas.language.canonical import neighborhood_hash
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.settings import load_settings
 
 

@@ -28,7 +28,7 @@ from bench.postgis_peer import postgis_peer
 from bench.postgis_server import PostgisMissingError
 from bench.process_tree import run_watched
 from bench.redis_push import measure
-from schemas.descriptor_json import parse_descriptor
+from schemas.language.descriptor_json import parse_descriptor
 from schemas.membership import MEMBERSHIPS_TABLE
 from spatial_udfs.entity_table import EntityTable
 from world.snapshot import load_snapshot

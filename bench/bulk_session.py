@@ -17,9 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from jobs.bulk_run import resolve_batch
-from jobs.session import spark_session
-from jobs.subscription_lines import open_subscriptions
+from jobs.pipeline.bulk_run import resolve_batch
+from jobs.pipeline.session import spark_session
+from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
 from schemas.entity import ENTITIES_TABLE, VERSIONS_TABLE
 
 WARM_UPS = 2

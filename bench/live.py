@@ -32,10 +32,10 @@ from bench.live_report import (
 )
 from bench.postgis_peer import PostgisPeer, postgis_peer
 from bench.postgis_server import PostgisMissingError
-from schemas.descriptor_json import parse_descriptor
-from schemas.neighborhood import Neighborhood
+from schemas.language.descriptor_json import parse_descriptor
+from schemas.language.neighborhood import Neighborhood
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.exact.exact_resolver import ExactResolver
 from world.snapshot import load_snapshot
 
 OUT = Path("out")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
+from testing.synthetic_city import synthetic_city
 from world.snapshot import entity_rows
-from world.store import WorldStore
-from world.synthetic_city import synthetic_city
+from world.versions.store import WorldStore
 
 
 def write_city(folder: str, entities: int) -> None:

@@ -16,8 +16,8 @@ import shapely
 from psycopg.types.json import Jsonb
 
 from bench.postgis_server import postgis_server
-from schemas.categories import CategoryTree
-from schemas.conditions import (
+from schemas.language.categories import CategoryTree
+from schemas.language.conditions import (
     Condition,
     Leaf,
     Relate,
@@ -25,7 +25,7 @@ from schemas.conditions import (
     WithinDistance,
     fold,
 )
-from schemas.neighborhood import Neighborhood, WrittenStage
+from schemas.language.neighborhood import Neighborhood, WrittenStage
 from spatial_udfs.entity_table import EntityTable
 
 PROCEDURE = Path(__file__).with_name("postgis_procedure.sql")

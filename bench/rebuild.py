@@ -24,19 +24,19 @@ from deltalake import DeltaTable
 from bench.bulk_subscriptions import mixed_descriptors
 from bench.rebuild_edits import edited_city
 from bench.rebuild_report import RebuildBenchReport, TimedRebuild
-from jobs.exact_memberships import memberships_path
-from redis_link.client import RedisClient, connect
-from redis_link.embedded import embedded_redis
-from redis_link.generation_store import current_generation
-from redis_link.tally import Tally, tally_of
+from redis_link.connection.client import RedisClient, connect
+from redis_link.connection.embedded import embedded_redis
+from redis_link.generation.generation_store import current_generation
+from redis_link.sets.tally import Tally, tally_of
 from schemas import redis_keys
-from schemas.canonical import neighborhood_hash
-from schemas.descriptor_json import parse_descriptor
+from schemas.language.canonical import neighborhood_hash
+from schemas.language.descriptor_json import parse_descriptor
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from schemas.registration import Registration
 from spatial_udfs.entity_table import EntityTable
-from world.geoparquet_writer import write_geoparquet
-from world.synthetic_city import synthetic_city
+from testing.synthetic_city import synthetic_city
+from world.memberships.exact_memberships import memberships_path
+from world.sources.geoparquet_writer import write_geoparquet
 
 OUT: Final = Path("out")
 PAGE: Final = Path("docs/figures/rebuild.md")
@@ -44,7 +44,7 @@ SEED: Final = 7
 REGISTERED_AT_ONCE: Final = 5_000
 # More than any neighborhood of the benchmark has.
 STAGES: Final = 64
-ONE_COMMAND: Final = "from spaps.command_line import main; main()"
+ONE_COMMAND: Final = "from spaps.cli.command_line import main; main()"
 
 
 def main() -> int:

@@ -24,14 +24,14 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from redis import Redis
 
-from redis_link.client import connect
-from redis_link.embedded import embedded_redis
-from redis_link.generation_push import PushSource
-from redis_link.local_push import push_pairs
-from redis_link.pair_arrays import group_starts, sorted_distinct
-from redis_link.push_report import PushReport
-from redis_link.sweep import Retention
-from redis_link.tally import Int64s
+from redis_link.connection.client import connect
+from redis_link.connection.embedded import embedded_redis
+from redis_link.generation.generation_push import PushSource
+from redis_link.generation.local_push import push_pairs
+from redis_link.generation.push_report import PushReport
+from redis_link.generation.sweep import Retention
+from redis_link.sets.pair_arrays import group_starts, sorted_distinct
+from redis_link.sets.tally import Int64s
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from schemas.redis_keys import membership_key
 
@@ -132,7 +132,7 @@ def _spark(wanted: bool) -> Iterator[Any]:
     if not wanted:
         yield None
         return
-    from jobs.session import spark_session  # noqa: PLC0415 - only where a JVM is wanted
+    from jobs.pipeline.session import spark_session  # noqa: PLC0415 - only where a JVM is wanted
 
     session = spark_session("spaps-bench-push")
     yield session

@@ -37,14 +37,14 @@ from bench.switch_scene import (
     seconds_to_notice,
     write_subscriptions,
 )
-from redis_link.client import RedisClient, connect
-from redis_link.embedded import embedded_redis
-from schemas.descriptor_json import parse_descriptor
+from redis_link.connection.client import RedisClient, connect
+from redis_link.connection.embedded import embedded_redis
+from schemas.language.descriptor_json import parse_descriptor
 from schemas.world_notices import CHANGES_TOPIC
-from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from testing.synthetic_city import synthetic_city
 from world.snapshot import entity_rows, load_snapshot
-from world.store import WorldStore
-from world.synthetic_city import synthetic_city
+from world.versions.store import WorldStore
 
 OUT: Final = Path("out")
 PAGE: Final = Path("docs/figures/switch.md")

@@ -16,19 +16,19 @@ from typing import Final
 
 import numpy as np
 
+from broker.core.journal import Record, SessionSaved, SubscriptionSaved
+from broker.core.subscribe.subscription import SubscriptionTerms
 from broker.durability.redis_journal import RedisJournal
-from broker.journal import Record, SessionSaved, SubscriptionSaved
-from broker.subscription import SubscriptionTerms
-from redis_link.client import RedisClient
-from redis_link.generation_changes import SubscriptionChanges, keep_changes
-from redis_link.generation_push import PushSource
-from redis_link.local_push import push_pairs
-from redis_link.sweep import Retention
-from redis_link.tally import Int64s
+from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_changes import SubscriptionChanges, keep_changes
+from redis_link.generation.generation_push import PushSource
+from redis_link.generation.local_push import push_pairs
+from redis_link.generation.sweep import Retention
+from redis_link.sets.tally import Int64s
 from schemas import redis_keys
-from schemas.canonical import neighborhood_hash
-from schemas.descriptor_json import parse_descriptor
 from schemas.generation import RegistryCoverage
+from schemas.language.canonical import neighborhood_hash
+from schemas.language.descriptor_json import parse_descriptor
 from schemas.registration import Registration
 
 BROKER: Final = "broker"
@@ -140,7 +140,7 @@ def seconds_to_notice(
 def running_broker(folder: Path, world: str, url: str) -> Iterator[tuple[int, int]]:
     """``spaps broker`` as people start it: its port and process id."""
     command = [
-        sys.executable, "-c", "from spaps.command_line import main; main()", "broker",
+        sys.executable, "-c", "from spaps.cli.command_line import main; main()", "broker",
         "--world", world, "--redis", url, "--listen", "127.0.0.1:0", "--allow-anonymous",
     ]  # fmt: skip
     with (folder / LOG).open("w") as log:

@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from world.importing import import_world
+from testing.synthetic_city import SRID, synthetic_city
+from world.imports.world_import import import_world
 from world.snapshot import entity_rows, load_snapshot
-from world.store import WorldStore
-from world.synthetic_city import SRID, synthetic_city
+from world.versions.store import WorldStore
 
 RUNS = 3
 # In a process of its own: what was freed before would be used again, and hide what is needed.

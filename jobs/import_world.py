@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.exit_codes import EXIT_DONE, exit_code_of
 from jobs.job_parser import JobParser, whole_number
-from world.import_options import ImportOptions
-from world.importing import ImportReport, import_world
-from world.sources import SourceKind, kind_of
+from schemas.exit_codes import EXIT_DONE, exit_code_of
+from world.imports.import_options import ImportOptions
+from world.imports.world_import import ImportReport, import_world
+from world.sources.source_files import SourceKind, kind_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,8 +53,8 @@ def _import(options: argparse.Namespace) -> ImportReport:
             progress=_PhaseLines(),
         )
     # Only now: an OSM import needs no JVM.
-    from jobs.session import spark_session  # noqa: PLC0415
-    from jobs.world_import import import_geoparquet  # noqa: PLC0415
+    from jobs.pipeline.session import spark_session  # noqa: PLC0415
+    from jobs.pipeline.world.world_import import import_geoparquet  # noqa: PLC0415
 
     checked = ImportOptions.checked(
         srid=options.srid,

@@ -20,12 +20,7 @@ from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.exit_codes import EXIT_DONE, exit_code_of
-from jobs.lake_tables import LakeTable
-from jobs.membership_parts import FilePart
-from jobs.memberships_table import OpenMemberships, Wanted, open_memberships
-from jobs.push_arguments import push_parser
-from jobs.push_tasks import (
+from jobs.pipeline.generation.push_tasks import (
     PACKED_SCHEMA,
     Block,
     PackedPairs,
@@ -34,17 +29,22 @@ from jobs.push_tasks import (
     row_task,
     writing_task,
 )
-from jobs.session import spark_session
-from jobs.spark_errors import raised_in_task, reason_of, spark_errors_as
-from jobs.stage_progress import stage_progress
-from redis_link.client import connect
-from redis_link.generation_push import GenerationPush, PushSource
-from redis_link.push_report import PushReport, StepClock, report_of
-from redis_link.sweep import DEFAULT_RETENTION, Retention
-from redis_link.tally import Tally
-from redis_link.url import masked
-from redis_link.world_redis import redis_or_embedded
+from jobs.pipeline.lake_tables import LakeTable
+from jobs.pipeline.memberships.membership_parts import FilePart
+from jobs.pipeline.memberships.memberships_table import OpenMemberships, Wanted, open_memberships
+from jobs.pipeline.session import spark_session
+from jobs.pipeline.spark_errors import raised_in_task, reason_of, spark_errors_as
+from jobs.pipeline.stage_progress import stage_progress
+from jobs.push_arguments import push_parser
+from redis_link.connection.client import connect
+from redis_link.connection.url import masked
+from redis_link.connection.world_redis import redis_or_embedded
+from redis_link.generation.generation_push import GenerationPush, PushSource
+from redis_link.generation.push_report import PushReport, StepClock, report_of
+from redis_link.generation.sweep import DEFAULT_RETENTION, Retention
+from redis_link.sets.tally import Tally
 from schemas.errors import GenerationError, SourceError
+from schemas.exit_codes import EXIT_DONE, exit_code_of
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.redis_keys import SHARD_COUNT
 from schemas.settings import load_settings

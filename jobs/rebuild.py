@@ -15,12 +15,12 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from jobs.exit_codes import exit_code_of
 from jobs.job_parser import JobParser, whole_number
-from jobs.rebuild_arguments import request_of, sources_of
-from jobs.rebuild_request import Engine
-from jobs.rebuild_run import rebuild
-from redis_link.world_redis import redis_or_embedded
+from rebuild.arguments import request_of, sources_of
+from rebuild.request import Engine
+from rebuild.run import rebuild
+from redis_link.connection.world_redis import redis_or_embedded
+from schemas.exit_codes import exit_code_of
 from schemas.settings import load_settings
 
 # As `spaps import` has them: they are part of what makes a version.

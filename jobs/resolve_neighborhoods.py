@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
-from jobs.exit_codes import exit_code_of
 from jobs.job_parser import JobParser, whole_number
-from jobs.session import BegunSession
+from jobs.pipeline.session import BegunSession
+from schemas.exit_codes import exit_code_of
 
 DEFAULT_OUT: Final = "lake"
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     with closing(BegunSession("spaps-resolve-neighborhoods")) as session:
         # Java takes a second for that: time for what takes long to import.
-        from jobs import bulk_job  # noqa: PLC0415
+        from jobs.pipeline import bulk_job  # noqa: PLC0415
 
         return exit_code_of(lambda: bulk_job.run(options, session))
 

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from jobs.job_parser import JobParser, whole_number
-from redis_link.client import RedisClient, connect
-from redis_link.generation_store import current_generation
-from redis_link.set_reader import read_shards
-from redis_link.world_redis import redis_to_read
+from redis_link.connection.client import RedisClient, connect
+from redis_link.connection.world_redis import redis_to_read
+from redis_link.generation.generation_store import current_generation
+from redis_link.sets.set_reader import read_shards
 from schemas import entity
 from schemas.errors import SpapsError
 from schemas.redis_keys import SHARD_COUNT, membership_key, shard_of
 from schemas.settings import load_settings
-from world.store import WorldStore
+from world.versions.store import WorldStore
 
 NO_GENERATION: Final = "Redis holds no generation yet"
 ENTITIES_SHOWN: Final = 8

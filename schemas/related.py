@@ -20,7 +20,9 @@ ENTITY: Final = "entity"  # long, peid
 PAIR_KIND: Final = "pairKind"  # int: DE-9IM matrix of (reference, entity) and both shapes
 CATEGORY_SET: Final = "categorySet"  # int: the entity's categories
 SHAPE: Final = "shape"  # int: point, closed line, line or area
-BUCKET: Final = "bucket"  # int: the part of the world, by a hash of a peid (spatial_udfs/buckets)
+BUCKET: Final = (
+    "bucket"  # int: the part of the world, by a hash of a peid (spatial_udfs/bulk/buckets)
+)
 
 METHOD: Final = "method"  # int: raised when pairs are computed in a way that may differ
 PAIR_COUNT: Final = "pairCount"  # long

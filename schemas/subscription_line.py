@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from schemas.descriptor_json import descriptor_object, parse_descriptor
 from schemas.errors import DescriptorError
-from schemas.limits import MAX_DESCRIPTOR_BYTES
+from schemas.language.descriptor_json import descriptor_object, parse_descriptor
+from schemas.language.limits import MAX_DESCRIPTOR_BYTES
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.strict_json import decoded, key_written_twice
 from schemas.membership import DESCRIPTOR, SUB_ID, SUBSCRIPTION_KEYS
-from schemas.neighborhood import Neighborhood
-from schemas.strict_json import decoded, key_written_twice
 
 MAX_SUB_ID: Final = 2**63 - 1
 # Generous: descriptors are written with blanks here, and their own limit holds without.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from schemas.world_notices import NeighborhoodChange
-    from spaps.aio_client import AsyncSpatialClient
-    from spaps.client import SpatialClient
-    from spaps.client_errors import ClientError, RefusedError
-    from spaps.client_message import Message
+    from spaps.client.aio_client import AsyncSpatialClient
+    from spaps.client.errors import ClientError, RefusedError
+    from spaps.client.message import Message
+    from spaps.client.spatial_client import SpatialClient
 
 __all__ = [
     "AsyncSpatialClient",
@@ -23,12 +23,12 @@ __all__ = [
 
 # Imported when somebody asks for them: commands that need no client start without paho.
 _HOMES: Final = {
-    "AsyncSpatialClient": "spaps.aio_client",
-    "ClientError": "spaps.client_errors",
-    "Message": "spaps.client_message",
+    "AsyncSpatialClient": "spaps.client.aio_client",
+    "ClientError": "spaps.client.errors",
+    "Message": "spaps.client.message",
     "NeighborhoodChange": "schemas.world_notices",
-    "RefusedError": "spaps.client_errors",
-    "SpatialClient": "spaps.client",
+    "RefusedError": "spaps.client.errors",
+    "SpatialClient": "spaps.client.spatial_client",
 }
 
 

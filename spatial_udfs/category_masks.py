@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.categories import CategoryTree
+from schemas.language.categories import CategoryTree
 from spatial_udfs.entity_table import EntityTable
 
 # One mask takes a byte for each entity.

@@ -64,7 +64,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def monaco_world(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The sample world, imported once for all tests; nobody may add a version to it."""
-    from world.importing import import_world  # noqa: PLC0415  not for tests without a world
+    from world.imports.world_import import import_world  # noqa: PLC0415  not for tests without a world
 
     world = str(tmp_path_factory.mktemp("monaco") / "world")
     import_world([REPOSITORY / "data" / "monaco.osm.pbf"], world)
@@ -75,7 +75,7 @@ def monaco_world(tmp_path_factory: pytest.TempPathFactory) -> str:
 def spark(program: Callable[[str], Path]) -> Iterator[Any]:
     """One Spark session for the whole run: starting it costs more than most tests."""
     program("java")
-    from jobs.session import spark_session  # noqa: PLC0415  tests without Spark never load it
+    from jobs.pipeline.session import spark_session  # noqa: PLC0415  tests without Spark never load it
 
     session = spark_session("spaps-tests")
     yield session

@@ -11,9 +11,9 @@ from shapely.errors import ShapelyError
 from schemas import entity
 from schemas.errors import WorldError
 from spatial_udfs.entity_table import EntityTable, Geometries
-from world import tables
-from world.store import WorldStore
-from world.version_facts import VersionFacts
+from world.versions import tables
+from world.versions.store import WorldStore
+from world.versions.version_facts import VersionFacts
 
 
 def load_snapshot(world: str, version: int | None = None) -> EntityTable:

@@ -21,7 +21,7 @@ from broker.codec.properties import (
     read_properties,
 )
 from broker.codec.text import field_end
-from schemas.limits import MAX_PEID
+from schemas.language.limits import MAX_PEID
 
 # The beginning of a user property named peid whose value is shorter than 256 bytes.
 PEID_PREFIX: Final = PEID_BEGINNING + b"\x00"

@@ -9,7 +9,8 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 
-from broker.durability.changes import Changes
+from broker.core.journal import Record
+from broker.durability.edition_reader import load_edition
 from broker.durability.editions import (
     EDITION_FIELD,
     LAST_EDITION_FIELD,
@@ -19,14 +20,13 @@ from broker.durability.editions import (
     write_fresh,
 )
 from broker.durability.journal_limits import JournalLimits
-from broker.durability.loading import load_edition
 from broker.durability.lost_keys import last_stored_edition, set_aside
 from broker.durability.ownership import Ownership
+from broker.durability.records.changes import Changes
+from broker.durability.records.store_commands import Edition
 from broker.durability.step_store import StepStore, writer_for
-from broker.durability.store_commands import Edition
-from broker.journal import Record
-from redis_link.url import RedisUrl
-from redis_link.wires import Wires
+from redis_link.connection.redis_router import RedisRouter
+from redis_link.connection.url import RedisUrl
 from schemas.errors import RedisLinkError
 from schemas.redis_keys import journal_key
 
@@ -38,7 +38,7 @@ class DurableState:
 
     def __init__(self, url: str | RedisUrl, broker: str, limits: JournalLimits) -> None:
         self._broker = broker
-        self._wires = Wires(url, answer_seconds=limits.answer_seconds)
+        self._wires = RedisRouter(url, answer_seconds=limits.answer_seconds)
         self._ownership = Ownership(
             self._wires, broker, lease_seconds=limits.lease_seconds,
             stuck_seconds=limits.stuck_seconds, answer_seconds=limits.answer_seconds,

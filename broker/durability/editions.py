@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
-from broker.durability.changes import Changes
-from broker.durability.folding import fold
+from broker.core.journal import Record
 from broker.durability.lost_keys import remove_sessions_of
+from broker.durability.records.changes import Changes
+from broker.durability.records.record_folding import fold
+from broker.durability.records.store_commands import Edition, StepCommands
 from broker.durability.step_store import StepStore, writer_for
-from broker.durability.store_commands import Edition, StepCommands
-from broker.journal import Record
-from redis_link.wire import first_answer, pack
-from redis_link.wires import Wires
+from redis_link.connection.redis_connection import first_answer, pack
+from redis_link.connection.redis_router import RedisRouter
 from schemas.redis_keys import journal_key
 
 # Fields of the journal's hash.
@@ -74,7 +74,7 @@ def _steps(parts: Iterable[Sequence[Record]]) -> Iterator[Changes]:
     yield step
 
 
-async def old_editions(wires: Wires, broker: str) -> list[Edition]:
+async def old_editions(wires: RedisRouter, broker: str) -> list[Edition]:
     """The editions that are not in force; one that is being written counts among them."""
     names = await wires.ask(journal_key(broker), "HKEYS", journal_key(broker))
     texts = [name.decode() for name in names]
@@ -85,7 +85,7 @@ async def old_editions(wires: Wires, broker: str) -> list[Edition]:
     ]
 
 
-async def remove_edition(wires: Wires, edition: Edition) -> None:
+async def remove_edition(wires: RedisRouter, edition: Edition) -> None:
     """Unlink sessions with their names in the index, some at a time, then the rest."""
     wire = await wires.of_key(edition.journal)
     if await wire.ask("TYPE", edition.sessions) != b"set":

@@ -19,8 +19,8 @@ from typing import Final
 from redis.exceptions import RedisError
 
 from broker.durability.scripts import EXTEND
-from redis_link.client import RedisClient, connect
-from redis_link.url import RedisUrl
+from redis_link.connection.client import RedisClient, connect
+from redis_link.connection.url import RedisUrl
 from schemas.errors import SpapsError
 
 log = logging.getLogger(__name__)

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from broker.durability.field_names import SESSION_FIELD
-from broker.durability.shared_messages import SharedMessages
-from broker.durability.store_commands import Edition
-from broker.durability.stored_names import StoredNames
-from redis_link.failures import is_wrong_type
-from redis_link.wire import RedisReplyError, Wire, pack
+from broker.durability.records.field_names import SESSION_FIELD
+from broker.durability.records.shared_messages import SharedMessages
+from broker.durability.records.store_commands import Edition
+from broker.durability.records.stored_names import StoredNames
+from redis_link.connection.failures import is_wrong_type
+from redis_link.connection.redis_connection import RedisConnection, RedisReplyError, pack
 from schemas.redis_keys import (
     journal_damaged_key,
     journal_retained_key,
@@ -26,7 +26,7 @@ KEEP_SECONDS: Final = 30 * 86_400
 
 
 async def is_whole(
-    wire: Wire, edition: Edition, names: StoredNames, shared: SharedMessages
+    wire: RedisConnection, edition: Edition, names: StoredNames, shared: SharedMessages
 ) -> bool:
     """Whether the keys of an edition are there, with some of its sessions in turn.
 
@@ -54,7 +54,7 @@ async def is_whole(
     return bool(answers == expected)
 
 
-async def session_names(wire: Wire, edition: Edition, losses: list[str]) -> list[str]:
+async def session_names(wire: RedisConnection, edition: Edition, losses: list[str]) -> list[str]:
     """Return the clients of an edition: by its index, or by its keys when the index is lost."""
     if await wire.ask("TYPE", edition.sessions) == b"set":
         return [name.decode() for name in await wire.ask("SMEMBERS", edition.sessions)]
@@ -65,7 +65,7 @@ async def session_names(wire: Wire, edition: Edition, losses: list[str]) -> list
     return sorted(found)
 
 
-async def last_stored_edition(wire: Wire, broker: str) -> int:
+async def last_stored_edition(wire: RedisConnection, broker: str) -> int:
     """Return the newest edition that has keys; 0 for none: who knew its number is lost."""
     numbers = [0]
     for key_of in (journal_sessions_key, journal_retained_key):
@@ -77,7 +77,7 @@ async def last_stored_edition(wire: Wire, broker: str) -> int:
     return max(numbers)
 
 
-async def set_aside(wire: Wire, broker: str, keys: Iterable[str]) -> list[str]:
+async def set_aside(wire: RedisConnection, broker: str, keys: Iterable[str]) -> list[str]:
     """Copy keys that could not be read for somebody to look at; the names of the copies."""
     copies = []
     for key in keys:
@@ -88,13 +88,13 @@ async def set_aside(wire: Wire, broker: str, keys: Iterable[str]) -> list[str]:
     return copies
 
 
-async def remove_sessions_of(wire: Wire, edition: Edition) -> None:
+async def remove_sessions_of(wire: RedisConnection, edition: Edition) -> None:
     """Unlink the sessions of an edition whose index is lost."""
     for key in await _scan(wire, journal_session_key(edition.broker, edition.number, "*")):
         await wire.ask("UNLINK", key)
 
 
-async def _scan(wire: Wire, pattern: str) -> list[str]:
+async def _scan(wire: RedisConnection, pattern: str) -> list[str]:
     cursor, found = b"0", set()
     while True:
         cursor, keys = await wire.ask("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED_AT_ONCE)

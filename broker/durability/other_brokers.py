@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from broker.durability.ownership import Lease
-from redis_link.wires import Wires
+from redis_link.connection.redis_router import RedisRouter
 from schemas.errors import JournalError
 from schemas.redis_keys import broker_lease_key, broker_subscriptions_key, brokers_key
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 SCANNED_AT_ONCE: Final = 10_000
 
 
-async def warn_of_islands(wires: Wires, broker: str, token: str) -> None:
+async def warn_of_islands(wires: RedisRouter, broker: str, token: str) -> None:
     """Note that we run this broker, and warn when brokers of other names run on this Redis."""
     key = brokers_key()
     if await wires.ask(key, "TYPE", key) not in {b"hash", b"none"}:
@@ -31,7 +31,7 @@ async def warn_of_islands(wires: Wires, broker: str, token: str) -> None:
             )  # fmt: skip
 
 
-async def other_broker_sets(wires: Wires, broker: str) -> list[str]:
+async def other_broker_sets(wires: RedisRouter, broker: str) -> list[str]:
     """Return the keys of the subIds that brokers of other names have registered."""
     own, cursor = broker_subscriptions_key(broker), b"0"
     found: set[str] = set()
@@ -45,7 +45,7 @@ async def other_broker_sets(wires: Wires, broker: str) -> list[str]:
             return sorted(found - {own})
 
 
-async def _lease(wires: Wires, broker: str) -> bytes | None:
+async def _lease(wires: RedisRouter, broker: str) -> bytes | None:
     key = broker_lease_key(broker)
     if await wires.ask(key, "TYPE", key) != b"string":
         return None

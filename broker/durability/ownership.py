@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from broker.durability.lease_thread import LeaseThread
 from broker.durability.scripts import CLAIM, RELEASE, RENEW, run_script
-from redis_link.wire import Word
-from redis_link.wires import ANSWER_SECONDS, Wires
+from redis_link.connection.redis_connection import Word
+from redis_link.connection.redis_router import ANSWER_SECONDS, RedisRouter
 from schemas.errors import JournalError
 from schemas.redis_keys import broker_lease_key, journal_key
 
@@ -67,7 +67,7 @@ class Ownership:
 
     def __init__(
         self,
-        wires: Wires,
+        wires: RedisRouter,
         broker: str,
         *,
         lease_seconds: float = LEASE_SECONDS,

@@ -14,14 +14,14 @@ import logging
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Final, Protocol
 
-from broker.durability.changes import Changes
+from broker.core.journal import Journal, Record
 from broker.durability.durable_state import DurableState
-from broker.durability.folding import fold
 from broker.durability.journal_limits import JournalFigures, JournalLimits, JournalState
 from broker.durability.lease_thread import RENEWALS_IN_LEASE
+from broker.durability.records.changes import Changes
+from broker.durability.records.record_folding import fold
 from broker.durability.step_store import StateLostError, StateTakenError
-from broker.journal import Journal, Record
-from redis_link.url import RedisUrl
+from redis_link.connection.url import RedisUrl
 from schemas.errors import JournalError, RedisLinkError
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class DurableCore(Protocol):
 
 
 class RedisJournal:
-    """A ``JournalStore`` (broker/shell/stores.py). All calls come from the event loop."""
+    """A ``JournalStore`` (broker/ports.py). All calls come from the event loop."""
 
     is_durable = True
 

@@ -16,8 +16,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-from redis_link.wire import RedisReplyError, Word
-from redis_link.wires import Wires
+from redis_link.connection.redis_connection import RedisReplyError, Word
+from redis_link.connection.redis_router import RedisRouter
 
 DONE: Final = b"OK"
 LOST: Final = b"LOST"
@@ -125,7 +125,7 @@ return 1
 )
 
 
-async def run_script(wires: Wires, script: Script, keys: list[str], words: list[Word]) -> Any:
+async def run_script(wires: RedisRouter, script: Script, keys: list[str], words: list[Word]) -> Any:
     """What the script gives; all its keys lie together."""
     wire = await wires.of_key(keys[0])
     try:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from broker.durability.changes import Changes
 from broker.durability.lost_keys import is_whole
-from broker.durability.message_keeper import MessageKeeper
 from broker.durability.ownership import Ownership
+from broker.durability.records.changes import Changes
+from broker.durability.records.message_keeper import MessageKeeper
+from broker.durability.records.shared_messages import SharedMessages
+from broker.durability.records.store_commands import Edition, StepCommands, StepWriter
+from broker.durability.records.stored_names import StoredNames
 from broker.durability.scripts import DONE, STORE, TAKEN, run_script
-from broker.durability.shared_messages import SharedMessages
-from broker.durability.store_commands import Edition, StepCommands, StepWriter
-from broker.durability.stored_names import StoredNames
-from redis_link.failures import is_wrong_type
-from redis_link.wire import RedisReplyError, Word
-from redis_link.wires import Wires
+from redis_link.connection.failures import is_wrong_type
+from redis_link.connection.redis_connection import RedisReplyError, Word
+from redis_link.connection.redis_router import RedisRouter
 from schemas.errors import JournalError, RedisLinkError
 
 
@@ -27,7 +27,7 @@ class StateTakenError(JournalError):
 class StepStore:
     """Where the sequence stands, and the edition that steps go to."""
 
-    def __init__(self, wires: Wires, ownership: Ownership, broker: str) -> None:
+    def __init__(self, wires: RedisRouter, ownership: Ownership, broker: str) -> None:
         self._wires = wires
         self._ownership = ownership
         self._confirmed = 0

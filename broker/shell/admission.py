@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from broker.access_plugins import PluginAccess
-from broker.shell.access_setup import AccessFiles
-from broker.shell.addresses import Address
-from broker.shell.certificates import Certificates
-from broker.shell.http_access import http_login
+from broker.access.access_setup import AccessFiles
+from broker.access.addresses import Address
+from broker.access.amqtt_plugins import PluginAccess
+from broker.access.logins import Logins
+from broker.shell.http.http_access import http_login
 from broker.shell.limits import ShellLimits
-from broker.shell.listeners import check_openness
-from broker.shell.logins import Logins
-from broker.shell.web_origins import WebOrigins
+from broker.shell.network.certificates import Certificates
+from broker.shell.network.listeners import check_openness
+from broker.shell.network.web_origins import WebOrigins
 from schemas.broker_settings import BrokerSettings
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from broker.shell.session_rows import session_row
 from schemas.errors import SettingsError
 
 if TYPE_CHECKING:
-    from broker.core import Core
+    from broker.core.broker_core import Core
 
 log = logging.getLogger(__name__)
 

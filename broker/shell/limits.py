@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, get_type_hints
 
+from broker.access.logins import LoginLimits
+from broker.core.limits import BrokerLimits
 from broker.durability.journal_limits import JournalLimits
 from broker.durability.ownership import LEASE_SECONDS, STUCK_SECONDS
-from broker.http_visitors import HttpLimits
-from broker.limits import BrokerLimits
-from broker.resolver_answers import ResolverLimits
-from broker.shell.logins import LoginLimits
+from broker.resolver.resolver_answers import ResolverLimits
+from broker.shell.http.http_visitors import HttpLimits
 from schemas.errors import SettingsError
 from schemas.settings import build_table
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from redis_link.embedded import EmbeddedRedis, redis_server_program
-from redis_link.world_redis import embedded_folder
+from redis_link.connection.embedded import EmbeddedRedis, redis_server_program
+from redis_link.connection.world_redis import embedded_folder
 from schemas.errors import RedisLinkError, SettingsError
 from schemas.settings import NO_REDIS, Settings
 
@@ -20,7 +20,7 @@ WATCH_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class RedisBehind:
+class RedisChoice:
     """Its URL, None without Redis; the server, when it is ours to look after."""
 
     url: str | None = None
@@ -44,20 +44,20 @@ class RedisBehind:
 
 
 @contextmanager
-def redis_behind(settings: Settings) -> Iterator[RedisBehind]:
+def redis_choice(settings: Settings) -> Iterator[RedisChoice]:
     """What the settings ask for, as long as the block runs.
 
     A machine without redis-server is told so and served without durability. An embedded server
     that is there and does not start is an error: its folder may hold what was promised.
     """
     if settings.redis.url is not None:
-        yield RedisBehind(None if settings.redis.url == NO_REDIS else settings.redis.url)
+        yield RedisChoice(None if settings.redis.url == NO_REDIS else settings.redis.url)
         return
     try:
         redis_server_program()
     except SettingsError as error:
         log.warning("nothing will outlive this process: %s", error)
-        yield RedisBehind()
+        yield RedisChoice()
         return
     with EmbeddedRedis(embedded_folder(settings)) as server:
-        yield RedisBehind(server.url, server)
+        yield RedisChoice(server.url, server)

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import uvloop
 
-from broker.heap import keep_heap_tight, settle
+from broker.filter.process_memory import freeze_gc, tune_malloc
 from broker.shell.logs import set_up_logs
-from broker.shell.redis_choice import RedisBehind, redis_behind
+from broker.shell.redis_choice import RedisChoice, redis_choice
 from broker.shell.service import BrokerService
 from schemas.embedded_place import world_folder
 from schemas.errors import WorldError
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; ``say`` gets one line when clients can connect."""
     set_up_logs(settings.broker.log_format, settings.broker.log_level)
-    keep_heap_tight()
+    tune_malloc()
     _require_world(settings)
-    with redis_behind(settings) as redis:
+    with redis_choice(settings) as redis:
         chosen = replace(settings, redis=replace(settings.redis, url=redis.url))
         uvloop.run(_serve(chosen, redis, say))
 
@@ -48,7 +48,7 @@ def _require_world(settings: Settings) -> None:
         raise WorldError(f"{settings.world.dir}: {error.strerror or error}") from error
 
 
-async def _serve(settings: Settings, redis: RedisBehind, say: Callable[[str], None]) -> None:
+async def _serve(settings: Settings, redis: RedisChoice, say: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     told_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -65,7 +65,7 @@ async def _serve(settings: Settings, redis: RedisBehind, say: Callable[[str], No
         return
     bound = starting.result()
     # What was imported and restored stays.
-    settle()
+    freeze_gc()
     loop.add_signal_handler(signal.SIGHUP, service.reload_files)
     watch = asyncio.create_task(redis.keep_running(), name="embedded Redis")
     places = ", ".join(f"{address} ({name})" for name, address in bound)

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.shell.stores import JournalStore
+from broker.ports import JournalStore
 
 if TYPE_CHECKING:
-    from broker.core import Core
+    from broker.core.broker_core import Core
 
 log = logging.getLogger(__name__)
 

@@ -12,34 +12,34 @@ from typing import Any, Final
 
 from websockets.asyncio.server import ServerConnection
 
-from broker.access_control import access_control, denial_code
-from broker.access_plugins import PluginAccess
-from broker.core import Core
-from broker.gateway import GatewayRules
-from broker.http_pages import HttpServer
-from broker.live_resolver import LiveResolver
-from broker.memberships import Memberships, NoMemberships
-from broker.memberships_memory import MemoryMemberships
-from broker.memberships_redis import RedisMemberships
-from broker.message import Message
-from broker.metrics import Metrics
-from broker.redis_backing import RedisBacking
-from broker.shell.access_setup import forget_plugin_verdicts
-from broker.shell.addresses import Address, parse_address
+from broker.access.access_control import access_control, denial_code
+from broker.access.access_setup import forget_plugin_verdicts
+from broker.access.addresses import Address, parse_address
+from broker.access.amqtt_plugins import PluginAccess
+from broker.core.broker_core import Core
+from broker.core.message import Message
+from broker.core.publish.gateway import GatewayRules
+from broker.core.publish.world_notifier import world_of_this_run
+from broker.filter.memberships import Memberships, NoMemberships
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.memberships_redis import RedisMemberships
+from broker.ports import Backing
+from broker.resolver.live_resolver import LiveResolver
 from broker.shell.admission import Admission
-from broker.shell.amqtt_broker import AmqttBroker, Doors
 from broker.shell.background import Work, keep_at_it
 from broker.shell.clock import steady_clock
 from broker.shell.control_socket import ControlSocket
-from broker.shell.figures import add_figures, pages, sample_filter_times
+from broker.shell.core_driver import CoreDriver
+from broker.shell.http.figures import add_figures, pages, sample_filter_times
+from broker.shell.http.http_pages import HttpServer
+from broker.shell.http.metrics import Metrics
 from broker.shell.limits import read_limits, use_all_files
-from broker.shell.listeners import amqtt_config
-from broker.shell.pump import Pump
-from broker.shell.requests import Services
-from broker.shell.stores import Backing
-from broker.shell.tcp_link import TcpLink
-from broker.shell.websocket_link import WebSocketLink
-from broker.world_telling import world_of_this_run
+from broker.shell.network.amqtt_broker import AmqttBroker, ConnectionHandlers
+from broker.shell.network.listeners import amqtt_config
+from broker.shell.network.tcp_link import TcpLink
+from broker.shell.network.websocket_link import WebSocketLink
+from broker.shell.redis_backing import RedisBacking
+from broker.shell.request_answers import Services
 from schemas.errors import SettingsError
 from schemas.settings import Settings, control_socket_path
 
@@ -111,11 +111,11 @@ class BrokerService:
         services = Services(
             self.admission.logins, plugins, self.resolver, behind.registry, behind.reader, denial
         )
-        self.pump = Pump(self.core, services, self._store, self.limits, clock)
+        self.core_driver = CoreDriver(self.core, services, self._store, self.limits, clock)
         if self.redis is not None and self.redis.notices is not None:
-            self.redis.notices.wake = self.pump.soon
-        self._amqtt.doors = Doors(
-            lambda: TcpLink(self.pump),
+            self.redis.notices.wake = self.core_driver.soon
+        self._amqtt.connection_handlers = ConnectionHandlers(
+            lambda: TcpLink(self.core_driver),
             self._serve_websocket,
             connect_timeout=core_limits.connect_timeout,
             packet_bytes=core_limits.packet_bytes_before_connect,
@@ -127,7 +127,9 @@ class BrokerService:
         add_figures(self._metrics, self)
         if self.redis is not None:
             self._metrics.add(*self.redis.figures())
-        self._control = ControlSocket(control_socket_path(settings), self.core, self.pump.soon)
+        self._control = ControlSocket(
+            control_socket_path(settings), self.core, self.core_driver.soon
+        )
         self.http = HttpServer(
             pages(self._metrics, self.health),
             limits.http,
@@ -187,7 +189,7 @@ class BrokerService:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._amqtt.stop_listening()
-        await self.pump.stop()
+        await self.core_driver.stop()
         await self._close_store()
         await self._amqtt.shutdown()
         await self.http.stop()
@@ -197,7 +199,7 @@ class BrokerService:
     def access_changed(self) -> None:
         """Rights are other than before: judge everything anew."""
         self.core.access_changed()
-        self.pump.soon()
+        self.core_driver.soon()
 
     def reload_files(self) -> None:
         """Read the access files and certificates again."""
@@ -219,7 +221,7 @@ class BrokerService:
             ],
             "version": version("spaps"),
             "uptime_seconds": round(time.time() - self._started_at),
-            "connections": self.pump.connections,
+            "connections": self.core_driver.connections,
             "sessions": len(self.core.sessions),
             "memberships": self._settings.memberships,
             "world_version": self.world_version,
@@ -247,12 +249,12 @@ class BrokerService:
                 raise SettingsError(f"broker.memberships must be {modes}, not {other!r}")
 
     async def _serve_websocket(self, socket: ServerConnection) -> None:
-        await WebSocketLink(self.pump, socket).run()
+        await WebSocketLink(self.core_driver, socket).run()
 
     def _publish(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
         """Something that a plugin has to say."""
         self.core.publish(Message(topic, payload, qos=qos, retain=retain))
-        self.pump.soon()
+        self.core_driver.soon()
 
     async def _close_store(self) -> None:
         await (self._store if self.redis is None else self.redis).close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from broker.session import NEVER_EXPIRES, Session
+from broker.core.sessions.session import NEVER_EXPIRES, Session
 
 
 def session_row(session: Session) -> dict[str, Any]:

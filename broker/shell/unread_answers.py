@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.connection import Connection
+    from broker.core.sessions.connection import Connection
 
 log = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from schemas.settings import load_settings
-from spaps.command_line import run_safely
+from spaps.cli.command_line import run_safely
+from spaps.cli.terminal import results
 from spaps.demo.live_broker import run_live
 from spaps.demo.sample_bulk import resolve_in_bulk
 from spaps.demo.sample_neighborhoods import resolve_sample
 from spaps.demo.sample_world import import_sample
-from spaps.terminal import results
 
 
 def main() -> None:

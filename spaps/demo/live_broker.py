@@ -16,14 +16,14 @@ from rich.text import Text
 
 from schemas.errors import SpapsError
 from schemas.settings import Settings
-from spaps.client import SpatialClient
-from spaps.client_message import Message
+from spaps.cli.subscription_file import read_subscriptions
+from spaps.client.message import Message
+from spaps.client.spatial_client import SpatialClient
 from spaps.demo.broker_process import demo_broker
 from spaps.demo.live_messages import TOPIC, Holding, LiveMessage, messages
-from spaps.subscription_file import read_subscriptions
-from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.exact.exact_resolver import ExactResolver
 from world.snapshot import load_snapshot
-from world.version_facts import VersionFacts
+from world.versions.version_facts import VersionFacts
 
 # A message to everybody after all others: whoever has it has everything that was meant for it.
 END_TOPIC: Final = "city/end"

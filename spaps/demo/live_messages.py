@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from schemas.limits import MAX_PEID
+from schemas.language.limits import MAX_PEID
 from schemas.subscription_line import Subscription
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.resolution import Resolution
+from spatial_udfs.exact.resolution import Resolution
 
 TOPIC: Final = "city/events"
 

@@ -14,12 +14,12 @@ from typing import Final
 from rich.console import Console
 
 from jobs.show_generation import generation_lines, names_of_world
-from redis_link.client import connect
-from redis_link.generation_store import current_generation
-from redis_link.world_redis import redis_or_embedded
+from redis_link.connection.client import connect
+from redis_link.connection.world_redis import redis_or_embedded
+from redis_link.generation.generation_store import current_generation
 from schemas.errors import SpapsError
 from schemas.settings import Settings
-from world.version_facts import VersionFacts
+from world.versions.version_facts import VersionFacts
 
 SHOWN_SETS: Final = 6
 OUT: Final = Path("lake")

@@ -9,20 +9,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from schemas.explain import in_words
+from schemas.language.explain import in_words
+from schemas.language.neighborhood_warnings import neighborhood_warnings
 from schemas.settings import Settings
 from schemas.subscription_line import Subscription
-from schemas.warnings_of import warnings_of
+from spaps.cli.output_file import write_text
+from spaps.cli.resolution.reference_names import reference_names
+from spaps.cli.resolution.resolve_one import page_of
+from spaps.cli.subscription_file import read_subscriptions
 from spaps.demo.index_page import Entry, index_page
-from spaps.output_file import write_text
-from spaps.reference_names import reference_names
-from spaps.resolve_one import page_of
-from spaps.subscription_file import read_subscriptions
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact_resolver import ExactResolver
-from spatial_udfs.resolution import Resolution
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from spatial_udfs.exact.resolution import Resolution
 from world.snapshot import load_snapshot
-from world.version_facts import VersionFacts
+from world.versions.version_facts import VersionFacts
 
 
 def resolve_sample(settings: Settings, facts: VersionFacts, console: Console) -> None:
@@ -68,7 +68,7 @@ def _in_words(table: EntityTable, subscription: Subscription) -> Text:
     neighborhood = subscription.neighborhood
     words = in_words(neighborhood, reference_names(table, neighborhood))
     text = Text.assemble((neighborhood.name or "", "bold"), "\n", (words, "dim"))
-    for warning in warnings_of(neighborhood):
+    for warning in neighborhood_warnings(neighborhood):
         text.append(f"\nwarning: {warning}", "yellow")
     return text
 

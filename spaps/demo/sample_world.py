@@ -7,9 +7,9 @@ import time
 from rich.console import Console
 
 from schemas.settings import Settings
-from spaps.terminal import PhaseProgress
-from world.importing import import_world
-from world.version_facts import VersionFacts
+from spaps.cli.terminal import PhaseProgress
+from world.imports.world_import import import_world
+from world.versions.version_facts import VersionFacts
 
 
 def import_sample(settings: Settings, console: Console) -> VersionFacts:

@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 import shapely
 
-from schemas.neighborhood import Neighborhood
+from schemas.language.neighborhood import Neighborhood
 from spaps.map_page.palette import stage_colours
 from spaps.map_page.shapes import UNITS_PER_METRE, dimensions, encode
 from spaps.map_page.surroundings import grey_positions
 from spatial_udfs.entity_table import EntityTable, Positions
-from spatial_udfs.resolution import Resolution
+from spatial_udfs.exact.resolution import Resolution
 
 SCRIPTS: Final = ("drawing.js", "picking.js", "controls.js")
 REFERENCES_SHOWN: Final = 6

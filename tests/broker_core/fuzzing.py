@@ -16,14 +16,14 @@ from itertools import pairwise
 import numpy as np
 
 from broker.codec.reason_codes import ReasonCode
-from broker.core import Core
-from broker.effects import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
-from broker.gateway import GatewayRules
-from broker.limits import BrokerLimits
-from broker.memberships_memory import MemoryMemberships
-from schemas.canonical import neighborhood_hash
+from broker.core.broker_core import Core
+from broker.core.limits import BrokerLimits
+from broker.core.publish.gateway import GatewayRules
+from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
+from broker.filter.memberships_memory import MemoryMemberships
 from schemas.errors import SpapsError
-from schemas.reading import read_neighborhood
+from schemas.language.canonical import neighborhood_hash
+from schemas.language.neighborhood_text import read_neighborhood
 from tests.broker_core import wire
 from tests.broker_core.packet_table import AT_WORK, FIRST
 

@@ -9,13 +9,13 @@ from typing import Any
 import mqtt5
 import numpy as np
 
-from broker.access import Action, Identity
 from broker.codec.reason_codes import ReasonCode
-from broker.connection import Connection
-from broker.core import Core
-from broker.effects import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
-from broker.journal import Record
-from broker.memberships_memory import MemoryMemberships
+from broker.core.broker_core import Core
+from broker.core.journal import Record
+from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
+from broker.core.sessions.connection import Connection
+from broker.core.verdicts import Action, Identity
+from broker.filter.memberships_memory import MemoryMemberships
 from tests.broker_core import wire
 
 

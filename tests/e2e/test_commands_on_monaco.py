@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from schemas.reading import read_neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.subscription_line import Subscription, subscription_line
-from spaps.command_line import run
-from spaps.membership_file import MembershipFile
+from spaps.cli.command_line import run
+from spaps.cli.resolution.membership_file import MembershipFile
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact_resolver import ExactResolver
-from spatial_udfs.resolution import Resolution
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from spatial_udfs.exact.resolution import Resolution
 from world.snapshot import load_snapshot
 
 QUARTER = 4000000005986438

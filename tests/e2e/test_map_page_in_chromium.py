@@ -12,7 +12,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from spaps.command_line import run
+from spaps.cli.command_line import run
 from tests.unit.test_map_page import EVIL, page_and_world
 
 QUARTER = 4000000005986438

@@ -8,13 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from schemas.conditions import And, Condition, Not, Or, Relate, Topological, WithinDistance, leaves
-from schemas.far_pairs import always_false_when_far
-from schemas.relations import LONG_NAMES
+from schemas.language.conditions import (
+    And,
+    Condition,
+    Not,
+    Or,
+    Relate,
+    Topological,
+    WithinDistance,
+    leaves,
+)
+from schemas.language.neighborhood_warnings import neighborhood_warnings
 from schemas.subscription_line import Subscription
-from schemas.warnings_of import warnings_of
-from spaps.subscription_file import read_subscriptions
-from spatial_udfs.exact_resolver import ExactResolver
+from schemas.topology.far_pairs import always_false_when_far
+from schemas.topology.relations import LONG_NAMES
+from spaps.cli.subscription_file import read_subscriptions
+from spatial_udfs.exact.exact_resolver import ExactResolver
 from world.snapshot import load_snapshot
 
 A_MISTAKE = 15
@@ -60,10 +69,10 @@ def test_every_sample_selects_something_in_every_stage_but_the_mistake(
         assert resolution.missing_refs == ()
         if sample.sub_id == A_MISTAKE:
             assert sizes == [0]
-            assert len(warnings_of(sample.neighborhood)) == 1
+            assert len(neighborhood_warnings(sample.neighborhood)) == 1
         else:
             assert all(sizes), f"{sample.sub_id}: {sizes}"
-            assert not warnings_of(sample.neighborhood)
+            assert not neighborhood_warnings(sample.neighborhood)
 
 
 def test_together_they_use_every_relation_and_every_joint(samples: list[Subscription]) -> None:

@@ -45,7 +45,7 @@ def python(installed: Path, code: str, *options: str, beside: Path | None = None
 def test_the_small_parts_need_the_standard_library_alone(installed: Path) -> None:
     code = (
         "import schemas, spaps; from schemas.settings import load_settings; "
-        "from schemas.reading import read_neighborhood; "
+        "from schemas.language.neighborhood_text import read_neighborhood; "
         "print(load_settings().world.dir, read_neighborhood('({1},{#},C)').refs, schemas.__file__)"
     )
     # -S: no site-packages at all.
@@ -96,7 +96,7 @@ def test_the_shell_commands_need_no_geometry(installed: Path, tmp_path: Path) ->
         ["resolve", "--world", "nowhere", "({1},{road/#},T)"],
     ]
     code = (
-        "import sys; sys.stderr = sys.stdout; from spaps import command_line\n"
+        "import sys; sys.stderr = sys.stdout; from spaps.cli import command_line\n"
         f"for one in {commands!r}: print(one[0], command_line.run(one))"
     )
     said = python(installed, code, "-S", beside=tmp_path)
@@ -113,7 +113,7 @@ def test_commands_find_their_files_outside_a_clone(
     page = tmp_path / "page.html"
     arguments = ["resolve", "--world", monaco_world, "--map", str(page), "--json"]
     code = (
-        "import sys; from spaps import command_line; "
+        "import sys; from spaps.cli import command_line; "
         f"assert command_line.__file__.startswith({str(installed)!r}); "
         f"sys.exit(command_line.run({[*arguments, '({4000000005986438},{zone/admin/+},T)']!r}))"
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from redis_link.client import RedisClient, connect
+from redis_link.connection.client import RedisClient, connect
 from tests.servers.redis_server import RedisServer, running_redis
 
 

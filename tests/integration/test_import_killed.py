@@ -18,9 +18,9 @@ import shapely
 from schemas import entity
 from schemas.errors import WorldError
 from tests.source_files import write_geoparquet
-from world.importing import import_world
+from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
-from world.store import WorldStore
+from world.versions.store import WorldStore
 
 OLD_ENTITIES = 3
 NEW_ENTITIES = 30_000
@@ -28,16 +28,16 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
 # Where a process kills itself: before or after the n-th call of a function of the store.
 POINTS = {
-    "first table made": ("world.store", "DeltaTable.create", 1, "after"),
-    "nothing written": ("world.store", "write_deltalake", 1, "before"),
-    "entities written": ("world.store", "write_deltalake", 1, "after"),
-    "problems written": ("world.store", "write_deltalake", 2, "after"),
-    "not yet published": ("world.store", "write_deltalake", 3, "before"),
+    "first table made": ("world.versions.store", "DeltaTable.create", 1, "after"),
+    "nothing written": ("world.versions.store", "write_deltalake", 1, "before"),
+    "entities written": ("world.versions.store", "write_deltalake", 1, "after"),
+    "problems written": ("world.versions.store", "write_deltalake", 2, "after"),
+    "not yet published": ("world.versions.store", "write_deltalake", 3, "before"),
 }
 
 SUICIDE = """
     import functools, importlib, os, signal, sys
-    from world.importing import import_world
+    from world.imports.world_import import import_world
 
     module, path, number, when, source, world = sys.argv[1:]
     holder, _, name = path.rpartition(".")
@@ -63,7 +63,7 @@ SUICIDE = """
 
 ANNOUNCING = """
     import sys
-    from world.importing import import_world
+    from world.imports.world_import import import_world
 
     import_world(
         [sys.argv[1]], sys.argv[2],

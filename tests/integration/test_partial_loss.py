@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from redis_link.client import RedisClient, connect
-from redis_link.generation_store import current_generation
-from redis_link.registry import registered_subscriptions
+from redis_link.connection.client import RedisClient, connect
+from redis_link.generation.generation_store import current_generation
+from redis_link.registry.subscription_registry import registered_subscriptions
 from schemas import redis_keys
 from schemas.errors import REPAIR_ADVICE
-from spaps.command_line import run
+from spaps.cli.command_line import run
 from tests.servers.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_content import numbers_of_generations
 from tests.servers.redis_server import RedisServer
@@ -107,7 +107,7 @@ def scene(
         "REBUILD_GRACE_SECONDS": "0",
     }.items():
         monkeypatch.setenv(f"SPAPS_{name}", value)
-    monkeypatch.setattr("redis_link.repair.BROKER_SECONDS", 0.05)
+    monkeypatch.setattr("redis_link.generation.repair.BROKER_SECONDS", 0.05)
     return made
 
 

@@ -11,21 +11,21 @@ import pytest
 import shapely
 from deltalake import DeltaTable
 
-from jobs.exit_codes import EXIT_NOT_CLEAN
-from jobs.output_lock import output_lock
-from jobs.rebuild_run import rebuild, rollback
-from jobs.run_marks import read_marks
-from redis_link.client import RedisClient
-from redis_link.generation_changes import read_changes
-from redis_link.generation_store import all_generations, current_generation
-from redis_link.registry import unregister
+from rebuild.run import rebuild, rollback
+from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_changes import read_changes
+from redis_link.generation.generation_store import all_generations, current_generation
+from redis_link.registry.subscription_registry import unregister
 from schemas.errors import RebuildBusyError, RedisLinkError, RunBusyError, WorldError
+from schemas.exit_codes import EXIT_NOT_CLEAN
 from schemas.generation import GenerationState
 from schemas.redis_keys import registry_id_key
 from tests.servers.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_content import numbers_of_generations
 from tests.servers.redis_server import RedisServer
-from world.store import WorldStore
+from world.memberships.output_lock import output_lock
+from world.memberships.run_marks import read_marks
+from world.versions.store import WorldStore
 
 
 @pytest.fixture
@@ -102,8 +102,8 @@ def test_only_what_can_be_affected_is_resolved(scene: RebuildScene) -> None:
 def test_several_processes_resolve_the_same(
     scene: RebuildScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.exact_workers.WORTH_PROCESSES", 1)
-    monkeypatch.setattr("jobs.exact_workers.SETS_IN_TASK", 2)
+    monkeypatch.setattr("rebuild.exact_workers.WORTH_PROCESSES", 1)
+    monkeypatch.setattr("rebuild.exact_workers.SETS_IN_TASK", 2)
     scene.rebuild(workers=2)
     scene.assert_in_force(1)
 
@@ -191,7 +191,7 @@ def test_if_changed_rebuilds_when_redis_was_emptied(scene: RebuildScene) -> None
 def test_a_second_rebuild_says_who_runs(scene: RebuildScene) -> None:
     holding = (
         "import sys; from pathlib import Path\n"
-        "from jobs.rebuild_record import RebuildRecords\n"
+        "from rebuild.record import RebuildRecords\n"
         "with RebuildRecords(Path(sys.argv[1])).exclusive():\n"
         "    print('held', flush=True); sys.stdin.read()"
     )
@@ -218,7 +218,7 @@ def test_a_failed_rebuild_leaves_the_old_one_in_force(
         raise WorldError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.rebuild_members.write_memberships", broken)
+        patched.setattr("rebuild.members.write_memberships", broken)
         with pytest.raises(WorldError, match="disk is full"):
             scene.rebuild()
     facts = current_generation(scene.client)
@@ -241,7 +241,7 @@ def test_members_stay_resolved_when_redis_fails_beside_the_writing_of_membership
         raise RedisLinkError("Redis is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("redis_link.set_copies.SetCopies.apply", broken)
+        patched.setattr("redis_link.sets.set_copies.SetCopies.apply", broken)
         with pytest.raises(RedisLinkError, match="away"):
             scene.rebuild()
     assert list(scene.records()[-1]["steps"]) == ["import", "compare", "resolve"]
@@ -255,7 +255,7 @@ def test_everything_is_pushed_when_a_copy_is_not_what_it_should_be(
 ) -> None:
     scene.rebuild()
     scene.write_source(edited_town())
-    monkeypatch.setattr("redis_link.set_copies.SetCopies.apply", lambda *_: None)
+    monkeypatch.setattr("redis_link.sets.set_copies.SetCopies.apply", lambda *_: None)
     scene.rebuild()
     scene.assert_in_force(2)
     assert scene.records()[-1]["steps"]["push"]["how"] == "all"
@@ -268,7 +268,7 @@ def test_what_could_not_be_cleaned_up_is_left_to_the_next(
         raise WorldError("no right to remove it")
 
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.rebuild_steps.clean_up", broken)
+        patched.setattr("rebuild.steps.clean_up", broken)
         report = rebuild(scene.request())
     assert report.exit_code == EXIT_NOT_CLEAN
     assert "no right to remove it" in report.summary

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from jobs import rebuild as rebuild_job
-from jobs.rebuild_record import RebuildRecords
-from redis_link.client import RedisClient
-from spaps.command_line import run
-from spaps.rebuild_service import ONE_COMMAND
+from rebuild.record import RebuildRecords
+from redis_link.connection.client import RedisClient
+from spaps.cli.command_line import run
+from spaps.cli.rebuilds.rebuild_service import ONE_COMMAND
 from tests.conftest import REPOSITORY
 from tests.servers.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_server import RedisServer

@@ -10,49 +10,50 @@ from pathlib import Path
 import pytest
 import shapely
 
-from redis_link.client import RedisClient
-from redis_link.generation_store import current_generation
+from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_store import current_generation
 from schemas.redis_keys import push_lock_key
 from tests.servers.killable_rebuild import start_rebuild
 from tests.servers.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_content import numbers_of_generations
 from tests.servers.redis_server import RedisServer
-from world.store import WorldStore
+from world.versions.store import WorldStore
 
 WAIT_SECONDS = 300
 RANDOM_KILLS = 5
 
 # Where a rebuild of version 2 dies, which version is in force then, and which steps are noted.
 POINTS = {
-    "before the import": ("jobs.rebuild_run.import_world", 1, 1, None),
-    "while it imports": ("world.importing.combine", 1, 1, None),
-    "imported, without a record": ("jobs.rebuild_run._begin", 1, 1, None),
-    "with a record": ("jobs.rebuild_steps.compare_versions", 1, 1, ["import"]),
-    "compared": ("jobs.rebuild_members.WorldPlace", 1, 1, ["import", "compare"]),
+    "before the import": ("rebuild.run.import_world", 1, 1, None),
+    "while it imports": ("world.imports.world_import.combine", 1, 1, None),
+    "imported, without a record": ("rebuild.run._begin", 1, 1, None),
+    "with a record": ("rebuild.steps.compare_versions", 1, 1, ["import"]),
+    "compared": ("rebuild.members.WorldPlace", 1, 1, ["import", "compare"]),
     "while members change": (
-        "jobs.rebuild_resolving.changed_members", 1, 1, ["import", "compare"],
+        "rebuild.resolve_plan.changed_members", 1, 1, ["import", "compare"],
     ),
-    "resolved": ("jobs.rebuild_members.write_memberships", 1, 1, ["import", "compare"]),
-    "memberships written": ("jobs.resolved_sets._write", 1, 1, ["import", "compare"]),
-    "members half saved": ("jobs.resolved_sets._write", 3, 1, ["import", "compare"]),
+    "resolved": ("rebuild.members.write_memberships", 1, 1, ["import", "compare"]),
+    "memberships written": ("world.memberships.resolved_sets._write", 1, 1, ["import", "compare"]),
+    "members half saved": ("world.memberships.resolved_sets._write", 3, 1, ["import", "compare"]),
     "before the push": (
-        "jobs.rebuild_steps.found_in_force", 1, 1, ["import", "compare", "resolve"],
+        "rebuild.steps.found_in_force", 1, 1, ["import", "compare", "resolve"],
     ),
-    "sets copied": ("redis_link.set_copies.write_pairs", 1, 1, ["import", "compare"]),
+    "sets copied": ("redis_link.sets.set_copies.write_pairs", 1, 1, ["import", "compare"]),
     "before the switch": (
-        "redis_link.generation_push.switch_generation", 1, 1, ["import", "compare", "resolve"],
+        "redis_link.generation.generation_push.switch_generation", 1, 1,
+        ["import", "compare", "resolve"],
     ),
     "after the switch": (
-        "jobs.rebuild_steps.all_generations", 1, 2, ["import", "compare", "resolve"],
+        "rebuild.steps.all_generations", 1, 2, ["import", "compare", "resolve"],
     ),
     "before the cleaning": (
-        "jobs.rebuild_steps.clean_up", 1, 2, ["import", "compare", "resolve", "push"],
+        "rebuild.steps.clean_up", 1, 2, ["import", "compare", "resolve", "push"],
     ),
     "a version half removed": (
-        "world.retention.remove_leftovers", 1, 2, ["import", "compare", "resolve", "push"],
+        "world.versions.retention.remove_leftovers", 1, 2, ["import", "compare", "resolve", "push"],
     ),
     "memberships removed": (
-        "jobs.rebuild_cleaning._clean_records", 1, 2, ["import", "compare", "resolve", "push"],
+        "rebuild.cleanup._clean_records", 1, 2, ["import", "compare", "resolve", "push"],
     ),
 }  # fmt: skip
 
@@ -128,7 +129,7 @@ def test_killed_at_random_moments(scene: RebuildScene) -> None:
 
 
 def test_the_control_an_unkilled_rebuild_dies_nowhere(scene: RebuildScene) -> None:
-    process, _ = start_rebuild(scene, ("jobs.rebuild_steps.clean_up", 10_000))
+    process, _ = start_rebuild(scene, ("rebuild.steps.clean_up", 10_000))
     process.join(WAIT_SECONDS)
     assert process.exitcode == 0
     scene.assert_in_force(2)

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 from redis import Redis
 
-from redis_link.client import connect
-from redis_link.url import PASSWORD_VARIABLE
+from redis_link.connection.client import connect
+from redis_link.connection.url import PASSWORD_VARIABLE
 from schemas.errors import RedisLinkError, SettingsError
 from tests.servers.redis_content import as_pairs, pairs_in_redis, random_pairs
 from tests.servers.redis_pushes import push

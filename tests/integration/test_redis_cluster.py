@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis, RedisCluster
 
-from redis_link import generation_store
-from redis_link.client import RedisClient, connect
-from redis_link.generation_push import GenerationPush
-from redis_link.registry import register, registered_subscriptions, unregister
-from redis_link.set_writer import write_pairs
-from redis_link.shard_pipe import ShardPipe
+from redis_link.connection.client import RedisClient, connect
+from redis_link.generation import generation_store
+from redis_link.generation.generation_push import GenerationPush
+from redis_link.registry.subscription_registry import register, registered_subscriptions, unregister
+from redis_link.sets.set_writer import write_pairs
+from redis_link.sets.shard_pipe import ShardPipe
 from schemas.errors import PushBusyError
 from schemas.redis_keys import membership_key, shard_index_key
 from schemas.registration import Registration

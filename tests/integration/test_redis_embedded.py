@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from redis_link import embedded
-from redis_link.client import connect
-from redis_link.embedded import embedded_redis, redis_server_program
+from redis_link.connection import embedded
+from redis_link.connection.client import connect
+from redis_link.connection.embedded import embedded_redis, redis_server_program
 from schemas.errors import RedisLinkError, SettingsError
 from tests.servers.programs import require_redis_server
 from tests.servers.redis_content import as_pairs, pairs_in_redis, random_pairs
@@ -24,8 +24,8 @@ from tests.servers.redis_server import alive, wait_for
 USER = """
 import sys, time
 from pathlib import Path
-from redis_link.client import connect
-from redis_link.embedded import embedded_redis
+from redis_link.connection.client import connect
+from redis_link.connection.embedded import embedded_redis
 
 with embedded_redis(Path(sys.argv[1])) as server:
     client = connect(server.url)

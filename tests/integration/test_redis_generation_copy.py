@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from redis_link.client import RedisClient, connect
-from redis_link.generation_copy import PairChanges, can_copy, push_changes
-from redis_link.generation_store import current_generation
-from redis_link.push_report import PushReport
-from redis_link.set_reader import read_index
-from redis_link.tally import Int64s
+from redis_link.connection.client import RedisClient, connect
+from redis_link.generation.generation_copy import PairChanges, can_copy, push_changes
+from redis_link.generation.generation_store import current_generation
+from redis_link.generation.push_report import PushReport
+from redis_link.sets.set_reader import read_index
+from redis_link.sets.tally import Int64s
 from schemas.errors import GenerationError
 from schemas.generation import GenerationFacts
 from schemas.redis_keys import SHARD_COUNT, membership_key

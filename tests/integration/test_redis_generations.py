@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 from redis import Redis
 
-from redis_link import generation_store
-from redis_link.client import RedisClient
-from redis_link.generation_push import PushSource
-from redis_link.push_lock import PushLock
-from redis_link.set_reader import read_generation
-from redis_link.sweep import Retention
+from redis_link.connection.client import RedisClient
+from redis_link.generation import generation_store
+from redis_link.generation.generation_push import PushSource
+from redis_link.generation.push_lock import PushLock
+from redis_link.generation.sweep import Retention
+from redis_link.sets.set_reader import read_generation
 from schemas import redis_keys
 from schemas.generation import FROM_FILE, GenerationState, RegistryCoverage
 from tests.servers.redis_content import (

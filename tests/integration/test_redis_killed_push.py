@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from redis_link import generation_store
-from redis_link.client import RedisClient, connect
-from redis_link.push_lock import is_held
+from redis_link.connection.client import RedisClient, connect
+from redis_link.generation import generation_store
+from redis_link.generation.push_lock import is_held
 from schemas.generation import GenerationState
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from schemas.redis_keys import push_lock_key
@@ -35,15 +35,15 @@ WAIT_SECONDS = 300
 
 # Where a push dies, and what stands in Redis then: the version that was pushed or the one before.
 POINTS = {
-    "before the lock": ("redis_link.generation_push.PushLock", 1, "before"),
-    "with the lock": ("redis_link.generation_push.sweep_generations", 1, "before"),
-    "before its number": ("redis_link.generation_push.begin_generation", 1, "before"),
-    "before any pair": ("redis_link.fenced_writer.submit_sets", 1, "before"),
-    "half of the index written": ("redis_link.set_writer._submit", 300, "before"),
-    "some sets written": ("redis_link.set_writer._submit", 1_200, "before"),
-    "before the switch": ("redis_link.generation_push.switch_generation", 1, "before"),
-    "after the switch": ("redis_link.local_push.report_of", 1, "pushed"),
-    "before the old is removed": ("redis_link.sweep._unlink", 1, "pushed"),
+    "before the lock": ("redis_link.generation.generation_push.PushLock", 1, "before"),
+    "with the lock": ("redis_link.generation.generation_push.sweep_generations", 1, "before"),
+    "before its number": ("redis_link.generation.generation_push.begin_generation", 1, "before"),
+    "before any pair": ("redis_link.generation.fenced_writer.submit_sets", 1, "before"),
+    "half of the index written": ("redis_link.sets.set_writer._submit", 300, "before"),
+    "some sets written": ("redis_link.sets.set_writer._submit", 1_200, "before"),
+    "before the switch": ("redis_link.generation.generation_push.switch_generation", 1, "before"),
+    "after the switch": ("redis_link.generation.local_push.report_of", 1, "pushed"),
+    "before the old is removed": ("redis_link.generation.sweep._unlink", 1, "pushed"),
 }
 
 
@@ -152,7 +152,7 @@ def test_killed_at_random_moments(scene: Scene) -> None:
 
 def test_the_control_an_unkilled_push_dies_nowhere(scene: Scene) -> None:
     """The points above are reached: with a call number that never comes, all goes well."""
-    assert scene.push(1, ("redis_link.fenced_writer.submit_sets", 10_000)) == 0
+    assert scene.push(1, ("redis_link.generation.fenced_writer.submit_sets", 10_000)) == 0
     client = connect(scene.url)
     assert version_seen(client, scene) == 1
     assert_clean(client)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from redis_link import generation_store
-from redis_link.client import RedisClient, connect
-from redis_link.fenced_writer import fenced_writer
-from redis_link.generation_push import GenerationPush
-from redis_link.set_writer import write_pairs
-from redis_link.shard_pipe import ShardPipe
+from redis_link.connection.client import RedisClient, connect
+from redis_link.generation import generation_store
+from redis_link.generation.fenced_writer import fenced_writer
+from redis_link.generation.generation_push import GenerationPush
+from redis_link.sets.set_writer import write_pairs
+from redis_link.sets.shard_pipe import ShardPipe
 from schemas import redis_keys
 from schemas.errors import GenerationError, RedisFullError, RedisLinkError
 from tests.servers.redis_content import (

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from redis_link import generation_store, push_lock
-from redis_link.client import RedisClient, connect
-from redis_link.fenced_writer import fenced_writer
-from redis_link.generation_push import GenerationPush, PushSource
-from redis_link.push_lock import PushLock
+from redis_link.connection.client import RedisClient, connect
+from redis_link.generation import generation_store, push_lock
+from redis_link.generation.fenced_writer import fenced_writer
+from redis_link.generation.generation_push import GenerationPush, PushSource
+from redis_link.generation.push_lock import PushLock
 from schemas import redis_keys
 from schemas.errors import GenerationError, PushBusyError
 from tests.servers.redis_content import (

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from redis_link.client import RedisClient, connect
-from redis_link.registry import (
+from redis_link.connection.client import RedisClient, connect
+from redis_link.generation.resolved_cache import find_resolved, keep_resolved
+from redis_link.registry.subscription_registry import (
     register,
     registered_subscriptions,
     registry_coverage,
     unregister,
 )
-from redis_link.resolved_cache import find_resolved, keep_resolved
 from schemas import redis_keys
 from schemas.errors import RedisLinkError
 from schemas.generation import RegistryCoverage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobs.show_generation import generation_lines
-from redis_link.client import RedisClient
+from redis_link.connection.client import RedisClient
 from tests.servers.redis_pushes import push
 
 

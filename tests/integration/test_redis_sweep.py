@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from redis_link import generation_store, sweep
-from redis_link.background_sweep import BackgroundSweep
-from redis_link.client import RedisClient
-from redis_link.local_push import push_pairs
-from redis_link.set_writer import write_pairs
-from redis_link.shard_pipe import ShardPipe
-from redis_link.sweep import Retention, sweep_generations
+from redis_link.connection.client import RedisClient
+from redis_link.generation import generation_store, sweep
+from redis_link.generation.background_sweep import BackgroundSweep
+from redis_link.generation.local_push import push_pairs
+from redis_link.generation.sweep import Retention, sweep_generations
+from redis_link.sets.set_writer import write_pairs
+from redis_link.sets.shard_pipe import ShardPipe
 from schemas.generation import GenerationState
 from tests.servers.redis_content import (
     as_pairs,

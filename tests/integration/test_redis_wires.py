@@ -12,9 +12,9 @@ from urllib.parse import quote
 import pytest
 from redis import Redis
 
-from redis_link.url import parse_redis_url
-from redis_link.wire import RedisReplyError, pack
-from redis_link.wires import Wires
+from redis_link.connection.redis_connection import RedisReplyError, pack
+from redis_link.connection.redis_router import RedisRouter
+from redis_link.connection.url import parse_redis_url
 from schemas.errors import RedisLinkError, SettingsError
 from tests.servers.redis_server import (
     RedisServer,
@@ -27,11 +27,13 @@ from tests.servers.redis_server import (
 )
 
 
-def on_wires(url: str, work: Callable[[Wires], Coroutine[Any, Any, Any]], **options: Any) -> Any:
+def on_wires(
+    url: str, work: Callable[[RedisRouter], Coroutine[Any, Any, Any]], **options: Any
+) -> Any:
     """What the work gives, in an event loop of its own."""
 
     async def run() -> Any:
-        wires = Wires(parse_redis_url(url, {}), **options)
+        wires = RedisRouter(parse_redis_url(url, {}), **options)
         try:
             return await work(wires)
         finally:
@@ -40,14 +42,14 @@ def on_wires(url: str, work: Callable[[Wires], Coroutine[Any, Any, Any]], **opti
     return asyncio.run(run())
 
 
-async def set_and_get(wires: Wires) -> bytes:
+async def set_and_get(wires: RedisRouter) -> bytes:
     await wires.ask("a", "SET", "a", b"\x00\r\n\xff")
     answer: bytes = await wires.ask("a", "GET", "a")
     return answer
 
 
 def test_answers_come_in_order_and_errors_among_them(redis_server: RedisServer) -> None:
-    async def work(wires: Wires) -> None:
+    async def work(wires: RedisRouter) -> None:
         wire = await wires.of_key("k")
         first = wire.send(pack("SET", "k", 1) + pack("LPUSH", "k", "x") + pack("INCR", "k"), 3)
         second = wire.send(pack("GET", "k"), 1)
@@ -67,7 +69,7 @@ def test_answers_come_in_order_and_errors_among_them(redis_server: RedisServer) 
 def test_an_answer_in_many_pieces(redis_server: RedisServer) -> None:
     value = bytes(range(256)) * 20_000
 
-    async def work(wires: Wires) -> None:
+    async def work(wires: RedisRouter) -> None:
         wire = await wires.of_key("k")
         await wire.ask("SET", "k", value)
         answers = await wire.send(pack("GET", "k") * 3, 3)
@@ -77,7 +79,7 @@ def test_an_answer_in_many_pieces(redis_server: RedisServer) -> None:
 
 
 def test_who_gave_up_does_not_disturb_the_next(redis_server: RedisServer) -> None:
-    async def work(wires: Wires) -> None:
+    async def work(wires: RedisRouter) -> None:
         wire = await wires.of_key("k")
         wire.send(pack("ECHO", "unwanted"), 1).cancel()
         assert await wire.ask("ECHO", "wanted") == b"wanted"
@@ -86,7 +88,7 @@ def test_who_gave_up_does_not_disturb_the_next(redis_server: RedisServer) -> Non
 
 
 def test_a_master_that_became_a_replica_is_left(redis_server: RedisServer) -> None:
-    async def work(wires: Wires) -> None:
+    async def work(wires: RedisRouter) -> None:
         await wires.ask("a", "REPLICAOF", "127.0.0.1", "1")
         wire = await wires.of_key("a")
         with pytest.raises(RedisReplyError, match="READONLY"):
@@ -138,7 +140,7 @@ def test_sentinel_leads_to_the_master_also_after_a_failover(tmp_path: Path) -> N
         url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{port}/ours"
         wait_for(lambda: _role(other) == "slave" and _link(other) == "up", "the replica")
 
-        async def work(wires: Wires) -> None:
+        async def work(wires: RedisRouter) -> None:
             assert await set_and_get(wires) == b"\x00\r\n\xff"
             await asyncio.to_thread(wait_for, lambda: _replicas(port) == 1, "Sentinel's view")
             master.kill()
@@ -163,7 +165,7 @@ def _replicas(port: int) -> int:
         return int(sentinel.sentinel_master("ours")["num-slaves"])
 
 
-async def _until_served(wires: Wires) -> None:
+async def _until_served(wires: RedisRouter) -> None:
     async with asyncio.timeout(30):
         while True:
             try:
@@ -177,7 +179,7 @@ async def _until_served(wires: Wires) -> None:
 def test_cluster_finds_each_key_and_follows_a_moved_slot(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as servers:
 
-        async def work(wires: Wires) -> None:
+        async def work(wires: RedisRouter) -> None:
             for number in range(50):
                 key = f"key{number}"
                 await wires.ask(key, "SET", key, number)
@@ -208,7 +210,7 @@ def _move_empty_slot(servers: list[RedisServer], key: str) -> None:
 def test_a_stopped_server_fails_after_its_time_and_comes_back(tmp_path: Path) -> None:
     with running_redis(tmp_path) as server:
 
-        async def work(wires: Wires) -> None:
+        async def work(wires: RedisRouter) -> None:
             await set_and_get(wires)
             server.process.send_signal(signal.SIGSTOP)
             with pytest.raises(RedisLinkError, match=r"no answer for 0\.2 s"):
@@ -225,7 +227,7 @@ def test_a_stopped_server_fails_after_its_time_and_comes_back(tmp_path: Path) ->
 
 
 def test_notices_of_a_channel(tmp_path: Path) -> None:
-    async def hear(wires: Wires, port: int) -> None:
+    async def hear(wires: RedisRouter, port: int) -> None:
         heard = asyncio.Event()
         wire = await wires.listen("news", heard.set)
         with Redis(port=port) as client:
@@ -249,7 +251,7 @@ def test_a_server_that_is_no_redis() -> None:
         server = await asyncio.start_server(greet, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            wires = Wires(f"redis://127.0.0.1:{port}")
+            wires = RedisRouter(f"redis://127.0.0.1:{port}")
             with pytest.raises(RedisLinkError, match="does not speak Redis' protocol"):
                 await wires.ask("a", "GET", "a")
             wires.close()

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import shapely
 
-from schemas.condition_parser import parse_condition
-from schemas.conditions import Condition, Leaf, Topological, WithinDistance, fold
-from schemas.neighborhood import Neighborhood, Stage
+from schemas.language.condition_parser import parse_condition
+from schemas.language.conditions import Condition, Leaf, Topological, WithinDistance, fold
+from schemas.language.neighborhood import Neighborhood, Stage
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact_resolver import ExactResolver
-from world.importing import import_world
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 
 # GEOS' own predicates: on real geometry they say what the matrix of the pair says.

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from redis_link.client import connect
-from redis_link.embedded import embedded_redis
-from redis_link.world_redis import redis_or_embedded, redis_to_read
+from redis_link.connection.client import connect
+from redis_link.connection.embedded import embedded_redis
+from redis_link.connection.world_redis import redis_or_embedded, redis_to_read
 from schemas.embedded_place import embedded_place
 from schemas.errors import SettingsError
 from schemas.settings import Settings, load_settings
-from spaps.command_line import run
+from spaps.cli.command_line import run
 from tests.integration.broker.killable_broker import killable_broker
 from tests.integration.broker.running_broker import PROGRAM
 from tests.servers.rebuild_scene import RebuildScene, grid_town

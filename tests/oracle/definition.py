@@ -13,8 +13,17 @@ from typing import Any
 
 import shapely
 
-from schemas.conditions import And, Condition, Leaf, Not, Or, Relate, Topological, WithinDistance
-from schemas.neighborhood import Neighborhood
+from schemas.language.conditions import (
+    And,
+    Condition,
+    Leaf,
+    Not,
+    Or,
+    Relate,
+    Topological,
+    WithinDistance,
+)
+from schemas.language.neighborhood import Neighborhood
 from spatial_udfs.entity_table import EntityTable
 
 

@@ -17,24 +17,22 @@ import shapely
 from hypothesis import HealthCheck, Phase, example, find, given, settings
 from hypothesis import strategies as st
 
-from jobs.compiled_batch import CompiledBatch, LevelPlan, compile_batch
-from jobs.descriptor_parts import descriptor_part
-from jobs.graph_tables import graph_tables
-from jobs.level_loop import added
-from jobs.level_tasks import FarTotals
-from jobs.related_tables import RelatedWorld
-from jobs.subscription_parts import part_of_texts
-from schemas.descriptor_json import descriptor_json
+from jobs.pipeline.pairs.related_tables import RelatedWorld
+from jobs.pipeline.stages.level_loop import added
+from jobs.pipeline.stages.level_tasks import FarTotals
+from jobs.pipeline.subscriptions.compiled_batch import CompiledBatch, LevelPlan, compile_batch
+from jobs.pipeline.subscriptions.descriptor_parts import descriptor_part
+from jobs.pipeline.subscriptions.graph_tables import graph_tables
+from jobs.pipeline.subscriptions.subscription_parts import part_of_texts
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
-from schemas.neighborhood import Neighborhood
-from schemas.reading import read_neighborhood
-from spatial_udfs import tile_pairs
-from spatial_udfs.bucket_parts import BucketPart, EntityColumns, PairColumns, unpacked
-from spatial_udfs.bulk_stage import BulkStage
-from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.sedona_tiles import TILE
-from spatial_udfs.shapes import SHAPE_COUNT
-from spatial_udfs.stage_rows import (
+from schemas.language.descriptor_json import descriptor_json
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
+from spatial_udfs.bulk import tile_pairs
+from spatial_udfs.bulk.bucket_parts import BucketPart, EntityColumns, PairColumns, unpacked
+from spatial_udfs.bulk.bulk_stage import BulkStage
+from spatial_udfs.bulk.sedona_tiles import TILE
+from spatial_udfs.bulk.stage_rows import (
     Members,
     NearPairs,
     NearRows,
@@ -43,8 +41,10 @@ from spatial_udfs.stage_rows import (
     routed,
     taken,
 )
-from spatial_udfs.tile_pairs import CHANGED, TileTask
-from spatial_udfs.world_bucket import BucketEntities, HeavyEntities, PairRows
+from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
+from spatial_udfs.bulk.world_bucket import BucketEntities, HeavyEntities, PairRows
+from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.topology.shapes import SHAPE_COUNT
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
 from tests.strategies.neighborhoods import neighborhoods

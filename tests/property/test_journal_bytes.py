@@ -9,12 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.durability.message_bytes import message_from_bytes, message_to_bytes
-from broker.durability.queue_entry import RELEASED_ENTRY, entry_naming, entry_with, read_entry
-from broker.durability.session_texts import read_session, read_terms, session_text, terms_text
-from broker.journal import MessageQueued, SessionSaved
-from broker.message import Message
-from broker.subscription import SubscriptionTerms
+from broker.core.journal import MessageQueued, SessionSaved
+from broker.core.message import Message
+from broker.core.subscribe.subscription import SubscriptionTerms
+from broker.durability.records.message_bytes import message_from_bytes, message_to_bytes
+from broker.durability.records.queue_entry import (
+    RELEASED_ENTRY,
+    entry_naming,
+    entry_with,
+    read_entry,
+)
+from broker.durability.records.session_texts import (
+    read_session,
+    read_terms,
+    session_text,
+    terms_text,
+)
 from schemas.errors import JournalError
 from tests.strategies.journal import messages, parts_of, queued, sessions, terms
 

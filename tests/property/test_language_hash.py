@@ -10,13 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.canonical import canonical, canonical_condition, neighborhood_hash
-from schemas.condition_printer import leaf_text
-from schemas.conditions import And, Condition, Leaf, Not, Or, Topological, WithinDistance, fold
-from schemas.descriptor_json import parse_descriptor
-from schemas.neighborhood import Neighborhood, WrittenStage
-from schemas.notation import parse_notation
-from schemas.relations import LONG_NAMES
+from schemas.language.canonical import canonical, canonical_condition, neighborhood_hash
+from schemas.language.condition_printer import leaf_text
+from schemas.language.conditions import (
+    And,
+    Condition,
+    Leaf,
+    Not,
+    Or,
+    Topological,
+    WithinDistance,
+    fold,
+)
+from schemas.language.descriptor_json import parse_descriptor
+from schemas.language.neighborhood import Neighborhood, WrittenStage
+from schemas.language.notation import parse_notation
+from schemas.topology.relations import LONG_NAMES
 from tests.strategies.language import conditions, neighborhoods, patterns
 
 Choice = TypeVar("Choice")

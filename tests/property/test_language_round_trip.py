@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.condition_parser import parse_condition
-from schemas.condition_printer import condition_text
-from schemas.conditions import Condition
-from schemas.descriptor_json import descriptor_json, descriptor_object, parse_descriptor
 from schemas.errors import DescriptorError, NotationError
-from schemas.neighborhood import Neighborhood
-from schemas.notation import notation, parse_notation
-from schemas.reading import read_neighborhood
+from schemas.language.condition_parser import parse_condition
+from schemas.language.condition_printer import condition_text
+from schemas.language.conditions import Condition
+from schemas.language.descriptor_json import descriptor_json, descriptor_object, parse_descriptor
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import notation, parse_notation
 from tests.strategies.language import conditions, neighborhoods
 
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker.memberships_redis import RedisMemberships
+from broker.filter.memberships_redis import RedisMemberships
 
 PEIDS = range(12)
 peid_sets = st.sets(st.sampled_from(PEIDS))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shapely import LineString
 
-from world.osm.peids import SEGMENT_BASE, segment_peid
-from world.osm.segments import Locations, RoadWay, Segment, split_roads
+from world.sources.osm.peids import SEGMENT_BASE, segment_peid
+from world.sources.osm.segments import Locations, RoadWay, Segment, split_roads
 
 # A small grid, so that roads meet each other and themselves all the time. The third number
 # keeps places apart that lie in one line, which would only make every line look folded.

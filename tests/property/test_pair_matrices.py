@@ -11,15 +11,15 @@ import shapely
 from hypothesis import HealthCheck, Phase, example, find, given, settings
 from hypothesis import strategies as st
 
-from schemas.conditions import Relate, Topological
-from schemas.relations import LONG_NAMES, Shape, disjoint_matrix
-from spatial_udfs import pair_matrices
-from spatial_udfs.candidate_search import CandidateSearch
+from schemas.language.conditions import Relate, Topological
+from schemas.topology.relations import LONG_NAMES, Shape, disjoint_matrix
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.pair_kinds import PairKinds
-from spatial_udfs.related_pairs import RelatedPairs
+from spatial_udfs.exact.candidate_search import CandidateSearch
+from spatial_udfs.exact.related_pairs import RelatedPairs
 from spatial_udfs.resolution_limits import UNLIMITED
-from spatial_udfs.shapes import SHAPES, shape_codes
+from spatial_udfs.topology import pair_matrices
+from spatial_udfs.topology.pair_kinds import PairKinds
+from spatial_udfs.topology.shapes import SHAPES, shape_codes
 from tests.oracle.definition import Entity, holds_for_matrix, matrix_of, pair_matrix, turned
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
 from tests.strategies.worlds import table_of, worlds

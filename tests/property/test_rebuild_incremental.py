@@ -12,26 +12,27 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from shapely.geometry import LineString, Point
 
-from jobs import affected_sets, changed_world, rebuild_resolving
-from jobs.changing_rows import ChangingRows
-from jobs.exact_workers import HERE, WorldPlace
-from jobs.rebuild_resolving import carry_out, plan_of, resolve_all
-from jobs.registered_sets import RegisteredSets, registered_sets
-from jobs.resolved_sets import MemberRows, ResolvedSets
-from jobs.set_changes import SetChanges
-from schemas.canonical import neighborhood_hash
-from schemas.descriptor_json import descriptor_json
+from rebuild import resolve_plan as rebuild_resolving
+from rebuild.exact_workers import HERE, WorldPlace
+from rebuild.registered_sets import RegisteredSets, registered_sets
+from rebuild.resolve_plan import carry_out, plan_of, resolve_all
+from rebuild.set_changes import SetChanges
 from schemas.generation import RegistryCoverage
-from schemas.neighborhood import Neighborhood
-from schemas.reading import read_neighborhood
+from schemas.language.canonical import neighborhood_hash
+from schemas.language.descriptor_json import descriptor_json
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.registration import Registration
 from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.incremental import affected_sets, changed_world
+from spatial_udfs.incremental.incremental_stage import ChangingRows
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
 from tests.strategies.neighborhoods import neighborhoods
 from tests.strategies.worlds import CATEGORIES, EXACT_PLACEMENTS, geometries, table_of, worlds
-from world.changes import compare_entities
+from world.memberships.resolved_sets import MemberRows, ResolvedSets
 from world.snapshot import entity_rows
+from world.versions.changes import compare_entities
 
 Rows = list[tuple[int, tuple[str, ...], Any]]
 

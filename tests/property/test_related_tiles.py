@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, Phase, example, find, given, settings
 from hypothesis import strategies as st
 
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
-from spatial_udfs import tile_pairs
-from spatial_udfs.bucket_parts import BucketPart, unpacked
-from spatial_udfs.buckets import bucket_of
+from spatial_udfs.bulk import tile_pairs
+from spatial_udfs.bulk.bucket_parts import BucketPart, unpacked
+from spatial_udfs.bulk.buckets import bucket_of
+from spatial_udfs.bulk.sedona_tiles import TILE
+from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
+from spatial_udfs.bulk.world_tiles import ENTITIES_PER_TILE, Boxes, cut_into_tiles
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.sedona_tiles import TILE
-from spatial_udfs.shapes import shape_codes
-from spatial_udfs.stored_kinds import decoded
-from spatial_udfs.tile_pairs import CHANGED, TileTask
-from spatial_udfs.world_tiles import ENTITIES_PER_TILE, Boxes, cut_into_tiles
+from spatial_udfs.topology.shapes import shape_codes
+from spatial_udfs.topology.stored_kinds import decoded
 from tests.oracle.definition import entities_of, meet, pair_matrix
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
 from tests.strategies.worlds import table_of, worlds

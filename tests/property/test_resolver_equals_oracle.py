@@ -13,27 +13,22 @@ import shapely
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from schemas.condition_parser import parse_condition
-from schemas.conditions import Topological
 from schemas.errors import NoReferenceError
-from schemas.neighborhood import Neighborhood, Stage
-from spatial_udfs import (
-    candidate_search,
-    exact_resolver,
-    open_entities,
-    pair_matrices,
-    stage_members,
-)
-from spatial_udfs.condition_verdicts import Verdict
+from schemas.language.condition_parser import parse_condition
+from schemas.language.conditions import Topological
+from schemas.language.neighborhood import Neighborhood, Stage
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact_resolver import ExactResolver
-from spatial_udfs.far_count import FarCount
-from spatial_udfs.open_entities import OpenEntities
-from spatial_udfs.pair_distances import PairDistances
-from spatial_udfs.pair_memory import Pairs
+from spatial_udfs.exact import candidate_search, exact_resolver, open_entities, stage_members
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from spatial_udfs.exact.far_count import FarCount
+from spatial_udfs.exact.open_entities import OpenEntities
+from spatial_udfs.exact.pair_distances import PairDistances
+from spatial_udfs.exact.pair_memory import Pairs
+from spatial_udfs.exact.resolution import Resolution
 from spatial_udfs.position_sets import EMPTY
-from spatial_udfs.resolution import Resolution
 from spatial_udfs.resolution_limits import ResolutionLimits
+from spatial_udfs.topology import pair_matrices
+from spatial_udfs.topology.condition_verdicts import Verdict
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
 from tests.strategies.neighborhoods import neighborhoods

@@ -6,7 +6,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from redis_link.client import connect
+from redis_link.connection.client import connect
 from tests.servers.killable_push import CONTEXT, arm
 from tests.servers.rebuild_scene import RebuildScene
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from redis_link.embedded import redis_server_program
+from redis_link.connection.embedded import redis_server_program
 from schemas.errors import SettingsError
 from system_java import find_java
 from system_packages import find_program, missing_line

@@ -11,18 +11,18 @@ from typing import Any
 import shapely
 from deltalake import DeltaTable
 
-from jobs.rebuild_request import Engine, Places, RebuildRequest
-from jobs.rebuild_run import rebuild
-from redis_link.client import RedisClient
-from redis_link.generation_store import current_generation
-from redis_link.registry import register, registered_subscriptions
-from schemas.canonical import neighborhood_hash
-from schemas.descriptor_json import descriptor_json, parse_descriptor
+from rebuild.request import Engine, Places, RebuildRequest
+from rebuild.run import rebuild
+from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_store import current_generation
+from redis_link.registry.subscription_registry import register, registered_subscriptions
 from schemas.errors import NoReferenceError
+from schemas.language.canonical import neighborhood_hash
+from schemas.language.descriptor_json import descriptor_json, parse_descriptor
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
-from schemas.reading import read_neighborhood
 from schemas.registration import Registration
-from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.servers.redis_content import Pairs, pairs_in_redis
 from tests.source_files import write_geoparquet
 from world.snapshot import load_snapshot

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from redis_link.client import RedisClient
-from redis_link.generation_push import PushSource
-from redis_link.local_push import push_pairs
-from redis_link.push_report import PushReport
-from redis_link.set_reader import read_shards
-from redis_link.sweep import KEEP_ALL, Retention
-from redis_link.tally import Int64s, Tally
+from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_push import PushSource
+from redis_link.generation.local_push import push_pairs
+from redis_link.generation.push_report import PushReport
+from redis_link.generation.sweep import KEEP_ALL, Retention
+from redis_link.sets.set_reader import read_shards
+from redis_link.sets.tally import Int64s, Tally
 from schemas.redis_keys import SHARD_COUNT
 
 AT_ONCE = Retention(grace_seconds=0)

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from bench.live_patterns import peids_of
 from bench.rebuild_edits import edited_city
-from schemas.descriptor_json import descriptor_json
 from schemas.errors import NoReferenceError
-from schemas.neighborhood import Neighborhood
-from schemas.reading import read_neighborhood
+from schemas.language.descriptor_json import descriptor_json
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from testing.synthetic_city import synthetic_city
 from tests.oracle.definition import entities_of, resolve_by_definition
-from world.geoparquet_writer import write_geoparquet
-from world.synthetic_city import synthetic_city
+from world.sources.geoparquet_writer import write_geoparquet
 
 # Category of the first reference, and the neighborhood of one reference and another.
 SHAPES = (

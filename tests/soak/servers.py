@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.servers.redis_server import free_port
 
-COMMAND = (sys.executable, "-c", "from spaps.command_line import main; main()")
+COMMAND = (sys.executable, "-c", "from spaps.cli.command_line import main; main()")
 START_SECONDS = 120.0
 
 

@@ -10,19 +10,19 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from jobs.bulk_run import resolve_batch
-from jobs.run_facts import RunFacts
-from jobs.subscription_lines import open_subscriptions
-from schemas.descriptor_json import descriptor_object
+from jobs.pipeline.bulk_run import resolve_batch
+from jobs.pipeline.run_facts import RunFacts
+from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
 from schemas.errors import NoReferenceError
+from schemas.language.descriptor_json import descriptor_object
+from schemas.language.neighborhood import Neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
-from schemas.neighborhood import Neighborhood
 from schemas.related import RESOLVED_SETS_TABLE
 from schemas.subscription_line import parse_subscription
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.exact.exact_resolver import ExactResolver
 from world.snapshot import entity_rows
-from world.store import WorldStore
+from world.versions.store import WorldStore
 
 Row = tuple[int, int, int]
 

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from jobs import batch_reading, line_ranges, subscription_lines
-from jobs.batch_reading import ReadBatch, read_batch
-from jobs.graph_tables import graph_tables
-from jobs.subscription_lines import open_subscriptions, subscriptions_of
+from jobs.pipeline.subscriptions import batch_reader as batch_reading
+from jobs.pipeline.subscriptions import line_ranges, subscription_lines
+from jobs.pipeline.subscriptions.batch_reader import ReadBatch, read_batch
+from jobs.pipeline.subscriptions.graph_tables import graph_tables
+from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions, subscriptions_of
 from schemas.errors import SourceError, SpapsError
-from spatial_udfs.stage_graph import graph_of
+from spatial_udfs.bulk.stage_graph import graph_of
 
 pytestmark = pytest.mark.spark
 

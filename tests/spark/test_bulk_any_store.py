@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from jobs import lake_tables
-from jobs.lake_tables import LakeTable, lake_table
+from jobs.pipeline import lake_tables
+from jobs.pipeline.lake_tables import LakeTable, lake_table
+from jobs.pipeline.storage_credentials import storage_credentials
 from jobs.push_to_redis import push_generation
-from jobs.store_keys import store_keys
-from redis_link import generation_store
-from redis_link.client import connect
+from redis_link.connection.client import connect
+from redis_link.generation import generation_store
 from schemas.entity import PLACED_TABLE, PROBLEMS_TABLE, RELATED_TABLE
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
-from schemas.reading import read_neighborhood
 from schemas.related import RESOLVED_SETS_TABLE
 from tests.servers.redis_content import pairs_in_redis
 from tests.servers.redis_server import running_redis
@@ -77,7 +77,7 @@ def test_keys_that_spark_has_are_handed_on(spark: Any) -> None:
     try:
         table = lake_table(spark, "/some/where")
         assert table == LakeTable("file:///some/where", on_disk=True)
-        assert dict(store_keys(hadoop)) == {
+        assert dict(storage_credentials(hadoop)) == {
             "AWS_ACCESS_KEY_ID": "ann",
             "AWS_SECRET_ACCESS_KEY": "secret",
             "AWS_ENDPOINT_URL": "http://127.0.0.1:9",

@@ -13,28 +13,29 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs import bulk_job, resolve_neighborhoods
-from jobs.exact_memberships import SCHEMA
-from jobs.lake_tables import LakeTable
-from jobs.output_lock import output_lock
-from jobs.run_marks import RunMark, append_run, read_marks
-from redis_link import generation_store
-from redis_link.client import connect
-from redis_link.embedded import embedded_redis
-from redis_link.registry import register, unregister
-from schemas.canonical import neighborhood_hash
-from schemas.descriptor_json import descriptor_json
+from jobs import resolve_neighborhoods
+from jobs.pipeline import bulk_job
+from jobs.pipeline.lake_tables import LakeTable
+from redis_link.connection.client import connect
+from redis_link.connection.embedded import embedded_redis
+from redis_link.generation import generation_store
+from redis_link.registry.subscription_registry import register, unregister
+from schemas.language.canonical import neighborhood_hash
+from schemas.language.descriptor_json import descriptor_json
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
-from schemas.neighborhood import Neighborhood
-from schemas.reading import read_neighborhood
 from schemas.registration import Registration
 from spatial_udfs.entity_table import EntityTable
 from tests.servers.redis_content import pairs_in_redis
 from tests.servers.redis_server import running_redis
 from tests.spark.bulk_scene import bulk_rows, exact_rows, write_world
 from tests.strategies.drawn_city import drawn_city
+from world.memberships.exact_memberships import SCHEMA
+from world.memberships.output_lock import output_lock
+from world.memberships.run_marks import RunMark, append_run, read_marks
 from world.snapshot import entity_rows
-from world.store import WorldStore
+from world.versions.store import WorldStore
 
 pytestmark = pytest.mark.spark
 

@@ -11,12 +11,12 @@ from chispa.dataframe_comparer import DataFramesNotEqualError
 from chispa.schema_comparer import SchemasNotEqualError
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.bulk_run import resolve_batch
-from jobs.run_facts import RunFacts
-from jobs.subscription_lines import open_subscriptions
-from schemas.descriptor_json import descriptor_json
+from jobs.pipeline.bulk_run import resolve_batch
+from jobs.pipeline.run_facts import RunFacts
+from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
+from schemas.language.descriptor_json import descriptor_json
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
-from schemas.reading import read_neighborhood
 from tests.spark.bulk_scene import exact_rows, write_world
 from tests.strategies.drawn_city import drawn_city
 

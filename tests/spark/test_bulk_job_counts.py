@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from schemas.neighborhood import Neighborhood
-from schemas.reading import read_neighborhood
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
+from testing.synthetic_city import synthetic_city
 from tests.spark.bulk_scene import forget_sets, run_bulk, write_lines, write_world
-from world.synthetic_city import synthetic_city
 
 pytestmark = pytest.mark.spark
 

@@ -24,18 +24,19 @@ from deltalake.exceptions import TableNotFoundError
 from pyspark.sql import SparkSession
 from shapely import affinity
 
-from jobs import bulk_job, resolve_neighborhoods
+from jobs import resolve_neighborhoods
+from jobs.pipeline import bulk_job
+from jobs.pipeline.run_facts import PROBLEMS_TABLE
 from jobs.push_to_redis import push_generation
-from jobs.run_facts import PROBLEMS_TABLE
-from redis_link import generation_store
-from redis_link.client import connect
-from redis_link.push_lock import is_held
-from redis_link.sweep import Retention
-from schemas.descriptor_json import descriptor_json
+from redis_link.connection.client import connect
+from redis_link.generation import generation_store
+from redis_link.generation.push_lock import is_held
+from redis_link.generation.sweep import Retention
 from schemas.entity import RELATED_TABLE
 from schemas.generation import GenerationState
+from schemas.language.descriptor_json import descriptor_json
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
-from schemas.reading import read_neighborhood
 from schemas.redis_keys import push_lock_key
 from schemas.related import ENTITY, REFERENCE, RELATED_VERSIONS_TABLE
 from spatial_udfs.entity_table import EntityTable
@@ -47,7 +48,7 @@ from tests.spark.bulk_scene import Row, bulk_rows, exact_rows, write_world
 from tests.spark.submitted_job import WAIT_SECONDS, submitted
 from tests.strategies.drawn_city import ENTITIES, drawn_city
 from tests.strategies.worlds import table_of
-from world.retention import DERIVED_TABLES
+from world.versions.retention import DERIVED_TABLES
 
 pytestmark = pytest.mark.spark
 

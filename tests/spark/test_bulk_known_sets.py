@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.run_facts import RunFacts
+from jobs.pipeline.run_facts import RunFacts
 from schemas.entity import CHECKSUM
-from schemas.neighborhood import Neighborhood
-from schemas.reading import read_neighborhood
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.related import ENTITY, NODE, RESOLVED_SETS_TABLE, RUN
 from spatial_udfs.entity_table import EntityTable
+from testing.synthetic_city import synthetic_city
 from tests.oracle.definition import entities_of
 from tests.spark.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
-from world.synthetic_city import synthetic_city
 
 pytestmark = pytest.mark.spark
 

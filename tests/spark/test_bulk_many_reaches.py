@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schemas.reading import read_neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
+from testing.synthetic_city import synthetic_city
 from tests.spark.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
-from world.synthetic_city import synthetic_city
 
 pytestmark = pytest.mark.spark
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from jobs import related_tables
-from schemas.condition_parser import parse_condition
-from schemas.conditions import Condition, Relate, WithinDistance, leaves
-from schemas.far_pairs import SHAPE_PAIRS
-from schemas.neighborhood import Neighborhood, Stage
-from schemas.relations import LONG_NAMES
-from spatial_udfs.numbered_conditions import truth_of
+from jobs.pipeline.pairs import related_tables
+from schemas.language.condition_parser import parse_condition
+from schemas.language.conditions import Condition, Relate, WithinDistance, leaves
+from schemas.language.neighborhood import Neighborhood, Stage
+from schemas.topology.far_pairs import SHAPE_PAIRS
+from schemas.topology.relations import LONG_NAMES
+from spatial_udfs.bulk.numbered_conditions import truth_of
 from tests.spark.bulk_scene import (
     bulk_rows,
     exact_rows,

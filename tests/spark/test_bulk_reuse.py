@@ -13,10 +13,11 @@ from deltalake import DeltaTable
 from shapely import affinity
 
 from schemas.entity import ENTITIES_TABLE, PROBLEMS_TABLE, RELATED_TABLE, VERSIONS_TABLE
-from schemas.neighborhood import Neighborhood
-from schemas.reading import read_neighborhood
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.related import ENTITY, PAIR_KIND, REFERENCE
 from spatial_udfs.entity_table import EntityTable
+from testing.synthetic_city import synthetic_city
 from tests.oracle.definition import entities_of
 from tests.spark.bulk_scene import (
     bulk_rows,
@@ -27,9 +28,8 @@ from tests.spark.bulk_scene import (
     write_world,
 )
 from tests.strategies.worlds import table_of
-from world.retention import DERIVED_TABLES, remove_versions
-from world.store import WorldStore
-from world.synthetic_city import synthetic_city
+from world.versions.retention import DERIVED_TABLES, remove_versions
+from world.versions.store import WorldStore
 
 pytestmark = pytest.mark.spark
 

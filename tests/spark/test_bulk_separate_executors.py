@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from redis_link import generation_store
-from redis_link.client import connect
+from redis_link.connection.client import connect
+from redis_link.generation import generation_store
 from tests.servers.redis_content import pairs_in_redis
 from tests.servers.redis_server import running_redis
 from tests.spark.bulk_scene import bulk_rows, exact_rows_of
 from tests.spark.submitted_job import WAIT_SECONDS, submitted
-from world.importing import import_world
+from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 
 pytestmark = pytest.mark.spark

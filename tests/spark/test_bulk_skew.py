@@ -12,9 +12,9 @@ import shapely
 from deltalake import DeltaTable
 
 from schemas.entity import RELATED_TABLE
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
-from schemas.reading import read_neighborhood
-from spatial_udfs import buckets
+from spatial_udfs.bulk import buckets
 from spatial_udfs.entity_table import EntityTable
 from tests.spark.bulk_scene import (
     bulk_rows,

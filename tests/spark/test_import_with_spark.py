@@ -11,16 +11,16 @@ import pytest
 import shapely
 from pyspark.sql import SparkSession
 
-from jobs.world_checksum import count_and_checksum
-from jobs.world_import import import_geoparquet
+from jobs.pipeline.world.world_checksum import count_and_checksum
+from jobs.pipeline.world.world_import import import_geoparquet
 from schemas.errors import SourceError
 from tests.source_files import Row, write_geoparquet
-from world.checksum import content_checksum
-from world.import_options import ImportOptions
-from world.importing import ImportReport, import_world
+from world.imports.import_options import ImportOptions
+from world.imports.world_import import ImportReport, import_world
 from world.progress import silent
 from world.snapshot import load_snapshot
-from world.store import WorldStore
+from world.versions.checksum import content_checksum
+from world.versions.store import WorldStore
 
 pytestmark = pytest.mark.spark
 

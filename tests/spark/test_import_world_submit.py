@@ -12,9 +12,9 @@ import pytest
 import shapely
 
 from tests.source_files import write_geoparquet
-from world.importing import import_world
+from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
-from world.store import WorldStore
+from world.versions.store import WorldStore
 
 pytestmark = pytest.mark.spark
 

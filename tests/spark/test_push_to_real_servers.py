@@ -12,8 +12,8 @@ from redis import Redis
 
 from jobs import push_to_redis
 from jobs.push_to_redis import push_generation
-from redis_link.client import connect
-from redis_link.sweep import Retention
+from redis_link.connection.client import connect
+from redis_link.generation.sweep import Retention
 from schemas.errors import GenerationError
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.redis_keys import push_lock_key

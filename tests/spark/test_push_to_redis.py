@@ -12,21 +12,21 @@ import pytest
 from delta.tables import DeltaTable
 
 from jobs import push_to_redis
-from jobs.lake_tables import LakeTable
-from jobs.membership_parts import read_parts
-from jobs.memberships_table import Wanted, open_memberships
+from jobs.pipeline.lake_tables import LakeTable
+from jobs.pipeline.memberships.membership_parts import read_parts
+from jobs.pipeline.memberships.memberships_table import Wanted, open_memberships
 from jobs.push_to_redis import push_generation
-from jobs.run_marks import RunMark, append_run
-from redis_link import generation_store
-from redis_link.client import RedisClient, connect
-from redis_link.generation_push import GenerationPush, PushSource
-from redis_link.sweep import Retention
+from redis_link.connection.client import RedisClient, connect
+from redis_link.generation import generation_store
+from redis_link.generation.generation_push import GenerationPush, PushSource
+from redis_link.generation.sweep import Retention
 from schemas.errors import GenerationError, PushBusyError, WorldError
 from schemas.generation import RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
 from schemas.redis_keys import membership_key
 from tests.servers.redis_content import Pairs, numbers_of_generations, pairs_in_redis
 from tests.servers.redis_server import RedisServer, running_redis
+from world.memberships.run_marks import RunMark, append_run
 
 pytestmark = pytest.mark.spark
 

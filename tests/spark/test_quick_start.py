@@ -21,7 +21,7 @@ WRITTEN = Path(pyspark.__file__).parent / "conf" / "spark-defaults.conf"
 SAID_BY_EVERY_START = "WARNING: Using incubator modules: jdk.incubator.vector"
 # A Sedona function and Delta on executors, and Python there too.
 WORK_ELSEWHERE = """
-from jobs.session import spark_session
+from jobs.pipeline.session import spark_session
 spark = spark_session("elsewhere")
 points = spark.range(0, 40, 1, 4).selectExpr("id", "ST_AsBinary(ST_Point(id, 7D)) AS wkb")
 points.write.format("delta").save(FOLDER)

@@ -11,10 +11,10 @@ import pytest
 import shapely
 from pyspark.sql import SparkSession
 
-from jobs.rebuild_request import Engine
-from jobs.rebuild_spark import PART_FOLDER
-from redis_link.client import connect
-from redis_link.generation_changes import read_changes
+from jobs.pipeline.rebuild_engine import PART_FOLDER
+from rebuild.request import Engine
+from redis_link.connection.client import connect
+from redis_link.generation.generation_changes import read_changes
 from schemas.membership import MEMBERSHIPS_TABLE
 from tests.servers.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_server import running_redis

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from deltalake import DeltaTable
 
-from jobs import run_facts
-from jobs.batch_reading import ReadBatch, read_batch
-from jobs.level_loop import LevelReport
-from jobs.run_facts import Problems, RunFacts, find_problems, write_run
-from jobs.subscription_lines import open_subscriptions
+from jobs.pipeline import run_facts
+from jobs.pipeline.run_facts import Problems, RunFacts, find_problems, write_run
+from jobs.pipeline.stages.level_loop import LevelReport
+from jobs.pipeline.subscriptions.batch_reader import ReadBatch, read_batch
+from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.session import CONF_FOLDER
+from jobs.pipeline.session import CONF_FOLDER
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,12 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
-MODULES = ("jobs.level_tasks", "jobs.membership_rows", "spatial_udfs.tile_pairs", "shapely")
+MODULES = (
+    "jobs.pipeline.stages.level_tasks",
+    "jobs.pipeline.memberships.membership_rows",
+    "spatial_udfs.bulk.tile_pairs",
+    "shapely",
+)
 
 
 def what_is_there() -> tuple[int, bool, bool, bool]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shapely.geometry import LineString, MultiLineString, MultiPoint, MultiPolygon, Polygon, box
 from shapely.geometry.base import BaseGeometry
 
-from schemas.relations import Shape
+from schemas.topology.relations import Shape
 
 _SIDE = 5
 # Drawn too seldom: pairs of these meet in ways that take some planning.

@@ -8,8 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from broker.access import Identity
-from broker.journal import (
+from broker.core.journal import (
     Journal,
     MessageDone,
     MessageQueued,
@@ -26,8 +25,9 @@ from broker.journal import (
     SubscriptionSaved,
     Will,
 )
-from broker.message import NO_EXPIRY, Message
-from broker.subscription import SubscriptionTerms
+from broker.core.message import NO_EXPIRY, Message
+from broker.core.subscribe.subscription import SubscriptionTerms
+from broker.core.verdicts import Identity
 
 # As MQTT allows them: no surrogates, no U+0000.
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40)

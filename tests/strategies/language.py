@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from schemas.categories import checked_pattern
-from schemas.conditions import And, Condition, Leaf, Not, Or, Relate, Topological, WithinDistance
-from schemas.limits import MAX_DISTANCE_METRES, MAX_PEID
-from schemas.neighborhood import Neighborhood, RefStages, Stage
-from schemas.relations import LONG_NAMES
+from schemas.language.categories import checked_pattern
+from schemas.language.conditions import (
+    And,
+    Condition,
+    Leaf,
+    Not,
+    Or,
+    Relate,
+    Topological,
+    WithinDistance,
+)
+from schemas.language.limits import MAX_DISTANCE_METRES, MAX_PEID
+from schemas.language.neighborhood import Neighborhood, RefStages, Stage
+from schemas.topology.relations import LONG_NAMES
 
 # Letters that the notation could misread, and some that people really use.
 _AWKWARD = ",{}()\";•'\\ \t\n\u00a0\u200b$:!&|∧ü漢😀"

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from shapely import affinity
 
-from schemas.conditions import And, Condition, Not, Or, Relate, Topological, WithinDistance
-from schemas.limits import MAX_PEID
-from schemas.neighborhood import Neighborhood, RefStages, Stage
-from schemas.relations import LONG_NAMES
+from schemas.language.conditions import And, Condition, Not, Or, Relate, Topological, WithinDistance
+from schemas.language.limits import MAX_PEID
+from schemas.language.neighborhood import Neighborhood, RefStages, Stage
+from schemas.topology.relations import LONG_NAMES
 from spatial_udfs.entity_table import EntityTable
 from tests.strategies.geometry_pairs import GeometryPool
 from tests.strategies.neighborhoods import PATTERNS

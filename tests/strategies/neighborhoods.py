@@ -6,9 +6,9 @@ import math
 
 from hypothesis import strategies as st
 
-from schemas.conditions import And, Condition, Not, Or, Relate, Topological, WithinDistance
-from schemas.neighborhood import Neighborhood, RefStages, Stage
-from schemas.relations import LONG_NAMES
+from schemas.language.conditions import And, Condition, Not, Or, Relate, Topological, WithinDistance
+from schemas.language.neighborhood import Neighborhood, RefStages, Stage
+from schemas.topology.relations import LONG_NAMES
 from spatial_udfs.entity_table import EntityTable
 
 # Limits that grid distances meet exactly, in all scales of the worlds.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shapely import affinity
 from shapely.geometry import LineString, MultiLineString, MultiPoint, MultiPolygon, Point, Polygon
 
-from schemas.limits import MAX_PEID
+from schemas.language.limits import MAX_PEID
 from spatial_udfs.entity_table import EntityTable
 
 CATEGORIES = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.access_files import WatchedFile
+from broker.access.access_files import WatchedFile
 from schemas.errors import SettingsError
 
 DENIAL = "nobody"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.access import Action, Identity
-from broker.access_rules import AccessRules, parse_rules, read_rules
+from broker.access.topic_rules import AccessRules, parse_rules, read_rules
 from broker.codec.reason_codes import ReasonCode
+from broker.core.verdicts import Action, Identity
 from schemas.errors import SettingsError
 
 ALICE = Identity("phone", "alice")
@@ -203,7 +203,7 @@ def test_rules_of_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
 
 
 def test_more_clients_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.access_rules.REMEMBERED_CLIENTS", 3)
+    monkeypatch.setattr("broker.access.topic_rules.REMEMBERED_CLIENTS", 3)
     rules = parse_rules("pattern read own/%c", "rules")
     for round_of_clients in range(2):
         for number in range(10):

@@ -14,11 +14,11 @@ import shapely
 from deltalake import DeltaTable
 
 from schemas.errors import WorldError
-from spaps.command_line import run
+from spaps.cli.command_line import run
 from tests.source_files import feature, write_geojson
-from world.importing import import_world
+from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
-from world.store import WorldStore
+from world.versions.store import WorldStore
 
 ONE = "({1},{#},D)"
 NOBODY = 65534

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.shell.addresses import Address, parse_address
+from broker.access.addresses import Address, parse_address
 from schemas.errors import SettingsError
 
 

@@ -12,8 +12,8 @@ from urllib.error import HTTPError
 
 import pytest
 
-from broker.http_pages import HttpServer, Page
-from broker.http_visitors import HttpLimits
+from broker.shell.http.http_pages import HttpServer, Page
+from broker.shell.http.http_visitors import HttpLimits
 
 
 def broken() -> Page:

@@ -13,17 +13,17 @@ from amqtt.contexts import BaseContext, BrokerConfig
 from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.session import Session
 
-from broker import access_plugins
-from broker.access import Action, Identity
-from broker.access_files import WatchedFile
-from broker.access_hashes import hash_password
-from broker.access_passwords import PasswordChecker, read_users
-from broker.access_plugins import Origin, PluginAccess
+from broker.access import amqtt_plugins as access_plugins
+from broker.access import wrong_logins
+from broker.access.access_files import WatchedFile
+from broker.access.amqtt_plugins import Origin, PluginAccess
+from broker.access.logins import Login, LoginLimits, Logins
+from broker.access.password_file import PasswordChecker, read_users
+from broker.access.password_hashes import hash_password
+from broker.access.wrong_logins import WrongLogins
 from broker.codec.reason_codes import ReasonCode
-from broker.effects import Authenticate
-from broker.shell import wrong_logins
-from broker.shell.logins import Login, LoginLimits, Logins
-from broker.shell.wrong_logins import WrongLogins
+from broker.core.requests import Authenticate
+from broker.core.verdicts import Action, Identity
 
 OK, BAD, NOT = (
     ReasonCode.SUCCESS,

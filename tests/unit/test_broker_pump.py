@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker.connection import Connection
-from broker.intake import Intake
+from broker.core.sessions.connection import Connection
+from broker.core.sessions.intake import Intake
+from broker.shell.network.tcp_link import MANY_BYTES, TcpLink
 from broker.shell.service import BrokerService
-from broker.shell.tcp_link import MANY_BYTES, TcpLink
 from schemas.settings import load_settings
 from tests.integration.broker.raw_client import (
     CONNACK,
@@ -74,7 +74,7 @@ class Scene:
 
     def open(self) -> tuple[TcpLink, Wire]:
         """A connection."""
-        link, transport = TcpLink(self.service.pump), Wire()
+        link, transport = TcpLink(self.service.core_driver), Wire()
         link.connection_made(transport)  # type: ignore[arg-type]
         self._links.append(link)
         return link, transport
@@ -83,7 +83,7 @@ class Scene:
         """Let all clients go, and the broker."""
         for link in self._links:
             link.connection_lost(None)
-        await self.service.pump.stop()
+        await self.service.core_driver.stop()
         self.service.admission.logins.close()
 
     async def client(self, client_id: str, topic_filter: str = "") -> tuple[TcpLink, Wire]:
@@ -203,7 +203,7 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from(reads_on: bool
     async def scenario(scene: Scene) -> None:
         link, transport = await scene.client("c")
         _, other = await scene.client("o")
-        limit = scene.service.pump.limits.write_buffer_bytes
+        limit = scene.service.core_driver.limits.write_buffer_bytes
         if not reads_on:
             link.pause_writing()
         pings, written = b"\xc0\x00" * 10_000, 0
@@ -218,9 +218,15 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from(reads_on: bool
         assert other.is_reading
         if not reads_on:
             assert limit < written < limit + 5 * len(pings)
-            assert (scene.service.pump.unread.stops, len(scene.service.pump.unread)) == (1, 1)
+            assert (
+                scene.service.core_driver.unread.stops,
+                len(scene.service.core_driver.unread),
+            ) == (1, 1)
             link.resume_writing()
             assert transport.is_reading
-            assert (scene.service.pump.unread.stops, len(scene.service.pump.unread)) == (1, 0)
+            assert (
+                scene.service.core_driver.unread.stops,
+                len(scene.service.core_driver.unread),
+            ) == (1, 0)
 
     run(scenario)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.core.limits import BrokerLimits
 from broker.durability.journal_limits import JournalLimits
-from broker.limits import BrokerLimits
 from broker.shell.limits import RESERVED_FILES, ShellLimits, read_limits, use_all_files
-from broker.shell.listeners import amqtt_config
+from broker.shell.network.listeners import amqtt_config
 from schemas.errors import SettingsError
 from schemas.settings import load_settings
 

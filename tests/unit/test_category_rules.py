@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import SettingsError
-from world.categories import category_fault
-from world.importing import import_world
-from world.osm.rules import GeometryKind, load_rules, sanitized
+from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
+from world.sources.categories import category_fault
+from world.sources.osm.rules import GeometryKind, load_rules, sanitized
 
 VILLAGE = Path(__file__).resolve().parent.parent / "extracts" / "village.osm"
 POINT, LINE, AREA, ROAD = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from spaps.application import app
-from spaps.command_line import run
+from spaps.cli.application import app
+from spaps.cli.command_line import run
 
 COMMANDS = [
     (),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import WorldError
-from spaps import command_line
-from spaps.command_line import run, run_safely
+from spaps.cli import command_line
+from spaps.cli.command_line import run, run_safely
 
 ONE = "({1},{#},C)"
 
@@ -104,7 +104,7 @@ def in_a_process(code: str, *, pipe_to: str = "cat") -> subprocess.CompletedProc
 def call(arguments: list[str], before: str = "") -> str:
     return (
         f"import sys; {before}; sys.argv = {['spaps', *arguments]!r}; "
-        "from spaps.command_line import main; main()"
+        "from spaps.cli.command_line import main; main()"
     )
 
 
@@ -136,7 +136,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_a_reader_that_has_had_enough_is_no_error() -> None:
-    much = "import typer; from spaps import application; application.app.command('much')"
+    much = "import typer; from spaps.cli import application; application.app.command('much')"
     print_much = "(lambda: [print('x' * 1000) for _ in range(10000)])"
     done = in_a_process(call(["much"], before=f"{much}{print_much}"), pipe_to="head -c 10")
     assert done.returncode == 1

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 from shapely import GeometryCollection, LineString, MultiLineString, Point, Polygon
 
-from schemas.condition_parser import parse_condition
-from schemas.conditions import Leaf
 from schemas.errors import DeadlineError, TooManyMembersError, WorldError
-from schemas.neighborhood import Neighborhood
-from schemas.notation import parse_notation
-from schemas.relations import Shape
-from spatial_udfs import candidate_search
-from spatial_udfs.condition_verdicts import truth_by_kind
+from schemas.language.condition_parser import parse_condition
+from schemas.language.conditions import Leaf
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.notation import parse_notation
+from schemas.topology.relations import Shape
 from spatial_udfs.entity_table import EntityTable, Positions
-from spatial_udfs.exact_resolver import ExactResolver
-from spatial_udfs.pair_kinds import Bools, PairKinds
-from spatial_udfs.pair_memory import PairMemory, Pairs
+from spatial_udfs.exact import candidate_search
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from spatial_udfs.exact.pair_memory import PairMemory, Pairs
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
-from spatial_udfs.shapes import SHAPES, shape_codes
+from spatial_udfs.topology.condition_verdicts import truth_by_kind
+from spatial_udfs.topology.pair_kinds import Bools, PairKinds
+from spatial_udfs.topology.shapes import SHAPES, shape_codes
+from testing.synthetic_city import synthetic_city
 from tests.strategies.worlds import table_of
-from world.synthetic_city import synthetic_city
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from schemas.errors import NoReferenceError
-from schemas.notation import parse_notation
-from schemas.warnings_of import warnings_of
-from spatial_udfs.exact_resolver import ExactResolver
+from schemas.language.neighborhood_warnings import neighborhood_warnings
+from schemas.language.notation import parse_notation
+from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.drawn_city import drawn_city
 
@@ -125,5 +125,5 @@ def test_no_reference_at_all_is_an_error(resolver: ExactResolver) -> None:
 
 
 def test_inside_and_touching_warns_and_inside_at_the_border_does_not() -> None:
-    assert warnings_of(parse_notation("({1},{road/#},C AND T)"))
-    assert not warnings_of(parse_notation("({1},{road/#},C AND B)"))
+    assert neighborhood_warnings(parse_notation("({1},{road/#},C AND T)"))
+    assert not neighborhood_warnings(parse_notation("({1},{road/#},C AND B)"))

@@ -12,12 +12,12 @@ from deltalake import DeltaTable
 
 from schemas.entity import ENTITIES_TABLE, PROBLEMS_TABLE, VERSION
 from tests.strategies.worlds import table_of
-from world import leftovers
-from world.delta_rows import delta_rows
-from world.importing import exclusive
-from world.retention import remove_versions
+from world.imports.world_import import exclusive
 from world.snapshot import entity_rows, load_snapshot
-from world.store import WorldStore
+from world.versions import leftovers
+from world.versions.delta_rows import delta_rows
+from world.versions.retention import remove_versions
+from world.versions.store import WorldStore
 
 ENTITIES = 5
 

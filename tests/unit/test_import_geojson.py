@@ -11,7 +11,7 @@ from pyproj import Transformer
 
 from schemas.errors import SourceError
 from tests.source_files import feature, write_geojson
-from world.importing import import_world
+from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 
 POINT = shapely.Point(13.4, 52.5)

@@ -11,10 +11,10 @@ import shapely
 from pyproj import CRS
 
 from schemas.errors import SourceError
-from spaps.command_line import run
+from spaps.cli.command_line import run
 from tests.source_files import feature, write_geojson
-from world.extent import Extent, extent_of, placement_warnings, source_place
-from world.importing import ImportReport, import_world
+from world.imports.extent import Extent, extent_of, placement_warnings, source_place
+from world.imports.world_import import ImportReport, import_world
 
 BERLIN = [(13.4, 52.5), (13.5, 52.6)]
 SWAPPED = [(y, x) for x, y in BERLIN]

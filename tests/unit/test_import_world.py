@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import shapely
 
-from jobs.rebuild_arguments import sources_of
+from rebuild.arguments import sources_of
 from schemas.errors import SettingsError, SourceError, WorldError
 from schemas.settings import load_settings
 from tests.source_files import feature, write_geojson, write_geoparquet
-from world.importing import import_world
-from world.problems import problems_of
+from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
-from world.store import WorldStore
-from world.version_facts import SourceFacts
+from world.sources.problems import problems_of
+from world.versions.store import WorldStore
+from world.versions.version_facts import SourceFacts
 
 POINT = shapely.Point(13.4, 52.5)
 VILLAGE = Path(__file__).resolve().parent.parent / "extracts" / "village.osm"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.categories import CategoryTree, checked_pattern, matching
 from schemas.errors import DescriptorError
-from schemas.limits import MAX_CATEGORY_LEVELS
+from schemas.language.categories import CategoryTree, checked_pattern, matching
+from schemas.language.limits import MAX_CATEGORY_LEVELS
 
 CATEGORIES = (
     "road",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.condition_parser import parse_condition
-from schemas.condition_printer import condition_text
-from schemas.conditions import And, Condition, Not, Or, Relate, Topological, WithinDistance
 from schemas.errors import NotationError
-from schemas.limits import MAX_CONDITION_DEPTH, MAX_CONDITION_LEAVES, MAX_DISTANCE_METRES
-from schemas.relations import LONG_NAMES
+from schemas.language.condition_parser import parse_condition
+from schemas.language.condition_printer import condition_text
+from schemas.language.conditions import And, Condition, Not, Or, Relate, Topological, WithinDistance
+from schemas.language.limits import MAX_CONDITION_DEPTH, MAX_CONDITION_LEAVES, MAX_DISTANCE_METRES
+from schemas.topology.relations import LONG_NAMES
 
 B, C, T, X = (Topological(short) for short in "BCTX")
 

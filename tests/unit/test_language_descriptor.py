@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from schemas.conditions import And, Topological, WithinDistance
-from schemas.descriptor_json import descriptor_json, descriptor_object, parse_descriptor
 from schemas.errors import DescriptorError
-from schemas.limits import MAX_DESCRIPTOR_BYTES, MAX_PEID, MAX_STAGES
-from schemas.neighborhood import Neighborhood, Stage, WrittenStage
+from schemas.language.conditions import And, Topological, WithinDistance
+from schemas.language.descriptor_json import descriptor_json, descriptor_object, parse_descriptor
+from schemas.language.limits import MAX_DESCRIPTOR_BYTES, MAX_PEID, MAX_STAGES
+from schemas.language.neighborhood import Neighborhood, Stage, WrittenStage
 
 ROADS = ("road/#",)
 C, T = Topological("C"), Topological("T")

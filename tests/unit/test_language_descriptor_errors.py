@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schemas.descriptor_json import parse_descriptor
 from schemas.errors import DescriptorError, NotationError
-from schemas.limits import MAX_CATEGORY_PATTERNS, MAX_PEID, MAX_REFS
+from schemas.language.descriptor_json import parse_descriptor
+from schemas.language.limits import MAX_CATEGORY_PATTERNS, MAX_PEID, MAX_REFS
 
 FIRST = {"cats": ["a"], "cond": "C"}
 SECOND = {"refStages": "Prev", "cats": ["a"], "cond": "T"}

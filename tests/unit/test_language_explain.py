@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.explain import explain, in_words
-from schemas.notation import parse_notation
-from schemas.relations import LONG_NAMES
+from schemas.language.explain import explain, in_words
+from schemas.language.notation import parse_notation
+from schemas.topology.relations import LONG_NAMES
 
 EXAMPLE = "({4711},{road/#},C) • 3(Prev,{road/#},T) • ({2,3,4},{transport/parking},T) visible 00001"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.condition_parser import parse_condition
-from schemas.conditions import reach
-from schemas.far_pairs import always_false_when_far, far_value, far_values
-from schemas.relations import Shape
+from schemas.language.condition_parser import parse_condition
+from schemas.language.conditions import reach
+from schemas.topology.far_pairs import always_false_when_far, far_value, far_values
+from schemas.topology.relations import Shape
 
 
 @pytest.mark.parametrize(

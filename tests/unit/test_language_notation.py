@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.descriptor_json import parse_descriptor
 from schemas.errors import DescriptorError, NotationError
-from schemas.limits import MAX_NOTATION_CHARACTERS
-from schemas.notation import notation, parse_notation
-from schemas.reading import read_neighborhood
+from schemas.language.descriptor_json import parse_descriptor
+from schemas.language.limits import MAX_NOTATION_CHARACTERS
+from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import notation, parse_notation
 
 EXAMPLE = "({4711},{road/#},C) • 3(Prev,{road/#},T) • ({2,3,4},{transport/parking},T) visible 00001"
 EXAMPLE_JSON = """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.condition_parser import parse_condition
-from schemas.notation import parse_notation
-from schemas.satisfiability import unsatisfiable
-from schemas.warnings_of import warnings_of
+from schemas.language.condition_parser import parse_condition
+from schemas.language.neighborhood_warnings import neighborhood_warnings
+from schemas.language.notation import parse_notation
+from schemas.topology.satisfiability import unsatisfiable
 
 
 @pytest.mark.parametrize(
@@ -55,27 +55,27 @@ def test_every_condition_or_its_negation_is_possible() -> None:
 
 def test_a_warning_names_the_stage_and_the_condition() -> None:
     neighborhood = parse_notation("({1},{a},C) ; (Prev,{a},E AND D) ; (Prev,{a},T)")
-    assert warnings_of(neighborhood) == (
+    assert neighborhood_warnings(neighborhood) == (
         "stage 2: always empty, because no pair of geometries can satisfy E AND D",
     )
 
 
 def test_a_warning_says_what_may_have_been_meant() -> None:
-    assert warnings_of(parse_notation("({1},{a},C AND T)")) == (
+    assert neighborhood_warnings(parse_notation("({1},{a},C AND T)")) == (
         (
             "stage 1: always empty, because no pair of geometries can satisfy C AND T "
             "(T excludes common interior points; C AND B does not)"
         ),
     )
-    assert warnings_of(parse_notation("({1},{a},C AND B)")) == ()
-    assert "(" not in warnings_of(parse_notation("({1},{a},T AND D)"))[0]
+    assert neighborhood_warnings(parse_notation("({1},{a},C AND B)")) == ()
+    assert "(" not in neighborhood_warnings(parse_notation("({1},{a},T AND D)"))[0]
 
 
 def test_stages_that_refer_only_to_empty_ones_are_empty_too() -> None:
     neighborhood = parse_notation(
         "({1},{a},C);2(Anc,{a},I AND D);({2,3},{a},T);2({3,4},{a},T);({1,2},{a},T);(Prev,{a},T)"
     )
-    assert warnings_of(neighborhood) == (
+    assert neighborhood_warnings(neighborhood) == (
         "stages 2 to 3: always empty, because no pair of geometries can satisfy I AND D",
         "stage 4: always empty, because every stage it refers to is",
         "stages 5 to 6: always empty, because every stage it refers to is",
@@ -84,4 +84,4 @@ def test_stages_that_refer_only_to_empty_ones_are_empty_too() -> None:
 
 def test_nothing_to_warn_about_in_the_example_of_the_contract() -> None:
     text = "({4711},{road/#},C);3(Prev,{road/#},T);({2,3,4},{transport/parking},T) visible 00001"
-    assert warnings_of(parse_notation(text)) == ()
+    assert neighborhood_warnings(parse_notation(text)) == ()

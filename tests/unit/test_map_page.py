@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import shapely
 
-from schemas.reading import read_neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
 from spaps.map_page.page import Words, map_page
 from spaps.map_page.palette import stage_colours
 from spaps.map_page.shapes import UNITS_PER_METRE, encode
 from spaps.map_page.surroundings import grey_positions
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.strategies.worlds import table_of
 
 EVIL = "</script><script>document.title='pwned'</script><img src=x onerror=alert(1)>"

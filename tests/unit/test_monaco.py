@@ -9,9 +9,9 @@ import pytest
 import shapely
 
 from spatial_udfs.entity_table import EntityTable
-from world.importing import ImportReport, import_world
-from world.osm.peids import SEGMENT_BASE
+from world.imports.world_import import ImportReport, import_world
 from world.snapshot import load_snapshot
+from world.sources.osm.peids import SEGMENT_BASE
 
 MONACO = Path(__file__).resolve().parent.parent.parent / "data" / "monaco.osm.pbf"
 

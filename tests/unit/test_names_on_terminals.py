@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import shapely
 
-from spaps.command_line import run
+from spaps.cli.command_line import run
 from tests.source_files import feature, write_geojson
 
 EVIL = "\x1b]0;owned\x07\x1b[31mred\x9b2J\r\n\u202egpj.exe"

@@ -10,12 +10,12 @@ import pytest
 import shapely
 
 from schemas.errors import SourceError
-from world.importing import import_world
-from world.osm.entities import read_osm
-from world.osm.rules import load_rules
-from world.problems import Problem
+from world.imports.world_import import import_world
 from world.progress import silent
 from world.snapshot import load_snapshot
+from world.sources.osm.entities import read_osm
+from world.sources.osm.rules import load_rules
+from world.sources.problems import Problem
 
 TESTS = Path(__file__).resolve().parent.parent
 VILLAGE = TESTS / "extracts" / "village.osm"

@@ -13,12 +13,12 @@ import osmium
 import pytest
 import shapely
 
-from world.osm import entities as osm_entities
-from world.osm import peids
-from world.osm.entities import read_osm
-from world.osm.rules import load_rules
-from world.problems import ProblemKind
 from world.progress import silent
+from world.sources.osm import entities as osm_entities
+from world.sources.osm import peids
+from world.sources.osm.entities import read_osm
+from world.sources.osm.rules import load_rules
+from world.sources.problems import ProblemKind
 
 EXTRACTS = Path(__file__).resolve().parent.parent / "extracts"
 MONACO = Path(__file__).resolve().parent.parent.parent / "data" / "monaco.osm.pbf"
@@ -126,8 +126,8 @@ def test_all_that_did_not_change_in_monaco_keeps_its_peid(thinned_monaco: Path) 
 def test_no_peid_depends_on_the_process(tmp_path: Path) -> None:
     """Python's own hash() changes from one process to the next."""
     code = (
-        "from pathlib import Path; from world.osm.entities import read_osm\n"
-        "from world.osm.rules import load_rules; from world.progress import silent\n"
+        "from pathlib import Path; from world.sources.osm.entities import read_osm\n"
+        "from world.sources.osm.rules import load_rules; from world.progress import silent\n"
         f"rows, _ = read_osm([Path({str(EXTRACTS / 'village.osm')!r})], load_rules(), silent)\n"
         "print(sorted(rows.peids.tolist()))"
     )

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import shapely
 
-from world.candidates import Candidates
-from world.osm.entities import read_osm
-from world.osm.rules import load_rules
-from world.problems import Problem
 from world.progress import silent
+from world.sources.candidates import Candidates
+from world.sources.osm.entities import read_osm
+from world.sources.osm.rules import load_rules
+from world.sources.problems import Problem
 
 VILLAGE = Path(__file__).resolve().parent.parent / "extracts" / "village.osm"
 SEGMENT = 2**62

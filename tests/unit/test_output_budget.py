@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.access import Identity
-from broker.connection import Connection
-from broker.limits import BrokerLimits
-from broker.session import Session
-from broker.shell.output_budget import LEAST_MARK, LOOK_SECONDS, OutputBudget
+from broker.core.limits import BrokerLimits
+from broker.core.sessions.connection import Connection
+from broker.core.sessions.session import Session
+from broker.core.verdicts import Identity
+from broker.shell.network.output_budget import LEAST_MARK, LOOK_SECONDS, OutputBudget
 
 LIMIT = 1_000_000
 MARK = 100_000

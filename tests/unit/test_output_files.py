@@ -16,10 +16,10 @@ import pytest
 import shapely
 
 from schemas.errors import OutputError
-from spaps.command_line import run
-from spaps.output_file import output_file, write_text
+from spaps.cli.command_line import run
+from spaps.cli.output_file import output_file, write_text
 from tests.source_files import feature, write_geojson
-from world.importing import import_world
+from world.imports.world_import import import_world
 
 ALL = "({1},{#},DW100000)"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.access_passwords import PasswordChecker, read_users
-from spaps.command_line import run
+from broker.access.password_file import PasswordChecker, read_users
+from spaps.cli.command_line import run
 
 
 def passwd(monkeypatch: pytest.MonkeyPatch, typed: str, *arguments: str) -> int:

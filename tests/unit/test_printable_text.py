@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spaps.client_message import Message
-from spaps.command_line import sentence
-from spaps.message_printer import MessagePrinter
-from spaps.printable_text import printable, printable_bytes, printable_json
-from spaps.top_table import Reading, top_table
+from spaps.cli.command_line import sentence
+from spaps.cli.monitor.message_printer import MessagePrinter
+from spaps.cli.monitor.top_table import Reading, top_table
+from spaps.cli.printable_text import printable, printable_bytes, printable_json
+from spaps.client.message import Message
 
 CLEAR_SCREEN = "\x1b[2J\x9b2J"
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import Connection, exceptions
 
-from redis_link import number_replies
-from redis_link.number_replies import NumberReplies
+from redis_link.sets import number_replies
+from redis_link.sets.number_replies import NumberReplies
 from schemas.errors import GenerationError
 
 NUMBERS = st.one_of(st.integers(0, 40), st.integers(0, 2**17), st.integers(0, 2**63 - 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from redis_link.url import RedisUrl, Topology, masked, parse_redis_url
+from redis_link.connection.url import RedisUrl, Topology, masked, parse_redis_url
 from schemas.errors import SettingsError
 
 SECRET = "Sw0rdfish"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobs import bulk_job, resolve_neighborhoods, session
+from jobs import resolve_neighborhoods
+from jobs.pipeline import bulk_job, session
 from schemas.errors import SourceError
 from schemas.settings import Settings
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.resolve_queue import (
+from broker.resolver.resolve_queue import (
     BROKER,
     MOST_AT_ONCE,
     MOST_OF_BROKER,

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import resolved_sets
-from jobs.resolved_sets import SETS_FILE, MemberRows, ResolvedSets
+from world.memberships import resolved_sets
+from world.memberships.resolved_sets import SETS_FILE, MemberRows, ResolvedSets
 
 ROWS = MemberRows(
     np.array([0, 0], np.int32), np.array([1, 1], np.int32), np.array([True, True]), np.array([4, 7])

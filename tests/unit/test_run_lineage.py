@@ -11,16 +11,23 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from jobs.exact_memberships import SCHEMA, memberships_path, write_memberships
-from jobs.exit_codes import EXIT_BUSY, exit_code_of
-from jobs.lake_tables import LakeTable, NewFile
-from jobs.output_lock import output_lock
-from jobs.resolved_sets import MemberRows, ResolvedSets
-from jobs.run_marks import RunMark, chosen_run, marks_of, new_run_id, newest_run, read_marks
-from jobs.version_commit import RUN_KEY, version_files
+from jobs.pipeline.lake_tables import LakeTable, NewFile
 from schemas.errors import RunBusyError, WorldError
+from schemas.exit_codes import EXIT_BUSY, exit_code_of
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.membership import VERSION
+from world.memberships.exact_memberships import SCHEMA, memberships_path, write_memberships
+from world.memberships.output_lock import output_lock
+from world.memberships.resolved_sets import MemberRows, ResolvedSets
+from world.memberships.run_marks import (
+    RunMark,
+    chosen_run,
+    marks_of,
+    new_run_id,
+    newest_run,
+    read_marks,
+)
+from world.memberships.version_commit import RUN_KEY, version_files
 
 FILE_SCHEMA = pa.schema([field for field in SCHEMA if field.name != VERSION])
 
@@ -182,7 +189,7 @@ def test_facts_of_an_earlier_release_come_out_as_they_are() -> None:
 
 
 HOLD = (
-    "import sys; from jobs.output_lock import output_lock\n"
+    "import sys; from world.memberships.output_lock import output_lock\n"
     "with output_lock(sys.argv[1], 'a bulk run'): print('held', flush=True); sys.stdin.read()"
 )
 

@@ -11,7 +11,7 @@ import pyspark
 import pytest
 from pyspark import SparkContext
 
-from jobs import session
+from jobs.pipeline import session
 from schemas.errors import SettingsError
 
 

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import line_ranges
-from jobs.line_ranges import LineRange, blocks_of, line_files
-from jobs.subscription_parts import (
+from jobs.pipeline.subscriptions import line_ranges
+from jobs.pipeline.subscriptions.jsonl_fast_path import LINES_IN_RANGE, parts_of_range
+from jobs.pipeline.subscriptions.line_ranges import LineRange, blocks_of, line_files
+from jobs.pipeline.subscriptions.subscription_parts import (
     SubscriptionPart,
     each_once,
     merged,
 )
-from jobs.usual_lines import LINES_IN_RANGE, parts_of_range
 from schemas.errors import SourceError
-from schemas.limits import MAX_DESCRIPTOR_BYTES
+from schemas.language.limits import MAX_DESCRIPTOR_BYTES
 from schemas.membership import DESCRIPTOR, SUB_ID
 from schemas.subscription_line import MAX_SUB_ID, parse_subscription
-from spaps.subscription_file import read_subscriptions
+from spaps.cli.subscription_file import read_subscriptions
 
 GOOD = '{"refs":[1],"stages":[{"cats":["road/#"],"cond":"C"}]}'
 OTHER = '{"refs":[2],"stages":[{"cats":["würfel/#"],"cond":"T"}]}'

@@ -12,16 +12,16 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.heavy_pairs import HeavyPairs
+from broker.resolver.heavy_pairs import HeavyPairs
 from schemas.errors import DeadlineError
-from schemas.notation import parse_notation
-from spatial_udfs import candidate_search, related_pairs
-from spatial_udfs import heavy_distance as heavy_distance_module
-from spatial_udfs.exact_resolver import ExactResolver
-from spatial_udfs.heavy_distance import heavy_distance
+from schemas.language.notation import parse_notation
+from spatial_udfs.exact import candidate_search, related_pairs
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from spatial_udfs.exact.turns import Turns
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
-from spatial_udfs.turns import Turns
-from spatial_udfs.vertex_steps import distances_in_steps, steps_by_cost
+from spatial_udfs.topology import heavy_distance as heavy_distance_module
+from spatial_udfs.topology.heavy_distance import heavy_distance
+from spatial_udfs.topology.vertex_steps import distances_in_steps, steps_by_cost
 from tests.strategies.worlds import table_of
 
 SPIKY = 20_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.connection import Connection
-from broker.limits import BrokerLimits
+from broker.core.limits import BrokerLimits
+from broker.core.sessions.connection import Connection
 from broker.shell.unread_answers import UnreadAnswers
 
 

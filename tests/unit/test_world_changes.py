@@ -9,10 +9,10 @@ import pytest
 import shapely
 
 from tests.strategies.worlds import table_of
-from world.changes import compare_entities, compare_versions
-from world.retention import remove_versions, versions_to_keep
 from world.snapshot import entity_rows, load_snapshot
-from world.store import WorldStore
+from world.versions.changes import compare_entities, compare_versions
+from world.versions.retention import remove_versions, versions_to_keep
+from world.versions.store import WorldStore
 
 Rows = dict[int, tuple[tuple[str, ...], Any]]
 

@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from world import checksum, tables
-from world.checksum import content_checksum
+from world.versions import checksum, tables
+from world.versions.checksum import content_checksum
 
 ROWS = [
     (1, ["road/minor"], "Hauptstraße", bytes(range(40))),

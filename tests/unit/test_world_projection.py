@@ -9,7 +9,7 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from world.projection import WGS84, choose_crs, is_metric, utm_zones
+from world.imports.projection import WGS84, choose_crs, is_metric, utm_zones
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ from deltalake import write_deltalake
 
 from schemas.errors import WorldError
 from spatial_udfs.entity_table import EntityTable
-from world import tables
-from world.checksum import content_checksum
-from world.geoparquet_writer import write_geoparquet
-from world.importing import import_world
+from testing.synthetic_city import SRID, synthetic_city
+from world.imports.world_import import import_world
 from world.snapshot import entity_rows, load_snapshot
-from world.store import WorldStore
-from world.synthetic_city import SRID, synthetic_city
+from world.sources.geoparquet_writer import write_geoparquet
+from world.versions import tables
+from world.versions.checksum import content_checksum
+from world.versions.store import WorldStore
 
 CITY = synthetic_city(500, seed=3)
 

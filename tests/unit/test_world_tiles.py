@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spatial_udfs.world_tiles import ENTITIES_PER_TILE, Places, cut_into_tiles
+from spatial_udfs.bulk.world_tiles import ENTITIES_PER_TILE, Places, cut_into_tiles
 
 WHOLE_PLANE = [[-np.inf, -np.inf, np.inf, np.inf]]
 

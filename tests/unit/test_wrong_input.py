@@ -15,10 +15,10 @@ import shapely
 
 from jobs import import_world as import_job
 from jobs import push_to_redis, rebuild, resolve_neighborhoods, show_generation
-from spaps.command_line import run
+from spaps.cli.command_line import run
 from tests.source_files import feature, write_geojson, write_geoparquet
-from world.importing import import_world
-from world.store import WorldStore
+from world.imports.world_import import import_world
+from world.versions.store import WorldStore
 
 ONE = "({1},{#},D)"
 NOWHERE = "redis://127.0.0.1:1"

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from spaps.command_line import main
+from spaps.cli.command_line import main
 
 
 def block(*_: object) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.reading import read_neighborhood
-from spatial_udfs.exact_resolver import ExactResolver
+from schemas.language.neighborhood_text import read_neighborhood
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from testing.synthetic_city import SRID, synthetic_city
 from tests.integration.broker.running_broker import RunningBroker, running_broker
 from world.snapshot import entity_rows, load_snapshot
-from world.store import WorldStore
-from world.synthetic_city import SRID, synthetic_city
+from world.versions.store import WorldStore
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,7 @@ import asyncio
 import sys
 from collections.abc import Iterator
 
-from broker.durability.journal_limits import JournalLimits
-from broker.durability.redis_journal import RedisJournal
-from broker.journal import (
+from broker.core.journal import (
     MessageDone,
     MessageQueued,
     PacketReceived,
@@ -22,7 +20,9 @@ from broker.journal import (
     RetainedSaved,
     SessionSaved,
 )
-from broker.message import Message
+from broker.core.message import Message
+from broker.durability.journal_limits import JournalLimits
+from broker.durability.redis_journal import RedisJournal
 
 BROKER = "killed"
 # Far beyond the end of the test: a dead process must be known by itself.

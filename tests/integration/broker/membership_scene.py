@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from broker.access import Identity
-from broker.change_counting import Told
 from broker.codec.reason_codes import ReasonCode
-from broker.generation_adoption import Outcome
-from broker.limits import BrokerLimits
-from broker.live_resolver import ComingMembers
-from broker.resolver_answers import NeighborhoodRefusedError, VersionResolution
-from broker.session import Session
-from broker.subscription import Subscription, SubscriptionTerms
-from redis_link.client import RedisClient
-from redis_link.generation_push import PushSource
-from redis_link.local_push import push_pairs
+from broker.core.limits import BrokerLimits
+from broker.core.sessions.session import Session
+from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
+from broker.core.verdicts import Identity
+from broker.generations.change_counts import LastNotified
+from broker.generations.generation_adoption import Outcome
+from broker.resolver.live_resolver import ComingMembers
+from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
+from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_push import PushSource
+from redis_link.generation.local_push import push_pairs
 from schemas.generation import FROM_FILE, GenerationFacts, RegistryCoverage
 
 Members = Mapping[int, Iterable[int]]  # subId -> peids
@@ -118,12 +118,12 @@ class SilentTeller:
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
-        self.told: Told | None = None
+        self.told: LastNotified | None = None
 
     def listening(self) -> dict[int, str]:
         return {}
 
-    async def last_told(self) -> Told | None:
+    async def last_told(self) -> LastNotified | None:
         return self.told
 
     def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:  # noqa: ARG002 - its shape

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from broker.access import Identity
-from broker.durability.redis_registry import RedisRegistry
-from broker.effects import Resolve
-from broker.resolver_answers import VersionResolution
-from broker.subscription import Subscription
-from redis_link.client import RedisClient
-from redis_link.registry import registered_subscriptions
-from redis_link.wires import Wires
+from broker.core.requests import Resolve
+from broker.core.subscribe.subscription import Subscription
+from broker.core.verdicts import Identity
+from broker.durability.registry.redis_registry import RedisRegistry
+from broker.resolver.resolver_answers import VersionResolution
+from redis_link.connection.client import RedisClient
+from redis_link.connection.redis_router import RedisRouter
+from redis_link.registry.subscription_registry import registered_subscriptions
 from schemas.registration import Registration
 from tests.integration.broker.membership_scene import Subscriptions
 
@@ -47,7 +47,7 @@ async def opened_registry(
     token: str = "1",  # noqa: S107 - no password
 ) -> AsyncIterator[RedisRegistry]:
     """The registry as a broker of this name has it after its start."""
-    wires = Wires(url, answer_seconds=2.0)
+    wires = RedisRouter(url, answer_seconds=2.0)
     registry = RedisRegistry(wires, broker, subscriptions.slots_by_sub_id, token)
     try:
         await registry.begin(subscriptions.in_force(), renumber)

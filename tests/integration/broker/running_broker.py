@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-PROGRAM = [sys.executable, "-c", "from spaps.command_line import main; main()", "broker"]
+PROGRAM = [sys.executable, "-c", "from spaps.cli.command_line import main; main()", "broker"]
 # Without Redis unless a test gives one: the last of two options counts.
 COMMAND = [*PROGRAM, "--redis", "none"]
 # Generous, because two cores may be busy with other tests; nothing waits this long in vain.

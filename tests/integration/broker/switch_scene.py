@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from jobs import rebuild_members
+from rebuild import members as rebuild_members
 from schemas.errors import NoReferenceError
-from schemas.reading import read_neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
 from schemas.world_notices import NeighborhoodChange
-from spaps.client import SpatialClient
-from spaps.client_message import Message
-from spatial_udfs.exact_resolver import ExactResolver
+from spaps.client.message import Message
+from spaps.client.spatial_client import SpatialClient
+from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.integration.broker.killable_broker import killable_broker
 from tests.integration.broker.running_broker import PATIENCE
 from tests.servers.rebuild_scene import RebuildScene, grid_town
@@ -131,5 +131,5 @@ def between_reading_and_switch(action: Callable[[], None]) -> Iterator[None]:
         return write(*arguments, **options)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("jobs.rebuild_members.write_memberships", write_and_act)
+        patched.setattr("rebuild.members.write_memberships", write_and_act)
         yield

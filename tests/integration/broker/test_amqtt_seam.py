@@ -15,8 +15,8 @@ import websockets
 from amqtt.broker import Broker
 from websockets.asyncio.server import ServerConnection
 
-from broker.shell.amqtt_broker import AmqttBroker, Doors
-from broker.shell.listeners import amqtt_config
+from broker.shell.network.amqtt_broker import AmqttBroker, ConnectionHandlers
+from broker.shell.network.listeners import amqtt_config
 from schemas.errors import SettingsError
 from schemas.settings import load_settings
 from tests.integration.broker.conftest import Certificates
@@ -53,7 +53,9 @@ PUBLISHED = Published()
 def broker_with(options: dict[str, Any]) -> AmqttBroker:
     settings = load_settings(options={"broker.listen": "127.0.0.1:0", **options}, environment={})
     broker = AmqttBroker(amqtt_config(settings.broker))
-    broker.doors = Doors(Echo, echo, 10.0, packet_bytes=1000, publish=PUBLISHED.append_message)
+    broker.connection_handlers = ConnectionHandlers(
+        Echo, echo, 10.0, packet_bytes=1000, publish=PUBLISHED.append_message
+    )
     return broker
 
 

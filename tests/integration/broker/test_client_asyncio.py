@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from spaps import AsyncSpatialClient
-from spaps.client_errors import ClientUseError, NotConnectedError, SubscribeRefusedError
+from spaps.client.errors import ClientUseError, NotConnectedError, SubscribeRefusedError
 from tests.integration.broker.conftest import Surroundings
 from tests.integration.broker.running_broker import PATIENCE, RunningBroker
 

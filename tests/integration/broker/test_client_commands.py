@@ -15,7 +15,7 @@ from spaps import SpatialClient
 from tests.integration.broker.conftest import Surroundings
 from tests.integration.broker.running_broker import PATIENCE, RunningBroker, until
 
-SPAPS = [sys.executable, "-c", "from spaps.command_line import main; main()"]
+SPAPS = [sys.executable, "-c", "from spaps.cli.command_line import main; main()"]
 
 
 def where(broker: RunningBroker) -> list[str]:

@@ -10,11 +10,11 @@ from queue import Queue
 
 import pytest
 
-from broker.access_hashes import hash_password
-from broker.access_passwords import write_users
+from broker.access.password_file import write_users
+from broker.access.password_hashes import hash_password
 from schemas.errors import SpapsError
 from spaps import Message, SpatialClient
-from spaps.client_errors import (
+from spaps.client.errors import (
     AnswerTimeoutError,
     ClientUseError,
     ConnectRefusedError,

@@ -10,10 +10,10 @@ from queue import Empty, Queue
 import pytest
 
 from schemas.errors import DescriptorError, SpapsError
-from schemas.notation import notation
-from schemas.reading import read_neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import notation
 from spaps import Message, SpatialClient
-from spaps.client_errors import (
+from spaps.client.errors import (
     AnswerTimeoutError,
     ClientUseError,
     NotConnectedError,

@@ -7,12 +7,12 @@ import subprocess
 import sys
 
 from spaps import SpatialClient
-from spaps.metrics_reading import read_figures
-from spaps.top_table import Reading, top_table
+from spaps.cli.monitor.metrics_text import read_figures
+from spaps.cli.monitor.top_table import Reading, top_table
 from tests.integration.broker.conftest import Surroundings
 from tests.integration.broker.running_broker import PATIENCE, RunningBroker
 
-SPAPS = [sys.executable, "-c", "from spaps.command_line import main; main()"]
+SPAPS = [sys.executable, "-c", "from spaps.cli.command_line import main; main()"]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.shell.stores import StoreAwayError
-from redis_link.client import RedisClient
+from broker.ports import StoreAwayError
+from redis_link.connection.client import RedisClient
 from schemas.errors import REPAIR_ADVICE
 from schemas.redis_keys import (
     current_generation_key,

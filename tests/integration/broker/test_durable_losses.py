@@ -8,12 +8,18 @@ from dataclasses import dataclass
 
 import pytest
 
+from broker.core.journal import (
+    MessageQueued,
+    Record,
+    RetainedSaved,
+    SessionSaved,
+    SubscriptionSaved,
+)
+from broker.core.message import Message
+from broker.core.subscribe.subscription import SubscriptionTerms
 from broker.durability.journal_limits import JournalLimits, JournalState
 from broker.durability.redis_journal import RedisJournal
-from broker.journal import MessageQueued, Record, RetainedSaved, SessionSaved, SubscriptionSaved
-from broker.message import Message
-from broker.subscription import SubscriptionTerms
-from redis_link.client import RedisClient
+from redis_link.connection.client import RedisClient
 from schemas.redis_keys import (
     broker_lease_key,
     journal_damaged_key,

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
+from broker.core.journal import MessageDone, MessageQueued, Record, SessionEnded, SessionSaved
+from broker.core.message import Message
 from broker.durability.journal_limits import JournalLimits
 from broker.durability.redis_journal import RedisJournal
-from broker.journal import MessageDone, MessageQueued, Record, SessionEnded, SessionSaved
-from broker.message import Message
-from redis_link.client import RedisClient
+from redis_link.connection.client import RedisClient
 from schemas.errors import JournalError, RedisLinkError
 from schemas.redis_keys import (
     broker_lease_key,

@@ -12,13 +12,7 @@ from random import Random
 import pytest
 from redis import Redis
 
-from broker.durability.changes import Changes
-from broker.durability.folding import fold
-from broker.durability.journal_limits import JournalLimits, JournalState
-from broker.durability.queue_entry import read_entry
-from broker.durability.redis_journal import RedisJournal
-from broker.durability.store_commands import StepCommands
-from broker.journal import (
+from broker.core.journal import (
     MessageDone,
     MessageQueued,
     Record,
@@ -26,8 +20,14 @@ from broker.journal import (
     SessionSaved,
     SubscriptionSaved,
 )
-from broker.message import Message
-from broker.subscription import SubscriptionTerms
+from broker.core.message import Message
+from broker.core.subscribe.subscription import SubscriptionTerms
+from broker.durability.journal_limits import JournalLimits, JournalState
+from broker.durability.records.changes import Changes
+from broker.durability.records.queue_entry import read_entry
+from broker.durability.records.record_folding import fold
+from broker.durability.records.store_commands import StepCommands
+from broker.durability.redis_journal import RedisJournal
 from schemas.errors import RedisLinkError
 from schemas.redis_keys import (
     broker_lease_key,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from broker.core.journal import MessageQueued, Record, SessionSaved
+from broker.core.message import Message
 from broker.durability.journal_limits import JournalLimits
 from broker.durability.redis_journal import RedisJournal
-from broker.journal import MessageQueued, Record, SessionSaved
-from broker.message import Message
-from redis_link.client import RedisClient
+from redis_link.connection.client import RedisClient
 from schemas.redis_keys import journal_messages_key, journal_sessions_key
 from tests.broker_core import wire
 from tests.broker_core.harness import Harness

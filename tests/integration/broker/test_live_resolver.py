@@ -15,19 +15,24 @@ import numpy as np
 import pytest
 from shapely import Point, Polygon
 
-from broker import running_resolver, world_resolver
 from broker.codec.reason_codes import ReasonCode
-from broker.live_resolver import LiveResolver
-from broker.resolve_queue import Asker
-from broker.resolver_answers import NeighborhoodRefusedError, ResolverLimits, VersionResolution
-from broker.resolver_process import ResolverLostError, ResolverProcess
+from broker.resolver import resolver_supervisor as running_resolver
+from broker.resolver import world_resolver
+from broker.resolver.live_resolver import LiveResolver
+from broker.resolver.resolve_queue import Asker
+from broker.resolver.resolver_answers import (
+    NeighborhoodRefusedError,
+    ResolverLimits,
+    VersionResolution,
+)
+from broker.resolver.resolver_process import ResolverLostError, ResolverProcess
 from schemas.errors import WorldError
-from schemas.reading import read_neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact_resolver import ExactResolver
+from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.strategies.worlds import table_of
 from world.snapshot import entity_rows, load_snapshot
-from world.store import WorldStore
+from world.versions.store import WorldStore
 
 
 @pytest.fixture(scope="module")
@@ -363,7 +368,7 @@ def test_heavy_polygons_hold_the_limit_and_nobody_waits_for_them(
 def test_a_request_that_is_late_costs_nobody_else_an_answer(
     runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.resolver_process.LATENESS", 0.1)
+    monkeypatch.setattr("broker.resolver.resolver_process.LATENESS", 0.1)
 
     async def scenario() -> None:
         resolver = LiveResolver(str(city), ResolverLimits(seconds=60))
@@ -388,7 +393,7 @@ def test_a_request_that_is_late_costs_nobody_else_an_answer(
 def test_a_world_that_is_gone_is_waited_for_so_long_and_no_longer(
     runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.running_resolver.RESTART_DELAY", 0.01)
+    monkeypatch.setattr("broker.resolver.resolver_supervisor.RESTART_DELAY", 0.01)
     start = running_resolver.start_resolver
     is_away = True
 
@@ -401,7 +406,7 @@ def test_a_world_that_is_gone_is_waited_for_so_long_and_no_longer(
         nonlocal is_away
         resolver = LiveResolver(str(city), ResolverLimits(seconds=0.2))
         await resolver.start(version=1)
-        monkeypatch.setattr("broker.running_resolver.start_resolver", start_when_back)
+        monkeypatch.setattr("broker.resolver.resolver_supervisor.start_resolver", start_when_back)
         process_of(resolver).kill()
         in_force = asyncio.create_task(resolver.resolve_in_force(hops(city)))
         reason, text = await refusal(resolver, hops(city, 2))
@@ -459,7 +464,7 @@ def test_while_another_version_is_loaded_both_answer(runner: asyncio.Runner, cit
 def test_a_process_that_ends_while_it_loads_is_started_again(
     runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.live_resolver.RESTART_DELAY", 0.0)
+    monkeypatch.setattr("broker.resolver.live_resolver.RESTART_DELAY", 0.0)
     start, lost = world_resolver.start_resolver, [1, 2]
 
     async def start_at_last(world: str, version: int | None) -> ResolverProcess:
@@ -468,7 +473,7 @@ def test_a_process_that_ends_while_it_loads_is_started_again(
             raise ResolverLostError("it ended while loading")
         return await start(world, version)
 
-    monkeypatch.setattr("broker.world_resolver.start_resolver", start_at_last)
+    monkeypatch.setattr("broker.resolver.world_resolver.start_resolver", start_at_last)
 
     async def scenario() -> None:
         resolver = LiveResolver(str(city), ResolverLimits())

@@ -8,10 +8,10 @@ from urllib.error import HTTPError
 
 import pytest
 
-from redis_link.client import RedisClient
-from redis_link.generation_store import current_number
+from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_store import current_number
 from schemas import redis_keys
-from spaps.command_line import run
+from spaps.cli.command_line import run
 from tests.integration.broker.running_broker import RunningBroker, running_broker, until
 from tests.integration.broker.switch_scene import (
     ROADS_OF_1,

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.child_process import ChildProcess
-from broker.generation_loading import GenerationFollower
-from broker.generation_targets import MemoryTarget, RedisTarget
-from broker.memberships_memory import MemoryMemberships
-from broker.memberships_redis import RedisMemberships
-from broker.memberships_redis_reader import RedisReader
-from redis_link.client import RedisClient
-from redis_link.wires import Wires
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.memberships_redis import RedisMemberships
+from broker.generations.generation_targets import MemoryTarget, RedisTarget
+from broker.generations.generation_watch import GenerationFollower
+from broker.generations.memberships_redis_reader import RedisReader
+from broker.resolver.child_process import ChildProcess
+from redis_link.connection.client import RedisClient
+from redis_link.connection.redis_router import RedisRouter
 from schemas.redis_keys import (
     current_generation_key,
     registry_id_key,
@@ -38,7 +38,7 @@ class Broker:
     """The parts of a broker that follow generations, in one of the two modes."""
 
     def __init__(self, url: str, mode: str) -> None:
-        self.wires = Wires(url)
+        self.wires = RedisRouter(url)
         self.subscriptions = Subscriptions()
         self.resolver = ResolverOfTables()
         self.memberships: MemoryMemberships | RedisMemberships
@@ -234,7 +234,7 @@ def test_a_killed_loader_leaves_the_old_generation_in_force(
         async with loaded(redis_server.url, "memory") as broker:
             push(client, {1: [6]}, up_to=1, version=2)
             with monkeypatch.context() as patched:
-                patched.setattr("broker.generation_reading.ChildProcess", start_and_kill)
+                patched.setattr("broker.generations.loader_process.ChildProcess", start_and_kill)
                 await broker.follower._look()
             assert [await broker.slots_of(5), await broker.slots_of(6)] == [[0], []]
             assert "loader process ended" in broker.follower.problem
@@ -255,7 +255,7 @@ def test_whatever_goes_wrong_is_tried_again(
         async with loaded(redis_server.url, "memory") as broker:
             push(client, {1: [6]}, up_to=1, version=2)
             with monkeypatch.context() as patched:
-                patched.setattr("broker.generation_adoption.load_generation", None)
+                patched.setattr("broker.generations.generation_adoption.load_generation", None)
                 await broker.follower._look()
             assert await broker.slots_of(5) == [0]
             assert broker.follower.problem.startswith("TypeError")
@@ -345,7 +345,7 @@ def test_a_notice_wakes_the_follower_at_once(
     redis_server: RedisServer, client: RedisClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With looks an hour apart, only the notice can have done it."""
-    monkeypatch.setattr("broker.generation_loading.LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr("broker.generations.generation_watch.LOOK_SECONDS", 3_600.0)
     push(client, {1: [5]}, up_to=1)
 
     async def run() -> None:
@@ -366,7 +366,7 @@ def test_a_notice_wakes_the_follower_at_once(
 def test_news_during_a_look_lead_to_another(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.generation_loading.LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr("broker.generations.generation_watch.LOOK_SECONDS", 3_600.0)
 
     async def run() -> None:
         broker = Broker(redis_server.url, "memory")

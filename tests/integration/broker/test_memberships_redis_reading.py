@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker import memberships_redis_reader
-from broker.memberships_redis import RedisMemberships
-from broker.memberships_redis_reader import RedisReader
-from broker.shell.stores import StoreAwayError
-from redis_link.client import RedisClient, connect
-from redis_link.sweep import Retention, sweep_generations
-from redis_link.wires import Wires
+from broker.filter.memberships_redis import RedisMemberships
+from broker.generations import memberships_redis_reader
+from broker.generations.memberships_redis_reader import RedisReader
+from broker.ports import StoreAwayError
+from redis_link.connection.client import RedisClient, connect
+from redis_link.connection.redis_router import RedisRouter
+from redis_link.generation.sweep import Retention, sweep_generations
 from schemas.redis_keys import current_generation_key
 from tests.integration.broker.membership_scene import Subscriptions, push
 from tests.servers.redis_server import RedisServer, cluster_url, running_cluster, running_redis
@@ -27,7 +27,7 @@ class Scene:
     """Memberships with a reader, on a generation."""
 
     def __init__(self, url: str, generation: int | None, answer_seconds: float = 5.0) -> None:
-        self.wires = Wires(url, answer_seconds=answer_seconds)
+        self.wires = RedisRouter(url, answer_seconds=answer_seconds)
         self.memberships = RedisMemberships()
         self.subscriptions = Subscriptions()
         self.changes = 0

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from broker.durability.redis_registry import RedisRegistry
-from broker.shell.stores import StoreAwayError
-from redis_link.client import RedisClient, connect
-from redis_link.wires import Wires
+from broker.durability.registry.redis_registry import RedisRegistry
+from broker.ports import StoreAwayError
+from redis_link.connection.client import RedisClient, connect
+from redis_link.connection.redis_router import RedisRouter
 from schemas.errors import RedisLinkError
 from schemas.redis_keys import (
     registry_id_key,
@@ -33,7 +33,7 @@ Work = Callable[[RedisRegistry, Subscriptions], Coroutine[Any, Any, None]]
 
 def on_registry(url: str, work: Work) -> None:
     async def run() -> None:
-        wires = Wires(url, answer_seconds=2.0)
+        wires = RedisRouter(url, answer_seconds=2.0)
         subscriptions = Subscriptions()
         registry = RedisRegistry(wires, "b", subscriptions.slots_by_sub_id, "token")
         try:
@@ -113,7 +113,7 @@ def test_a_registry_has_another_name_whenever_something_was_put_back(
     """So a generation that was begun in between is not taken for one that holds everything."""
 
     async def run() -> None:
-        wires = Wires(redis_server.url, answer_seconds=2.0)
+        wires = RedisRouter(redis_server.url, answer_seconds=2.0)
         held = [Subscriptions(), Subscriptions()]
         brokers = [
             RedisRegistry(wires, name, one.slots_by_sub_id, f"token {name}")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import shapely
 
-from broker.durability.registry_entries import registration_of
-from broker.shell.stores import StoreAwayError
-from redis_link.client import RedisClient
+from broker.durability.registry.registry_entries import registration_of
+from broker.ports import StoreAwayError
+from redis_link.connection.client import RedisClient
 from schemas.errors import RedisLinkError
 from schemas.redis_keys import (
     broker_subscriptions_key,

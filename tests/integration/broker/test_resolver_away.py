@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from broker.live_resolver import LiveResolver
+from broker.resolver.live_resolver import LiveResolver
 from broker.shell.service import BrokerService
 from schemas.settings import load_settings
 from tests.integration.broker.conftest import Surroundings

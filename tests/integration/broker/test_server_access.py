@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.access_hashes import hash_password
+from broker.access.password_hashes import hash_password
 from tests.integration.broker.raw_client import (
     DISCONNECT,
     PUBACK,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.shell.certificate_dates import expiry_of
-from broker.shell.certificates import Certificates as ServedCertificates
+from broker.shell.network.certificate_dates import expiry_of
+from broker.shell.network.certificates import Certificates as ServedCertificates
 from schemas.errors import SettingsError
 from tests.integration.broker.conftest import Certificates
 from tests.integration.broker.raw_client import CONNACK, connect_packet

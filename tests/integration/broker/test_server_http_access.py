@@ -11,9 +11,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from broker.access_hashes import hash_password
-from spaps.client_errors import NotConnectedError
-from spaps.metrics_reading import read_page
+from broker.access.password_hashes import hash_password
+from spaps.cli.monitor.metrics_text import read_page
+from spaps.client.errors import NotConnectedError
 from tests.integration.broker.running_broker import COMMAND, PATIENCE, running_broker
 
 NO_WORLD = ("--memberships", "none")

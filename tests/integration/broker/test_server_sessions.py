@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.access_hashes import hash_password
+from broker.access.password_hashes import hash_password
 from schemas.embedded_place import control_place
 from tests.integration.broker.raw_client import DISCONNECT, RawClient, subscribe_packet
 from tests.integration.broker.running_broker import PATIENCE, RunningBroker, running_broker
 
 AN_HOUR = b"\x11\x00\x00\x0e\x10"
 QUOTA_EXCEEDED, ADMINISTRATIVE_ACTION = 0x97, 0x98
-SPAPS = [sys.executable, "-c", "from spaps.command_line import main; main()", "sessions"]
+SPAPS = [sys.executable, "-c", "from spaps.cli.command_line import main; main()", "sessions"]
 
 
 @pytest.fixture(scope="module")

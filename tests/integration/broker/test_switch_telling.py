@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import shapely
 
-from redis_link.client import RedisClient
-from redis_link.generation_store import current_number
+from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_store import current_number
 from schemas.redis_keys import broker_told_key, subscriptions_key
 from schemas.world_notices import CHANGES_TOPIC, NeighborhoodChange
-from spaps.aio_client import AsyncSpatialClient
-from spaps.client import SpatialClient
-from spaps.client_errors import PublishRefusedError
+from spaps.client.aio_client import AsyncSpatialClient
+from spaps.client.errors import PublishRefusedError
+from spaps.client.spatial_client import SpatialClient
 from tests.integration.broker.running_broker import PATIENCE, until
 from tests.integration.broker.switch_scene import (
     ROADS_OF_1,
@@ -62,9 +62,9 @@ def test_each_client_is_told_its_own_changes(
     scene: RebuildScene, mode: str, push_says: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not push_says:
-        monkeypatch.setattr("jobs.rebuild_pushing.keep_changes", lambda *_: None)
+        monkeypatch.setattr("rebuild.push.keep_changes", lambda *_: None)
         # The generation before is there for half a minute. Here nobody waits for its end.
-        monkeypatch.setattr("jobs.rebuild_steps.clean_up", lambda *_, **__: {})
+        monkeypatch.setattr("rebuild.steps.clean_up", lambda *_, **__: {})
     with broker_on(scene, mode) as (port, _):
         one, other = Listener(port, "one"), Listener(port, "other")
         nosy = SpatialClient("127.0.0.1", port, client_id="nosy", on_message=one_by_one(seen := []))
@@ -189,7 +189,7 @@ def test_who_was_away_learns_on_return(scene: RebuildScene) -> None:
 def test_the_asyncio_client_and_the_command_tell_it_too(scene: RebuildScene) -> None:
     with broker_on(scene) as (port, _):
         command = [
-            *(sys.executable, "-c", "from spaps.command_line import main; main()", "sub"),
+            *(sys.executable, "-c", "from spaps.cli.command_line import main; main()", "sub"),
             *("-p", str(port), "-t", "news/#", "--neighborhood", ROADS_OF_1, "--nsid", "7"),
             *("--changes", "-C", "1", "-v"),
         ]
@@ -271,7 +271,7 @@ def test_the_first_generation_is_told_after_a_start(
 
 def import_source(scene: RebuildScene) -> None:
     """Make a world version without a generation, as ``spaps import`` does."""
-    command = [sys.executable, "-c", "from spaps.command_line import main; main()", "import"]
+    command = [sys.executable, "-c", "from spaps.cli.command_line import main; main()", "import"]
     subprocess.run(
         [*command, str(scene.source), "--world", scene.places.world],
         check=True, capture_output=True, cwd=scene.folder,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from redis_link.client import RedisClient
-from spaps.client import SpatialClient
+from redis_link.connection.client import RedisClient
+from spaps.client.spatial_client import SpatialClient
 from tests.integration.broker.running_broker import PATIENCE
 from tests.integration.broker.switch_scene import (
     ROADS_OF_1,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from redis_link.client import RedisClient
-from redis_link.registry import registered_subscriptions
+from redis_link.connection.client import RedisClient
+from redis_link.registry.subscription_registry import registered_subscriptions
 from schemas.redis_keys import broker_subscriptions_key, subscriptions_key
 from tests.integration.broker.switch_scene import (
     ROADS_OF_1,

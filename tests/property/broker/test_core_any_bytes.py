@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.codec.errors import ProtocolError
-from broker.codec.publish import read_publish
-from broker.codec.reading import (
+from broker.codec.packet_reader import (
     Connect,
     read_connect,
     read_connect_head,
@@ -19,6 +18,7 @@ from broker.codec.reading import (
     read_subscribe,
     read_unsubscribe,
 )
+from broker.codec.publish import read_publish
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.packet_table import AT_WORK, FIRST

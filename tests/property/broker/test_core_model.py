@@ -15,9 +15,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from broker.access import Action, Identity
 from broker.codec.reason_codes import ReasonCode
-from broker.journal import Record
+from broker.core.journal import Record
+from broker.core.verdicts import Action, Identity
 from spatial_udfs.entity_table import Int64s
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness

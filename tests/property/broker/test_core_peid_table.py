@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from broker import peid_table, table_assembly
-from broker.generation_builder import GenerationBuilder
-from broker.memberships_memory import MemoryMemberships
+from broker.filter import peid_table, table_assembly
+from broker.filter.generation_builder import GenerationBuilder
+from broker.filter.memberships_memory import MemoryMemberships
 from spatial_udfs.entity_table import Int64s
 
 # Few enough to meet again; some share a residue, some are as large as a peid can be.

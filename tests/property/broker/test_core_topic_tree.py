@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker import retained_search
-from broker.limits import BrokerLimits
-from broker.message import Message
-from broker.retained import MESSAGE_BYTES, RetainedStore
-from broker.retained_search import FEW_CHILDREN, RetainedSearch
-from broker.topic_levels import LEVEL_BYTES, Level
-from broker.topic_tree import TopicTree
+from broker.core.limits import BrokerLimits
+from broker.core.message import Message
+from broker.core.retained import retained_search
+from broker.core.retained.retained_messages import MESSAGE_BYTES, RetainedStore
+from broker.core.retained.retained_search import FEW_CHILDREN, RetainedSearch
+from broker.core.subscribe.topic_levels import LEVEL_BYTES, Level
+from broker.core.subscribe.topic_tree import TopicTree
 
 NAMES = st.sampled_from(["a", "b", "", "$x", "$SYS"])
 TOPICS = st.lists(NAMES, min_size=1, max_size=5).map("/".join).filter(bool)

@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.access import AccessControl, Action, Identity
 from broker.codec.reason_codes import ReasonCode
-from broker.fast_publish import Read, Stop
-from broker.gateway import GatewayRules
-from broker.limits import BrokerLimits
+from broker.core.limits import BrokerLimits
+from broker.core.publish.fast_publish import Read, Stop
+from broker.core.publish.gateway import GatewayRules
+from broker.core.verdicts import AccessControl, Action, Identity
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

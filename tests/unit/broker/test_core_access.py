@@ -5,10 +5,10 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from broker.access import Action, Identity
 from broker.codec.reason_codes import ReasonCode
-from broker.counters import Drop
-from broker.effects import Judge
+from broker.core.counters import Drop
+from broker.core.requests import Judge
+from broker.core.verdicts import Action, Identity
 from tests.broker_core import wire
 from tests.broker_core.harness import Harness
 
@@ -238,4 +238,4 @@ def test_a_client_that_leaves_while_judged_leaves_nothing_behind() -> None:
     publisher.lose()
     harness.answer_waiting()
     assert harness.core.index.count == 0
-    assert len(harness.core._state.tickets) == 0
+    assert len(harness.core._state.pending_requests) == 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.access import Action
-from broker.counters import Drop
-from broker.effects import Resolve
+from broker.core.counters import Drop
+from broker.core.requests import Resolve
+from broker.core.verdicts import Action
 from tests.broker_core import wire
 from tests.broker_core.harness import Harness
 from tests.unit.broker.test_core_access import EXPIRY, Rules

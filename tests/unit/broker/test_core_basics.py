@@ -8,7 +8,7 @@ import mqtt5
 import pytest
 
 from broker.codec.reason_codes import ReasonCode
-from broker.limits import BrokerLimits
+from broker.core.limits import BrokerLimits
 from tests.broker_core import wire
 from tests.broker_core.harness import Harness
 

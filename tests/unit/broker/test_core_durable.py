@@ -7,9 +7,9 @@ from typing import Any
 import mqtt5
 import numpy as np
 
-from broker.durability.message_bytes import message_to_bytes
-from broker.journal import MessageQueued, Record
-from broker.limits import BrokerLimits
+from broker.core.journal import MessageQueued, Record
+from broker.core.limits import BrokerLimits
+from broker.durability.records.message_bytes import message_to_bytes
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

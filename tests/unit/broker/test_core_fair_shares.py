@@ -6,12 +6,12 @@ import tracemalloc
 
 import pytest
 
-from broker.counters import Drop, Refusal
-from broker.fair_share import FairShare
-from broker.incoming import IDENTIFIER_BYTES
-from broker.limits import BrokerLimits
-from broker.message import Message
-from broker.outgoing import DELIVERY_BYTES
+from broker.core.counters import Drop, Refusal
+from broker.core.fair_share import FairShare
+from broker.core.limits import BrokerLimits
+from broker.core.message import Message
+from broker.core.sessions.incoming_flow import IDENTIFIER_BYTES
+from broker.core.sessions.outgoing_flow import DELIVERY_BYTES
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

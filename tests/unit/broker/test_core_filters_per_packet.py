@@ -7,8 +7,8 @@ from typing import Any
 import mqtt5
 import pytest
 
-from broker.counters import Refusal
-from broker.limits import BrokerLimits
+from broker.core.counters import Refusal
+from broker.core.limits import BrokerLimits
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

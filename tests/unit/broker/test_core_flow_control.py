@@ -7,10 +7,10 @@ from typing import Any
 import mqtt5
 import pytest
 
-from broker.counters import Drop
-from broker.limits import BrokerLimits
-from broker.message import Message
-from broker.outgoing import DELIVERY_BYTES
+from broker.core.counters import Drop
+from broker.core.limits import BrokerLimits
+from broker.core.message import Message
+from broker.core.sessions.outgoing_flow import DELIVERY_BYTES
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

@@ -7,10 +7,10 @@ from typing import Any
 import mqtt5
 import pytest
 
-from broker.counters import Drop
-from broker.durability.message_bytes import message_from_bytes, message_to_bytes
-from broker.gateway import GatewayRules
-from broker.message import Message
+from broker.core.counters import Drop
+from broker.core.message import Message
+from broker.core.publish.gateway import GatewayRules
+from broker.durability.records.message_bytes import message_from_bytes, message_to_bytes
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

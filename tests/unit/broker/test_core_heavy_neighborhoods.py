@@ -7,9 +7,9 @@ from collections.abc import Callable
 import mqtt5
 import pytest
 
-from broker.entering import MOST_AT_ONCE, PIECE
-from broker.memberships_memory import MemoryMemberships
-from broker.memberships_redis import RedisMemberships
+from broker.core.subscribe.chunked_subscribe import MOST_AT_ONCE, PIECE
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.memberships_redis import RedisMemberships
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

@@ -6,9 +6,9 @@ import mqtt5
 import pytest
 
 from broker.codec.reason_codes import ReasonCode
-from broker.counters import Refusal
-from broker.effects import Resolve
-from broker.limits import BrokerLimits
+from broker.core.counters import Refusal
+from broker.core.limits import BrokerLimits
+from broker.core.requests import Resolve
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 
@@ -158,7 +158,7 @@ def test_remembered_verdicts_are_bounded_by_bytes() -> None:
 
 def test_a_large_topic_behind_an_alias_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten bytes that become 60 kB for the receiver: not thousands of them at once."""
-    monkeypatch.setattr("broker.intake.WORK_AT_ONCE", 10_000)
+    monkeypatch.setattr("broker.core.sessions.intake.WORK_AT_ONCE", 10_000)
     harness = Harness()
     reader, writer = harness.connect("r"), harness.connect("w")
     reader.subscribe("#")

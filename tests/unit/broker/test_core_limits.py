@@ -6,8 +6,8 @@ import mqtt5
 import pytest
 
 from broker.codec.reason_codes import ReasonCode
-from broker.counters import Drop
-from broker.limits import BrokerLimits
+from broker.core.counters import Drop
+from broker.core.limits import BrokerLimits
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

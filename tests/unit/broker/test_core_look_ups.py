@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker.access import Action, Identity
 from broker.codec.reason_codes import ReasonCode
-from broker.counters import Drop
-from broker.effects import Judge, LookUp
-from broker.memberships import Slots
-from broker.seats import Seat
+from broker.core.counters import Drop
+from broker.core.requests import Judge, LookUp
+from broker.core.verdicts import Action, Identity
+from broker.filter.memberships import Slots
+from broker.filter.slot_owner import SlotOwner
 from spatial_udfs.entity_table import Int64s
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
@@ -21,7 +21,7 @@ class AskedMemberships:
     serves_neighborhoods = True
 
     def __init__(self) -> None:
-        self.seats: list[Seat] = []
+        self.slot_owners: list[SlotOwner] = []
         self.reusable: list[int] = []
         self.cache: dict[int, tuple[int, ...]] = {}
         self.stored: dict[int, set[int]] = {}
@@ -197,7 +197,7 @@ def test_a_publisher_that_is_gone_does_not_matter(harness: Harness, reader: Clie
     publisher.lose()
     harness.answer_waiting()
     assert reader.messages() == []
-    assert len(harness.core._state.tickets) == 0
+    assert len(harness.core._state.pending_requests) == 0
 
 
 def test_wills_ask_too(harness: Harness, reader: Client) -> None:

@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from broker.memberships_memory import MemoryMemberships
-from broker.peid_table import MOST_RECENT
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.peid_table import MOST_RECENT
 
 PAIRS = 2_000_000
 MOST_BYTES_PER_PAIR = 16

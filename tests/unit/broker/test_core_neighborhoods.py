@@ -7,11 +7,11 @@ from typing import Any
 import mqtt5
 import pytest
 
-from broker.counters import Drop
-from broker.effects import Resolve
-from broker.gateway import GatewayRules
-from broker.limits import BrokerLimits
-from broker.memberships import NoMemberships
+from broker.core.counters import Drop
+from broker.core.limits import BrokerLimits
+from broker.core.publish.gateway import GatewayRules
+from broker.core.requests import Resolve
+from broker.filter.memberships import NoMemberships
 from schemas.errors import SettingsError
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness

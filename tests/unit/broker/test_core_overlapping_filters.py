@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker import router
+from broker.core.publish import router
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 
@@ -66,7 +66,7 @@ def test_references_are_copied_a_constant_number_of_times(monkeypatch: pytest.Mo
 
 def test_other_clients_are_served_between_two_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read that costs much is worked off a piece at a time, in order, and wholly."""
-    monkeypatch.setattr("broker.intake.WORK_AT_ONCE", 1_000)
+    monkeypatch.setattr("broker.core.sessions.intake.WORK_AT_ONCE", 1_000)
     harness, reader = subscribed(7)
     writer, other = harness.connect("w"), harness.connect("o")
     other.take()
@@ -89,7 +89,7 @@ def test_other_clients_are_served_between_two_publishes(monkeypatch: pytest.Monk
 
 
 def test_a_fan_out_of_plain_packets_gives_way_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.intake.WORK_AT_ONCE", 100)
+    monkeypatch.setattr("broker.core.sessions.intake.WORK_AT_ONCE", 100)
     harness = Harness()
     readers = [harness.connect(f"r{number}") for number in range(30)]
     for one in readers:
@@ -109,7 +109,7 @@ def test_a_fan_out_of_plain_packets_gives_way_too(monkeypatch: pytest.MonkeyPatc
 def test_a_read_that_gave_way_is_dropped_with_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker.intake.WORK_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.sessions.intake.WORK_AT_ONCE", 1)
     harness, reader = subscribed(2)
     writer = harness.connect("w")
     packets = [wire.publish(TOPIC, b"x", qos=1, packet_id=number) for number in (1, 2, 3)]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from broker.codec.reason_codes import ReasonCode
-from broker.counters import Refusal
-from broker.entering import MOST_AT_ONCE, PIECE
-from broker.limits import BrokerLimits
+from broker.core.counters import Refusal
+from broker.core.limits import BrokerLimits
+from broker.core.subscribe.chunked_subscribe import MOST_AT_ONCE, PIECE
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker.counters import Refusal
-from broker.limits import BrokerLimits
-from broker.message import Message
-from broker.retained import RetainedStore
-from broker.retained_backlog import SEARCHED_AT_ONCE
-from broker.retained_search import RetainedSearch
+from broker.core.counters import Refusal
+from broker.core.limits import BrokerLimits
+from broker.core.message import Message
+from broker.core.retained.retained_backlog import SEARCHED_AT_ONCE
+from broker.core.retained.retained_messages import RetainedStore
+from broker.core.retained.retained_search import RetainedSearch
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.traced_memory import traced

@@ -8,8 +8,8 @@ from typing import Any
 import mqtt5
 import pytest
 
-from broker.counters import Drop
-from broker.limits import BrokerLimits
+from broker.core.counters import Drop
+from broker.core.limits import BrokerLimits
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from broker.journal import SubscriptionRemoved
-from broker.session_end import ENDED_AT_ONCE
+from broker.core.journal import SubscriptionRemoved
+from broker.core.sessions.session_end import ENDED_AT_ONCE
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

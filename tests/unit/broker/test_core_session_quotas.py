@@ -10,8 +10,8 @@ import mqtt5
 import pytest
 
 from broker.codec.reason_codes import ReasonCode
-from broker.journal import MessageQueued, SessionEnded, SessionSaved
-from broker.limits import BrokerLimits
+from broker.core.journal import MessageQueued, SessionEnded, SessionSaved
+from broker.core.limits import BrokerLimits
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from broker.access import Action, Identity
 from broker.codec.reason_codes import ReasonCode
-from broker.counters import Drop
-from broker.limits import BrokerLimits
+from broker.core.counters import Drop
+from broker.core.limits import BrokerLimits
+from broker.core.verdicts import Action, Identity
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.memberships_memory import MemoryMemberships
-from broker.slot_sizes import SlotSizes
-from broker.table_assembly import table_of_pairs
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.slot_sizes import SlotSizes
+from broker.filter.table_assembly import table_of_pairs
 
 SWEEP = 64
 

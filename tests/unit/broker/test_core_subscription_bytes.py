@@ -6,12 +6,12 @@ from itertools import product
 
 import pytest
 
-from broker.counters import Drop, Refusal
-from broker.effects import Resolve
-from broker.limits import BrokerLimits
-from broker.message import Message
-from broker.retained import RetainedStore
-from broker.subscription_bytes import subscription_bytes
+from broker.core.counters import Drop, Refusal
+from broker.core.limits import BrokerLimits
+from broker.core.message import Message
+from broker.core.requests import Resolve
+from broker.core.retained.retained_messages import RetainedStore
+from broker.core.subscribe.subscription_bytes import subscription_bytes
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.traced_memory import traced

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from broker.entering import PIECE
-from broker.generation_comparison import Comparison
-from broker.memberships_memory import MemoryMemberships
-from broker.memberships_redis import RedisMemberships
-from broker.peid_table import RESIDUES
-from broker.table_assembly import TableAssembly, cut_into_regions, table_of_pairs
-from redis_link.set_reader import Members
+from broker.core.subscribe.chunked_subscribe import PIECE
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.memberships_redis import RedisMemberships
+from broker.filter.peid_table import RESIDUES
+from broker.filter.table_assembly import TableAssembly, cut_into_regions, table_of_pairs
+from broker.generations.generation_comparison import Comparison
+from redis_link.sets.set_reader import Members
 from spatial_udfs.entity_table import Int64s
 from tests.broker_core.harness import Harness
 from tests.unit.broker.test_core_heavy_neighborhoods import about, finish, near, switch_to, turn

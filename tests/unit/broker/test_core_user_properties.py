@@ -8,8 +8,8 @@ import mqtt5
 import pytest
 
 from broker.codec.publish import read_publish
-from broker.counters import Refusal
-from broker.limits import BrokerLimits
+from broker.core.counters import Refusal
+from broker.core.limits import BrokerLimits
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from broker.codec.reason_codes import ReasonCode
-from broker.counters import Drop
-from broker.late_members import LateMembers, Unresolved
-from broker.live_resolver import ComingMembers
-from broker.resolver_answers import NeighborhoodRefusedError, VersionResolution
-from broker.subscription import Subscription, SubscriptionTerms
-from broker.waiting_neighborhoods import WaitingNeighborhoods
+from broker.core.counters import Drop
+from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
+from broker.generations.late_members import LateMembers, Unresolved
+from broker.generations.waiting_neighborhoods import WaitingNeighborhoods
+from broker.resolver.live_resolver import ComingMembers
+from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from broker.access import Action, Identity
 from broker.codec.reason_codes import ReasonCode
-from broker.world_telling import CHANGES_IN_MESSAGE, SESSIONS_AT_ONCE, MemberChange, Switched
+from broker.core.publish.world_notifier import (
+    CHANGES_IN_MESSAGE,
+    SESSIONS_AT_ONCE,
+    MemberChange,
+    Switched,
+)
+from broker.core.verdicts import Action, Identity
 from schemas.world_notices import (
     CHANGES_TOPIC,
     WORLD_TOPIC,

@@ -1,0 +1,150 @@
+"""Who may connect: the password file and amqtt's plugins, and what they decide together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from broker.access.access_files import WatchedFile
+from broker.access.addresses import quota_host
+from broker.access.amqtt_plugins import Origin, PluginAccess
+from broker.access.password_file import PasswordChecker
+from broker.access.password_queue import Outcome, PasswordQueue
+from broker.access.wrong_logins import WrongLogins
+from broker.codec.reason_codes import ReasonCode
+from broker.core.requests import Authenticate
+from broker.core.verdicts import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The decision, and the user name that it established: None for anonymous.
+
+    ``text`` says more to a client that is refused.
+    """
+
+    reason: ReasonCode
+    user_name: str | None = None
+    text: str | None = None
+
+
+WRONG: Final = Login(ReasonCode.BAD_USER_NAME_OR_PASSWORD)
+TOO_MANY_WRONG: Final = Login(
+    ReasonCode.CONNECTION_RATE_EXCEEDED,
+    text="too many wrong logins from this address: try again in a minute",
+)
+REFUSALS: Final[dict[Outcome, Login | None]] = {
+    Outcome.RIGHT: None,
+    Outcome.WRONG: WRONG,
+    Outcome.GONE: Login(ReasonCode.UNSPECIFIED_ERROR, text="the client is gone"),
+    Outcome.ADDRESS_FULL: Login(
+        ReasonCode.CONNECTION_RATE_EXCEEDED,
+        text="too many logins from this address wait: try again later",
+    ),
+    Outcome.ALL_FULL: Login(ReasonCode.SERVER_BUSY, text="too many logins wait: try again later"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoginLimits:
+    """Logins whose password waits to be checked, and wrong ones of an address in a minute."""
+
+    waiting: int = 1_000
+    waiting_of_address: int = 20
+    wrong_of_address: int = 60
+
+
+class Logins:
+    """Decides about CONNECTs: all who have an opinion must agree, and somebody must have one."""
+
+    def __init__(
+        self,
+        passwords: WatchedFile[PasswordChecker] | None,
+        plugins: PluginAccess,
+        *,
+        allow_anonymous: bool,
+        limits: LoginLimits,
+    ) -> None:
+        self._passwords = passwords
+        self._plugins = plugins
+        # Whether a client that says nothing about itself gets in.
+        self.allow_anonymous = allow_anonymous or plugins.lets_anybody_in
+        self._queue = PasswordQueue(limits.waiting, limits.waiting_of_address)
+        self._wrong = WrongLogins(limits.wrong_of_address)
+        self.decided: Counter[ReasonCode] = Counter()
+
+    @property
+    def lets_nobody_in(self) -> bool:
+        """Whether there is no way in at all."""
+        return (
+            not self.allow_anonymous and self._passwords is None and not self._plugins.authenticates
+        )
+
+    @property
+    def unchecked(self) -> dict[str, int]:
+        """How many passwords were not checked, by cause."""
+        counts = self._queue.outcomes
+        causes = (Outcome.GONE, Outcome.ADDRESS_FULL, Outcome.ALL_FULL)
+        return {one.value: counts[one] for one in causes} | {"wrong_logins": self._wrong.refused}
+
+    async def decide(
+        self, request: Authenticate, origin: Origin, is_gone: Callable[[], bool]
+    ) -> Login:
+        """Return the decision about one CONNECT."""
+        login = await self._decide(request, origin, is_gone)
+        self.decided[login.reason] += 1
+        return login
+
+    async def knows(self, user_name: str, password: bytes, origin: Origin) -> bool:
+        """Return whether this is a user of the password file; False when too many ask."""
+        if self._passwords is None:
+            return False
+        return await self._refusal(user_name, password, origin, lambda: False) is None
+
+    def close(self) -> None:
+        """Check no more passwords."""
+        self._queue.close()
+
+    async def _decide(
+        self, request: Authenticate, origin: Origin, is_gone: Callable[[], bool]
+    ) -> Login:
+        says_nothing = request.user_name is None and request.password is None
+        opinions: list[bool | None] = []
+        if says_nothing:
+            opinions.append(True if self.allow_anonymous else None)
+        elif self._passwords is not None:
+            user_name, password = request.user_name or "", request.password or b""
+            refusal = await self._refusal(user_name, password, origin, is_gone)
+            if refusal is not None:
+                return refusal
+            opinions.append(True)
+        client = Identity(request.client_id, request.user_name)
+        opinions.append(await self._plugins.authenticate(client, request.password, origin))
+        if False not in opinions and True in opinions:
+            return Login(ReasonCode.SUCCESS, request.user_name)
+        if False not in opinions and self.allow_anonymous:
+            # Nobody vouches for the name, and nobody needs one: it counts for nothing.
+            return Login(ReasonCode.SUCCESS)
+        return Login(ReasonCode.NOT_AUTHORIZED) if says_nothing else WRONG
+
+    async def _refusal(
+        self, user_name: str, password: bytes, origin: Origin, is_gone: Callable[[], bool]
+    ) -> Login | None:
+        """Return why a login by the password file is refused; None when it is right.
+
+        A login that succeeded before costs nothing, so it never waits for others.
+        """
+        if self._passwords is None:
+            return None
+        checker = self._passwords.content
+        if checker.is_remembered(user_name, password):
+            return None
+        host = "" if origin.address is None else quota_host(origin.address)
+        if self._wrong.is_over(host):
+            return TOO_MANY_WRONG
+        outcome = await self._queue.check(host, lambda: checker.check(user_name, password), is_gone)
+        if outcome is Outcome.WRONG:
+            self._wrong.note(host)
+        return REFUSALS[outcome]

@@ -1,0 +1,98 @@
+"""The password file: ``user:hash``, one a line, and checking passwords against it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from broker.access.access_files import read_text
+from broker.access.password_hashes import hash_password, is_known_hash, password_fits
+from schemas.errors import OutputError, SettingsError
+
+Users: TypeAlias = dict[str, str]
+
+# Logins that succeeded and are known again without the slow hash.
+REMEMBERED_LOGINS: Final = 10_000
+
+
+def read_users(path: Path) -> Users:
+    """The users of a file; one line that is not understood spoils all of it."""
+    text = read_text(path)
+    users: Users = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        # From the right: a name may hold a colon, a hash never does.
+        name, _, stored = stripped.rpartition(":")
+        if not name or not is_known_hash(stored):
+            raise SettingsError(
+                f"{path}, line {number}: expected user:hash as 'spaps passwd' writes it"
+            )
+        if name in users:
+            raise SettingsError(f"{path}, line {number}: user {name!r} stands there twice")
+        users[name] = stored
+    return users
+
+
+def write_users(path: Path, users: Users) -> None:
+    """Replace the file in one step, readable by its owner alone."""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.writelines(f"{name}:{stored}\n" for name, stored in users.items())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror or error}; it was not written") from error
+
+
+def check_user_name(name: str) -> None:
+    """Refuse a name that the file could not give back as it is."""
+    if not name or name != name.strip() or name.startswith("#") or not name.isprintable():
+        raise SettingsError(
+            f"user name {name!r}: must be printable, not begin with # and have no outer spaces"
+        )
+
+
+class PasswordChecker:
+    """Checks logins against one state of the password file. Safe to call from any thread."""
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
+        # Somebody unknown costs the same time as somebody known, so names cannot be guessed.
+        self._nobody = hash_password(secrets.token_hex())
+        self._key = secrets.token_bytes(32)
+        self._remembered: set[bytes] = set()
+
+    @property
+    def has_users(self) -> bool:
+        """Whether anybody can log in at all."""
+        return bool(self._users)
+
+    def is_remembered(self, user_name: str, password: bytes) -> bool:
+        """Whether this login succeeded before: quick, so that a thousand can come back at once."""
+        return self._mark(user_name, password) in self._remembered
+
+    def check(self, user_name: str, password: bytes) -> bool:
+        """Whether the password is the user's; slow on purpose."""
+        stored = self._users.get(user_name)
+        if not password_fits(stored or self._nobody, password) or stored is None:
+            return False
+        if len(self._remembered) >= REMEMBERED_LOGINS:
+            self._remembered = set()
+        self._remembered.add(self._mark(user_name, password))
+        return True
+
+    def _mark(self, user_name: str, password: bytes) -> bytes:
+        """Says nothing about the password to whoever lacks the key, which dies with us."""
+        name = user_name.encode()
+        content = len(name).to_bytes(4, "big") + name + password
+        return hashlib.blake2b(content, key=self._key, digest_size=32).digest()

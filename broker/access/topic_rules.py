@@ -1,0 +1,154 @@
+"""Topic rules from a file, in the language of Mosquitto's ACL files.
+
+```
+# until the first "user" line: clients without a user name
+topic read public/#
+user alice
+topic readwrite home/alice/#      read, write, readwrite (also when left out) or deny
+topic deny home/alice/diary
+pattern write sensors/%c/#        for every client; %c its client id, %u its user name
+```
+What no rule allows is refused, and ``deny`` beats every other rule. Reading a filter needs a
+rule that covers all of it; each delivery is judged by its topic again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from broker.access.access_files import read_text
+from broker.access.topic_patterns import (
+    Levels,
+    covers,
+    for_any_client,
+    for_client,
+    names_client,
+    pattern_levels,
+)
+from broker.codec.reason_codes import ReasonCode
+from broker.codec.topics import FilterError
+from broker.core.verdicts import Action, Identity, Verdict
+from schemas.errors import SettingsError
+
+ACCESS_WORDS: Final = ("read", "write", "readwrite", "deny")
+# Clients whose rules are kept written out; beyond it the memory starts afresh.
+REMEMBERED_CLIENTS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line: a pattern, and what it allows or denies."""
+
+    levels: Levels
+    access: str = "readwrite"
+
+    def bears_on(self, action: Action) -> bool:
+        """Whether the line says anything about the action."""
+        if self.access in ("readwrite", "deny"):
+            return True
+        return (self.access == "write") == (action is Action.PUBLISH)
+
+
+@dataclass(slots=True)
+class AccessRules:
+    """All rules of a file. Without any line: nobody may do anything."""
+
+    anonymous: list[Rule] = field(default_factory=list)
+    users: dict[str, list[Rule]] = field(default_factory=dict)
+    patterns: list[Rule] = field(default_factory=list)
+    _of_client: dict[Identity, tuple[Rule, ...]] = field(default_factory=dict, repr=False)
+
+    def verdict(self, client: Identity, topic: str, action: Action) -> Verdict:
+        """SUCCESS, or NOT_AUTHORIZED when a rule denies or none allows."""
+        wanted = tuple(topic.split("/"))
+        allowed = False
+        for rule in self._rules_of(client):
+            if rule.bears_on(action) and covers(rule.levels, wanted):
+                if rule.access == "deny":
+                    return ReasonCode.NOT_AUTHORIZED
+                allowed = True
+        return ReasonCode.SUCCESS if allowed else ReasonCode.NOT_AUTHORIZED
+
+    def _rules_of(self, client: Identity) -> tuple[Rule, ...]:
+        known = self._of_client.get(client)
+        if known is not None:
+            return known
+        if len(self._of_client) >= REMEMBERED_CLIENTS:
+            self._of_client.clear()
+        name = client.user_name
+        rules = list(self.anonymous if name is None else self.users.get(name, ()))
+        for pattern in self.patterns:
+            levels: Levels | None = pattern.levels
+            if names_client(pattern.levels):
+                levels = for_client(pattern.levels, client)
+                if levels is None and pattern.access == "deny":
+                    levels = for_any_client(pattern.levels)
+            if levels is not None:
+                rules.append(Rule(levels, pattern.access))
+        self._of_client[client] = tuple(rules)
+        return self._of_client[client]
+
+
+def read_rules(path: Path) -> AccessRules:
+    """The rules of a file; one line that is not understood spoils all of it."""
+    text = read_text(path)
+    return parse_rules(text, str(path))
+
+
+def parse_rules(text: str, where: str) -> AccessRules:
+    """The rules of a text; ``where`` names it in errors."""
+    rules = AccessRules()
+    section = rules.anonymous
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        try:
+            section = _take_in(stripped, rules, section)
+        except FilterError as error:
+            raise SettingsError(f"{where}, line {number}: {error}") from None
+    return rules
+
+
+def _take_in(line: str, rules: AccessRules, section: list[Rule]) -> list[Rule]:
+    """Add what the line says; gives the section that the lines after it belong to."""
+    keyword, _, rest = line.partition(" ")
+    match keyword:
+        case "user":
+            return rules.users.setdefault(_name(rest), [])
+        case "topic":
+            section.append(_rule(rest))
+        case "pattern":
+            rules.patterns.append(_rule(rest))
+        case _:
+            raise FilterError(f"expected user, topic or pattern, not {keyword!r}")
+    return section
+
+
+def _name(rest: str) -> str:
+    name = rest.strip()
+    if not name:
+        raise FilterError("a user name must follow 'user'")
+    return name
+
+
+def _rule(rest: str) -> Rule:
+    """Return the rule of ``[access] topic``.
+
+    A topic may hold spaces, so of two words the first must say the access, as in Mosquitto.
+    Other white space would make two words look like one topic, and the access would be lost.
+    """
+    odd = next((one for one in rest if one.isspace() and one != " "), None)
+    if odd is not None:
+        raise FilterError(f"words are separated by spaces, not by {odd!r}")
+    word, _, pattern = rest.strip().partition(" ")
+    if word in ACCESS_WORDS and pattern.strip():
+        return Rule(pattern_levels(pattern.strip()), word)
+    if word in ACCESS_WORDS:
+        raise FilterError(f"a topic must follow {word!r}")
+    if pattern:
+        allowed = f"{', '.join(ACCESS_WORDS[:-1])} or {ACCESS_WORDS[-1]}"
+        raise FilterError(f"expected {allowed} before the topic, not {word!r}")
+    return Rule(pattern_levels(word))

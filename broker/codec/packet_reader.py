@@ -1,0 +1,232 @@
+"""Control packets of a client: our strict checks first, then the ``mqtt5`` package.
+
+The package trusts lengths and text, so every byte is walked before it sees the packet. What
+it accepts beyond the specification (reserved bits, identifiers that are 0, empty lists) is
+refused here, with the reason code that belongs to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import mqtt5
+
+from broker.codec import properties as rules
+from broker.codec.errors import OldProtocolError, ProtocolError, malformed, violation
+from broker.codec.framing import varint
+from broker.codec.publish import MessageProperties, select_properties
+from broker.codec.reason_codes import ReasonCode
+from broker.codec.text import check_text, field_end, string_end
+from broker.codec.topics import check_topic_name
+
+_OLD_PROTOCOLS: Final = {(b"MQIsdp", 3): "3.1", (b"MQTT", 4): "3.1.1"}
+_WILL: Final = 0x04
+_WILL_QOS: Final = 0x18
+_WILL_RETAIN: Final = 0x20
+_PASSWORD: Final = 0x40
+_USER_NAME: Final = 0x80
+
+# Reason codes of a receiver's answer (PUBACK, PUBREC) and of what follows it.
+RECEIPT_CODES: Final = frozenset((0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99))
+RELEASE_CODES: Final = frozenset((0x00, 0x92))
+
+Packet = TypeVar("Packet")
+
+
+@dataclass(frozen=True, slots=True)
+class WillFields:
+    """The will of a CONNECT; ``properties`` as they will be passed on."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    delay: int
+    properties: MessageProperties
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectHead:
+    """CONNECT up to its properties: what an answer must keep to, whatever the rest is.
+
+    ``position`` is where the client identifier begins.
+    """
+
+    flags: int
+    position: int
+    maximum_packet_size: int | None
+    users: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """A checked CONNECT."""
+
+    packet: mqtt5.ConnectPacket
+    will: WillFields | None
+
+
+def read_connect_head(data: bytes, body: int, end: int, most_users: int) -> ConnectHead:
+    """The beginning of the CONNECT in a body; OldProtocolError for an older MQTT."""
+    position = field_end(data, body, end)
+    if position + 4 > end:
+        raise malformed("CONNECT is cut off")
+    _check_protocol(data[body + 2 : position], data[position])
+    flags = data[position + 1]
+    _check_connect_flags(flags)
+    section = rules.read_properties(data, position + 4, end, rules.IN_CONNECT, most_users)
+    sizes = [
+        int.from_bytes(data[start + 1 : stop], "big")
+        for identifier, start, stop in section.found
+        if identifier == rules.MAXIMUM_PACKET_SIZE
+    ]
+    return ConnectHead(flags, section.stop, sizes[0] if sizes else None, section.users)
+
+
+def read_connect(data: bytes, body: int, end: int, head: ConnectHead, most_users: int) -> Connect:
+    """The CONNECT in a body whose beginning was read; the will's user properties count too."""
+    flags = head.flags
+    position = string_end(data, head.position, end)
+    section: rules.PropertySection | None = None
+    if flags & _WILL:
+        left = most_users - head.users
+        section = rules.read_properties(data, position, end, rules.IN_WILL, left)
+        topic_at = position = section.stop
+        position = string_end(data, position, end)
+        check_topic_name(check_text(data[topic_at + 2 : position]))
+        position = field_end(data, position, end)
+    if flags & _USER_NAME:
+        position = string_end(data, position, end)
+    if flags & _PASSWORD:
+        position = field_end(data, position, end)
+    if position != end:
+        raise malformed("CONNECT goes on after its last field")
+    packet = _read(data, 0x10, body, end, mqtt5.ConnectPacket)
+    if packet.authentication_data is not None and packet.authentication_method is None:
+        raise violation("authentication data without a method")
+    return Connect(packet, _will_fields(data, packet.will, section))
+
+
+def _check_protocol(name: bytes, version: int) -> None:
+    old = _OLD_PROTOCOLS.get((name, version))
+    if old is not None:
+        raise OldProtocolError(old)
+    if name != b"MQTT" or version != 5:
+        raise ProtocolError(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, "only MQTT 5 is served")
+
+
+def _check_connect_flags(flags: int) -> None:
+    if flags & 0x01:
+        raise malformed("the reserved flag of CONNECT is set")
+    if flags & _WILL_QOS == _WILL_QOS:
+        raise malformed("a will with QoS 3")
+    if not flags & _WILL and flags & (_WILL_QOS | _WILL_RETAIN):
+        raise malformed("will flags without a will")
+
+
+def _will_fields(
+    data: bytes, will: mqtt5.Will | None, section: rules.PropertySection | None
+) -> WillFields | None:
+    if will is None or section is None:
+        return None
+    return WillFields(
+        topic=will.topic,
+        payload=will.payload or b"",
+        qos=int(will.qos),
+        retain=will.retain,
+        delay=will.will_delay_interval,
+        properties=select_properties(data, section, dropped=rules.WILL_DELAY_INTERVAL),
+    )
+
+
+def read_acknowledgement(
+    data: bytes, body: int, end: int, codes: frozenset[int], most_users: int
+) -> tuple[int, int]:
+    """Packet identifier and reason code of PUBACK, PUBREC, PUBREL or PUBCOMP."""
+    packet_id = _packet_id(data, body, end)
+    if end == body + 2:
+        return packet_id, ReasonCode.SUCCESS
+    reason = data[body + 2]
+    if reason not in codes:
+        raise malformed(f"reason code 0x{reason:02x} does not belong into this packet")
+    if end > body + 3:
+        section = rules.read_properties(data, body + 3, end, rules.IN_ACKNOWLEDGEMENT, most_users)
+        if section.stop != end:
+            raise malformed("an acknowledgement goes on after its properties")
+    return packet_id, reason
+
+
+def read_subscribe(data: bytes, body: int, end: int, most_users: int) -> mqtt5.SubscribePacket:
+    """The SUBSCRIBE in a body; its filters are well-formed text, no more."""
+    _packet_id(data, body, end)
+    section = rules.read_properties(data, body + 2, end, rules.IN_SUBSCRIBE, most_users)
+    position = section.stop
+    if position == end:
+        raise violation("SUBSCRIBE without a topic filter")
+    while position < end:
+        position = _filter_end(data, position, end)
+        if position == end:
+            raise malformed("a topic filter without its options")
+        options = data[position]
+        if options & 0xC0 or options & 0x03 == 0x03 or options & 0x30 == 0x30:
+            raise malformed("subscription options that do not exist")
+        position += 1
+    return _read(data, 0x82, body, end, mqtt5.SubscribePacket)
+
+
+def read_unsubscribe(data: bytes, body: int, end: int, most_users: int) -> mqtt5.UnsubscribePacket:
+    """The UNSUBSCRIBE in a body."""
+    _packet_id(data, body, end)
+    section = rules.read_properties(data, body + 2, end, rules.IN_UNSUBSCRIBE, most_users)
+    position = section.stop
+    if position == end:
+        raise violation("UNSUBSCRIBE without a topic filter")
+    while position < end:
+        position = _filter_end(data, position, end)
+    return _read(data, 0xA2, body, end, mqtt5.UnsubscribePacket)
+
+
+def _filter_end(data: bytes, position: int, end: int) -> int:
+    stop = string_end(data, position, end)
+    if stop == position + 2:
+        raise malformed("a topic filter is empty")
+    return stop
+
+
+def read_disconnect(data: bytes, body: int, end: int, most_users: int) -> mqtt5.DisconnectPacket:
+    """The DISCONNECT in a body."""
+    if end > body + 1:
+        section = rules.read_properties(data, body + 1, end, rules.IN_DISCONNECT, most_users)
+        if section.stop != end:
+            raise malformed("DISCONNECT goes on after its properties")
+    return _read(data, 0xE0, body, end, mqtt5.DisconnectPacket)
+
+
+def check_auth(data: bytes, body: int, end: int, most_users: int) -> None:
+    """Refuse an AUTH packet that is not well formed; none is ever answered otherwise."""
+    if end > body + 1:
+        section = rules.read_properties(data, body + 1, end, rules.IN_AUTH, most_users)
+        if section.stop != end:
+            raise malformed("AUTH goes on after its properties")
+
+
+def _packet_id(data: bytes, body: int, end: int) -> int:
+    if body + 2 > end:
+        raise malformed("the packet identifier is cut off")
+    packet_id = data[body] << 8 | data[body + 1]
+    if not packet_id:
+        raise violation("the packet identifier is 0")
+    return packet_id
+
+
+def _read(data: bytes, first: int, body: int, end: int, kind: type[Packet]) -> Packet:
+    """The packet as the package reads it; what it still refuses is malformed."""
+    whole = bytes((first,)) + varint(end - body) + data[body:end]
+    try:
+        packet, _ = mqtt5.read(memoryview(whole))
+    except (ValueError, IndexError) as error:
+        raise malformed(f"the packet cannot be read: {error}") from None
+    if not isinstance(packet, kind):
+        raise malformed("the packet is of another kind than its header says")
+    return packet

@@ -1,0 +1,1 @@
+"""The sans-I/O core: bytes, answers and time in; bytes, requests and records out."""

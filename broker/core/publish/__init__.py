@@ -1,0 +1,1 @@
+"""PUBLISH: who gets a message, and how it is delivered."""

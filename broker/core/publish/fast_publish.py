@@ -1,0 +1,207 @@
+"""The hot path: QoS 0 PUBLISH packets in a row, scanned and spliced, never parsed.
+
+It does exactly what ``publishing`` does, for packets whose properties are empty or one peid
+and whose topic has a route without share groups. At the first other packet it stops. Tests
+hold both ways equal; docs/decisions/0061-two-ways-to-publish.md says what this one gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from time import perf_counter
+from typing import Final, TypeAlias
+
+from broker.codec.publish import MAX_PEID_DIGITS, PEID_PREFIX
+from broker.core.core_state import CoreState
+from broker.core.publish.fast_fan_out import HEADERS, LENGTHS, QOS_0, VALUE_AT, FanOut
+from broker.core.sessions.connection import Connection, State
+from broker.filter.memberships import Slots
+from broker.filter.slot_owner import SlotOwner
+
+# Bytes of a connection, and a place in them.
+Read: TypeAlias = tuple[Connection, bytes]
+Stop: TypeAlias = tuple[Connection, bytes, int]
+
+# Longer packets go the general way, so that lengths stay in the table.
+_MOST_BYTES: Final = 0x2000
+# The longest fixed header of such a packet. The packet limit counts it; packets that come within
+# so many bytes of the limit are left to the general way, which counts exactly.
+_MOST_HEADER: Final = 3
+# One digit less than the longest: any such number is a peid.
+_MOST_PROPERTIES: Final = VALUE_AT + MAX_PEID_DIGITS - 1
+# The filter is timed once in so many runs.
+_SAMPLED_RUNS: Final = 64
+# Members of an Enum are looked up through its class each time; this runs for every read.
+_CONNECTED: Final = State.CONNECTED
+
+
+class FastPublisher:
+    """Works off runs of plain QoS 0 PUBLISH packets."""
+
+    __slots__ = (
+        "_fan_out", "_is_restricted", "_most_remaining", "_routes", "_runs", "_state",
+    )  # fmt: skip
+
+    def __init__(self, state: CoreState, fan_out: FanOut) -> None:
+        self._state = state
+        self._fan_out = fan_out
+        # The same object as long as the broker lives.
+        self._routes = state.routes.by_topic
+        self._is_restricted = state.access.is_restricted
+        # The limit of every client that is connected.
+        self._most_remaining = min(state.limits.packet_bytes - _MOST_HEADER, _MOST_BYTES)
+        self._runs = 0
+
+    def run(  # noqa: C901, PLR0912, PLR0915 - one loop without calls: each would cost a tenth of the whole
+        self, reads: Iterator[Read], position: int = 0, found: Mapping[int, Slots] | None = None
+    ) -> Stop | None:
+        """Take reads from the iterator as long as they are plain from end to end.
+
+        Gives the first that is not, and where its first packet stands that is not for this way,
+        or is not complete. ``position`` is where to begin in the first read, ``found`` are
+        memberships that its connection has waited for.
+        """
+        state = self._state
+        routes, is_restricted = self._routes, self._is_restricted
+        most_remaining = self._most_remaining
+        look_up: Callable[[int], Slots | None] = state.memberships.look_up
+        if found:
+            look_up = _look_up_in_both(found, look_up)
+        writes, now = state.outbox.writes, state.clock()
+        received = bytes_taken = sent = sent_bytes = spatial = matches = 0
+        peid, topic = -1, b""
+        stop: Stop | None = None
+        for connection, data in reads:
+            session = connection.session
+            if (
+                connection.state is not _CONNECTED
+                or connection.is_blocked
+                or connection.inbox.pending
+                or session is None
+            ):
+                stop = connection, data, position
+                break
+            connection.last_seen = now
+            start, size = position, len(data)
+            while position + 5 < size and data[position] == QOS_0:
+                # The fixed header.
+                remaining = data[position + 1]
+                body = position + 2
+                if remaining > 0x7F:
+                    if data[body] > 0x7F or not data[body]:
+                        break
+                    remaining = remaining & 0x7F | data[body] << 7
+                    body += 1
+                end = body + remaining
+                if end > size or remaining > most_remaining:
+                    break
+                # The topic.
+                at = body + 2 + (data[body] << 8 | data[body + 1])
+                if at >= end:
+                    break
+                topic = data[body + 2 : at]
+                route = routes.get(topic)
+                if (
+                    route is None
+                    or not route.is_simple
+                    or (is_restricted and topic not in connection.may_publish)
+                ):
+                    break
+                # The properties: none, or one peid of less than 19 digits.
+                length = data[at]
+                gateway_peid = route.gateway_peid
+                at += 1
+                if length:
+                    digits = data[at + VALUE_AT : at + length]
+                    if (
+                        not VALUE_AT <= length < _MOST_PROPERTIES
+                        or at + length > end
+                        or data[at : at + VALUE_AT - 1] != PEID_PREFIX
+                        or data[at + VALUE_AT - 1] != length - VALUE_AT
+                        or not digits.isdigit()
+                    ):
+                        break
+                    peid = int(digits)
+                    if gateway_peid is not None and gateway_peid != peid:
+                        break
+                elif gateway_peid is not None:
+                    peid = gateway_peid
+                else:
+                    peid = -1
+                slots: Slots | None = look_up(peid) if peid >= 0 and route.spatial else ()
+                # The copies: nearly always none or one.
+                if type(slots) is not SlotOwner or route.plain:
+                    if slots is None or slots or route.plain:
+                        copies = self._fan_out.deliver(
+                            session, route, slots, data[position:end], at - position
+                        )
+                        if copies < 0:
+                            break
+                        sent += copies
+                elif slots.home in route.spatial:
+                    receiver, hit = slots.session, slots.subscription
+                    link = receiver.direct
+                    if (
+                        link is None
+                        or hit.no_local
+                        or (is_restricted and receiver not in route.readers)
+                    ):
+                        sent += self._fan_out.deliver(
+                            session, route, slots, data[position:end], at - position
+                        )
+                    else:
+                        out = link.out
+                        if not out:
+                            writes.append(link)
+                        extra = hit.extra
+                        added = len(extra)
+                        out += (
+                            HEADERS[remaining + added],
+                            route.topic_field,
+                            LENGTHS[length + added],
+                            extra,
+                            data[at:end],
+                        )
+                        matches += 1
+                        sent_bytes += end - position + added
+                received += 1
+                if peid >= 0:
+                    spatial += 1
+                position = end
+            bytes_taken += position - start
+            if position < size:
+                stop = connection, data, position
+                break
+            position = 0
+        if received:
+            counters = state.counters
+            counters.publishes_received += received
+            counters.packets_received += received
+            counters.publish_bytes_received += bytes_taken
+            counters.publishes_sent += matches + sent
+            counters.publish_bytes_sent += sent_bytes
+            counters.spatial_publishes += spatial
+            counters.matches += matches
+            self._runs += 1
+            if peid >= 0 and self._runs % _SAMPLED_RUNS == 0:
+                self._time_filter(topic, peid)
+        return stop
+
+    def _time_filter(self, topic: bytes, peid: int) -> None:
+        """Run the filter once more for one message, to see what it costs."""
+        state = self._state
+        began = perf_counter()
+        route = state.routes.by_topic.get(topic)
+        slots = state.memberships.look_up(peid)
+        if route is not None and slots:
+            if type(slots) is SlotOwner:
+                _ = slots.home in route.spatial
+            else:
+                _ = [slot for slot in slots if state.slots.slot_owners[slot].home in route.spatial]
+        state.counters.filter_times.append(perf_counter() - began)
+
+
+def _look_up_in_both(
+    found: Mapping[int, Slots], look_up: Callable[[int], Slots | None]
+) -> Callable[[int], Slots | None]:
+    return lambda peid: look_up(peid) if (slots := found.get(peid)) is None else slots

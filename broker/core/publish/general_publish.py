@@ -1,0 +1,261 @@
+"""A client's PUBLISH, in general: rights, flow control, retained, routing, the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from broker.codec.packet_writer import PUBACK, PUBREC, acknowledgement
+from broker.codec.publish import Publish, read_publish
+from broker.codec.reason_codes import ReasonCode
+from broker.core.core_state import CoreState
+from broker.core.counters import WORK_OF_A_PUBLISH, Drop
+from broker.core.journal import PacketReceived
+from broker.core.message import NO_EXPIRY, Message
+from broker.core.publish.gateway import contradiction
+from broker.core.publish.look_ahead import LookAhead
+from broker.core.publish.router import Router
+from broker.core.publish.routes import Route
+from broker.core.requests import LookUp
+from broker.core.retained.retained_writer import RetainedWriter
+from broker.core.sessions.connection import Connection
+from broker.core.sessions.session import Session
+from broker.core.verdicts import Action
+from broker.filter.memberships import Slots
+
+# Topics a connection is known to be allowed to publish to; then they are asked about afresh.
+MOST_TOPICS: Final = 10_000
+
+
+class Refusal:
+    """Why a PUBLISH goes to nobody: the code for QoS 1 and 2, the cause that is counted."""
+
+    __slots__ = ("drop", "reason", "text")
+
+    def __init__(self, reason: ReasonCode, drop: Drop, text: str | None = None) -> None:
+        self.reason = reason
+        self.drop = drop
+        self.text = text
+
+
+class GeneralPublish:
+    """``resume`` is called for a connection whose blocked PUBLISH can go on."""
+
+    __slots__ = ("_look_ahead", "_resume", "_retaining", "_router", "_state")
+
+    def __init__(
+        self,
+        state: CoreState,
+        router: Router,
+        retaining: RetainedWriter,
+        resume: Callable[[Connection], None],
+    ) -> None:
+        self._state = state
+        self._router = router
+        self._retaining = retaining
+        self._resume = resume
+        self._look_ahead = LookAhead(state, resume)
+
+    def handle(
+        self, connection: Connection, session: Session, data: bytes, start: int, body: int, end: int
+    ) -> bool:
+        """Work off the PUBLISH; False: it must wait, and the connection is blocked."""
+        most_users = self._state.limits.user_properties
+        publish = read_publish(data, data[start], body, end, most_users)
+        self._state.counters.work += WORK_OF_A_PUBLISH + publish.properties.users
+        topic = publish.topic
+        if publish.properties.alias is not None:
+            topic = connection.aliases_in.resolve(publish.properties.alias, topic)
+        route = self._state.routes.of(topic)
+        if publish.qos == 2 and publish.packet_id in session.incoming.received:
+            session.incoming.begin_qos2(publish.packet_id)
+            self._answer(connection, session, publish, ReasonCode.SUCCESS, None)
+            return True
+        if not self._may_publish(connection, session, topic, route):
+            return False
+        refusal = self._refusal(session, publish, route)
+        slots: Slots | None = ()
+        peid = route.gateway_peid if publish.properties.peid is None else publish.properties.peid
+        if refusal is None and peid is not None and route.spatial:
+            if route.is_waiting:
+                refusal = _neighborhood_waits()
+            elif peid in connection.failed:
+                refusal = _no_memberships()
+            else:
+                slots = connection.found.get(peid)
+                slots = self._state.memberships.look_up(peid) if slots is None else slots
+        if slots is None:
+            self._look_ahead.ask(connection, data, start)
+            return False
+        self._take(connection, session, publish, route, slots, refusal)
+        return True
+
+    def publish(self, message: Message, publisher: Session | None = None) -> None:
+        """A message of the broker itself, or a will: no rights, no answer."""
+        if message.retain:
+            message.author = None if publisher is None else publisher.identity
+            user_name = None if publisher is None else publisher.identity.user_name
+            if not message.payload or self._state.retained.has_room_for(message, user_name):
+                self._retaining.keep(message)
+            else:
+                # Nobody can be told. Those who are subscribed get it, later ones do not.
+                self._state.counters.drops[Drop.RETAINED_FULL] += 1
+        route = self._state.routes.of(message.topic.encode())
+        slots: Slots | None = ()
+        if message.peid is not None and route.spatial:
+            slots = self._state.memberships.look_up(message.peid)
+            if route.is_waiting:
+                self._state.counters.drops[Drop.NEIGHBORHOOD_WAITS] += 1
+        if slots is not None:
+            self._router.route(message, route, slots, publisher)
+            return
+        peid = message.peid or 0
+
+        def came(found: Mapping[int, Slots], _error: str | None) -> None:
+            fresh = self._state.routes.of(message.topic.encode())
+            self._router.route(message, fresh, found.get(peid, ()), publisher)
+
+        self._state.outbox.requests.append(LookUp(self._state.pending_requests.open(came), (peid,)))
+
+    def _may_publish(
+        self, connection: Connection, session: Session, topic: bytes, route: Route
+    ) -> bool:
+        """Whether the right is decided, one way or the other; else the connection waits."""
+        if topic in connection.may_publish or not self._state.access.is_restricted:
+            return True
+        verdict = self._state.access.ask(
+            session, route.topic, Action.PUBLISH, lambda _verdict: self._resume(connection)
+        )
+        if verdict is None:
+            connection.is_blocked = True
+            return False
+        if not verdict.is_error:
+            if len(connection.may_publish) >= MOST_TOPICS:
+                connection.may_publish.clear()
+            connection.may_publish.add(topic)
+        return True
+
+    def _refusal(self, session: Session, publish: Publish, route: Route) -> Refusal | None:
+        if route.refusal is not None:
+            return Refusal(route.refusal, Drop.BAD_TOPIC)
+        if self._state.access.is_restricted:
+            verdict = session.verdicts.get((Action.PUBLISH, route.topic))
+            if verdict is not None and verdict.is_error:
+                return Refusal(verdict, Drop.REFUSED)
+        if publish.properties.peid_error is not None:
+            return Refusal(
+                ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+                Drop.BAD_PEID,
+                publish.properties.peid_error,
+            )
+        mismatch = contradiction(route.gateway_peid, publish.properties.peid)
+        if mismatch is not None:
+            code = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+            return Refusal(code, Drop.PEID_MISMATCH, mismatch)
+        return None
+
+    def _take(
+        self,
+        connection: Connection,
+        session: Session,
+        publish: Publish,
+        route: Route,
+        slots: Slots,
+        refusal: Refusal | None,
+    ) -> None:
+        if publish.qos == 1:
+            session.incoming.begin_qos1()
+        elif publish.qos == 2:
+            session.incoming.begin_qos2(publish.packet_id)
+        message = self._message(publish, route)
+        if message.peid is not None:
+            self._state.counters.spatial_publishes += 1
+        if refusal is None:
+            refusal = self._no_room(session, message)
+        if refusal is not None:
+            if publish.qos == 0:
+                self._state.counters.drops[refusal.drop] += 1
+            self._answer(connection, session, publish, refusal.reason, refusal.text)
+            return
+        if message.retain:
+            message.author = session.identity
+            self._retaining.keep(message)
+        count = self._router.route(message, route, slots, session)
+        if publish.qos == 2:
+            session.incoming.accept_qos2(publish.packet_id)
+            if session.is_recorded:
+                self._state.journal.write(PacketReceived(session.name, publish.packet_id))
+        reason = ReasonCode.SUCCESS if count else ReasonCode.NO_MATCHING_SUBSCRIBERS
+        self._answer(connection, session, publish, reason, None)
+
+    def _message(self, publish: Publish, route: Route) -> Message:
+        properties = publish.properties
+        expires_at = None
+        if properties.expiry is not None:
+            expires_at = self._state.clock() + properties.expiry
+        peid = route.gateway_peid if properties.peid is None else properties.peid
+        return Message(
+            route.topic,
+            publish.payload,
+            properties=properties.raw,
+            qos=publish.qos,
+            retain=publish.retain,
+            peid=peid,
+            expires_at=expires_at,
+            expiry_offset=properties.expiry_offset if expires_at is not None else NO_EXPIRY,
+            topic_field=route.topic_field,
+        )
+
+    def _no_room(self, session: Session, message: Message) -> Refusal | None:
+        """Return the refusal of a message for which a limit leaves no room."""
+        if message.qos == 2 and not session.incoming.has_room():
+            text = "no room for more messages of QoS 2 that were not released"
+            return Refusal(ReasonCode.QUOTA_EXCEEDED, Drop.REFUSED, text)
+        if not message.retain or not message.payload:
+            return None
+        if self._state.retained.has_room_for(message, session.identity.user_name):
+            return None
+        return Refusal(
+            ReasonCode.QUOTA_EXCEEDED, Drop.RETAINED_FULL, "no room for more retained messages"
+        )
+
+    def _answer(
+        self,
+        connection: Connection,
+        session: Session,
+        publish: Publish,
+        reason: ReasonCode,
+        text: str | None,
+    ) -> None:
+        """PUBACK or PUBREC, once everything that it promises is stored."""
+        if publish.qos == 0:
+            return
+        packet_id = publish.packet_id
+        then: Callable[[], None] | None = None
+        if publish.qos == 1:
+            then = session.incoming.answered_qos1
+        elif reason.is_error:
+            session.incoming.refuse_qos2(packet_id)
+        kind = PUBACK if publish.qos == 1 else PUBREC
+        packet = acknowledgement(kind, packet_id, reason)
+        if text is not None and connection.wants_reasons:
+            longer = acknowledgement(kind, packet_id, reason, text)
+            limit = connection.maximum_packet_size
+            packet = longer if limit is None or len(longer) <= limit else packet
+        self._state.output_gate.promise(connection, packet, self._state.journal.position, then)
+
+
+def _no_memberships() -> Refusal:
+    return Refusal(
+        ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+        Drop.NO_MEMBERSHIPS,
+        "memberships cannot be read at present",
+    )
+
+
+def _neighborhood_waits() -> Refusal:
+    return Refusal(
+        ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+        Drop.NEIGHBORHOOD_WAITS,
+        "a neighborhood under this topic waits for the resolver, try again later",
+    )

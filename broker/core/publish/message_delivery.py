@@ -1,0 +1,256 @@
+"""Brings one message to one session: now, later or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from broker.codec.reason_codes import ReasonCode
+from broker.core.core_state import CoreState
+from broker.core.counters import Drop
+from broker.core.journal import MessageSent
+from broker.core.message import LARGE_PAYLOAD, Message
+from broker.core.publish.delivery_packet import delivery_packet
+from broker.core.publish.delivery_records import record_done, record_waiting
+from broker.core.retained.retained_delivery import RetainedDelivery
+from broker.core.sessions.connection import Connection, State
+from broker.core.sessions.outgoing_flow import Delivery
+from broker.core.sessions.session import Session
+from broker.core.subscribe.subscription import Subscription
+from broker.core.verdicts import Action, Verdict
+
+# Queued messages dropped, or passed on to others, at one go.
+DROPS_AT_ONCE: Final = 500
+
+
+class MessageDelivery:
+    """Every PUBLISH to a client passes here, but for the hot path's plain QoS 0 copies.
+
+    ``pass_on`` is set once it exists: it gives what a member of a share group could not take to
+    the next, and returns whether nothing is lost.
+    """
+
+    __slots__ = ("_copy", "_retained", "_state", "pass_on")
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        self._retained = RetainedDelivery(state, self)
+        self._copy: tuple[Message, tuple[int, bytes], tuple[bytes, bytes]] | None = None
+        self.pass_on: Callable[[Delivery, Drop], bool]
+
+    def deliver(
+        self,
+        session: Session,
+        message: Message,
+        subscriptions: tuple[Subscription, ...],
+        *,
+        retain: bool,
+    ) -> None:
+        """Deliver at the highest QoS that these subscriptions and the message allow."""
+        granted = subscriptions[0].qos
+        if len(subscriptions) > 1:
+            granted = max([one.qos for one in subscriptions])
+        qos = message.qos if message.qos < granted else granted  # noqa: FURB136 - no call
+        link = session.direct
+        if (
+            link is not None
+            and (qos == 0 or (qos == 1 and session.outgoing.takes_at_once(message.size)))
+            and not self._state.access.is_restricted
+        ):
+            self._send_copy(session, link, message, subscriptions, qos, retain=retain)
+            return
+        connection = session.connection
+        if session.has_ended or (qos == 0 and (connection is None or connection.is_paused)):
+            # A client that is away is owed no QoS 0; one that does not read loses it.
+            if connection is not None:
+                self._state.counters.drops[Drop.SLOW_CONSUMER] += 1
+            return
+        delivery = Delivery(message, qos, subscriptions, retain=retain)
+        if connection is None or connection.is_paused or connection.state is not State.CONNECTED:
+            self._enqueue(session, delivery)
+            return
+        if len(session.waiting_verdicts) >= self._state.limits.queued_messages:
+            self._state.counters.drops[Drop.QUEUE_FULL] += 1
+            return
+        verdict = self.verdict(session, message.topic)
+        if verdict is None or (qos and not session.outgoing.is_idle):
+            self._enqueue(session, delivery)
+        elif verdict.is_error:
+            self._state.counters.drops[Drop.NOT_ALLOWED] += 1
+        elif qos and (cause := session.outgoing.reason_to_refuse(delivery.size)) is not None:
+            self._state.counters.drops[cause] += 1
+        else:
+            record_waiting(self._state.journal, session, delivery)
+            self._send(session, connection, delivery, queued=False)
+
+    def _send_copy(
+        self,
+        session: Session,
+        link: Connection,
+        message: Message,
+        subscriptions: tuple[Subscription, ...],
+        qos: int,
+        *,
+        retain: bool,
+    ) -> None:
+        """The short way, for a receiver without aliases, packet limit or rules."""
+        extra = subscriptions[0].extra
+        if len(subscriptions) > 1:
+            extra = b"".join([one.extra for one in subscriptions])
+        first = 0x30 | qos << 1 | retain
+        before, after = self._plain_copy(message, first, extra)
+        out = link.out
+        if not out:
+            self._state.outbox.writes.append(link)
+        size = len(before) + len(after)
+        if qos:
+            delivery = Delivery(message, qos, subscriptions, retain=retain)
+            if session.is_recorded:
+                record_waiting(self._state.journal, session, delivery)
+            session.outgoing.start(delivery, queued=False)
+            out += (before, delivery.packet_id.to_bytes(2, "big"), after)
+            size += 2
+        else:
+            out += (before, after)
+        if len(message.payload) > LARGE_PAYLOAD:
+            out.append(message.payload)
+            size += len(message.payload)
+        counters = self._state.counters
+        counters.publishes_sent += 1
+        counters.publish_bytes_sent += size
+
+    def _plain_copy(self, message: Message, first: int, extra: bytes) -> tuple[bytes, bytes]:
+        """Return the packet of a message, in two parts.
+
+        Receivers of one message mostly get the same bytes, so the last are remembered: here and
+        not with the message, which may be kept for long and would take twice its bytes.
+        """
+        known = self._copy
+        if known is not None and known[0] is message and known[1] == (first, extra):
+            return known[2]
+        if message.expires_at is not None:
+            return message.plain_copy(first, extra, self._state.clock())
+        parts = message.plain_copy(first, extra, 0.0)
+        self._copy = (message, (first, extra), parts)
+        return parts
+
+    def drain(self, session: Session) -> None:
+        """Send what waits, as far as the client takes it: the queue, then retained messages."""
+        connection = session.connection
+        if connection is None or connection.state is not State.CONNECTED:
+            return
+        flow = session.outgoing
+        dropped = 0
+        while flow.queue and not connection.is_paused:
+            if dropped == DROPS_AT_ONCE:
+                self._state.timers.at(self._state.clock(), lambda: self.drain(session))
+                return
+            delivery = flow.queue[0]
+            if delivery.qos and not flow.may_start:
+                return
+            verdict = self.verdict(session, delivery.message.topic)
+            if verdict is None:
+                return
+            flow.queue.popleft()
+            cause = Drop.NOT_ALLOWED if verdict.is_error else self._reason_to_drop(delivery)
+            if cause is not None:
+                self._drop(session, delivery, cause)
+                dropped += 1
+            elif not self._send(session, connection, delivery, queued=True):
+                dropped += 1
+        self._retained.go_on(session, connection)
+
+    def _reason_to_drop(self, delivery: Delivery) -> Drop | None:
+        """Why a delivery that waited need not be made any more.
+
+        One that was sent before is not over: the client may have it half.
+        """
+        if delivery.packet_id:
+            return None
+        if delivery.message.has_expired(self._state.clock()):
+            return Drop.EXPIRED
+        if not any(one.active for one in delivery.subscriptions):
+            return Drop.UNSUBSCRIBED
+        return None
+
+    def is_reader(self, session: Session, topic: str) -> bool:
+        """Whether the session is known to be allowed to receive the topic."""
+        return session.verdicts.get((Action.RECEIVE, topic)) == ReasonCode.SUCCESS
+
+    def verdict(self, session: Session, topic: str) -> Verdict | None:
+        """Return whether the session may receive the topic; None: it is asked for."""
+        if not self._state.access.is_restricted:
+            return ReasonCode.SUCCESS
+        if (Action.RECEIVE, topic) in session.waiting_verdicts:
+            return None
+        return self._state.access.ask(
+            session, topic, Action.RECEIVE, lambda _verdict: self.drain(session)
+        )
+
+    def _enqueue(self, session: Session, delivery: Delivery) -> None:
+        cause = session.outgoing.reason_to_refuse(delivery.size)
+        if cause is not None:
+            self._state.counters.drops[cause] += 1
+            return
+        record_waiting(self._state.journal, session, delivery)
+        session.outgoing.enqueue(delivery)
+
+    def _send(
+        self, session: Session, connection: Connection, delivery: Delivery, *, queued: bool
+    ) -> bool:
+        """Send a delivery; False: it is larger than the client takes, and is dropped."""
+        flow = session.outgoing
+        is_again = False
+        if delivery.qos:
+            is_again = flow.start(delivery, queued=queued)
+        elif queued:
+            flow.discard(delivery)
+        # A packet that must wait for the journal may be overtaken, so it cannot introduce an
+        # alias that the packets in front of it would already use.
+        must_wait = delivery.qos == 2 and session.is_recorded
+        now = self._state.clock()
+        packet = delivery_packet(
+            connection, delivery, now, is_again=is_again, new_alias=not must_wait
+        )
+        limit = connection.maximum_packet_size
+        size = sum(map(len, packet))
+        if limit is not None and size > limit:
+            self._count_drop(delivery, Drop.TOO_LARGE)
+            if delivery.qos:
+                flow.finish(delivery.packet_id)
+                record_done(self._state.journal, session, delivery)
+            return False
+        self._state.counters.publishes_sent += 1
+        self._state.counters.publish_bytes_sent += size
+        if not must_wait:
+            delivery.note_written()
+            for part in packet:
+                self._state.output_gate.send(connection, part)
+            return True
+        journal = self._state.journal
+        if not is_again:
+            journal.write(MessageSent(session.name, delivery.position, delivery.packet_id))
+        is_off = partial(self._is_taken_back, session, delivery)
+        self._state.output_gate.promise(
+            connection, b"".join(packet), journal.position, delivery.note_written, is_off
+        )
+        return True
+
+    def _count_drop(self, delivery: Delivery, cause: Drop) -> None:
+        """Count a message that its session does not get, unless the next of its group gets it."""
+        if not self.pass_on(delivery, cause):
+            self._state.counters.drops[cause] += 1
+
+    def _is_taken_back(self, session: Session, delivery: Delivery) -> bool:
+        """Whether the right to a packet that waits for the journal is gone, or in question."""
+        if self.verdict(session, delivery.message.topic) == ReasonCode.SUCCESS:
+            return False
+        session.outgoing.take_back(delivery)
+        self.drain(session)
+        return True
+
+    def _drop(self, session: Session, delivery: Delivery, cause: Drop) -> None:
+        self._count_drop(delivery, cause)
+        session.outgoing.discard(delivery)
+        record_done(self._state.journal, session, delivery)

@@ -1,0 +1,124 @@
+"""Who gets a message: plain subscriptions, neighborhoods, one member of each share group."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from broker.core.core_state import CoreState
+from broker.core.counters import BYTES_OF_WORK, WORK_OF_A_MATCH
+from broker.core.message import Message
+from broker.core.publish.message_delivery import MessageDelivery
+from broker.core.publish.routes import Route
+from broker.core.publish.share_groups import ShareGroups
+from broker.core.sessions.session import Session
+from broker.core.subscribe.subscription import FilterNode, ShareGroup, Subscription
+from broker.filter.memberships import Slots
+
+# A peid with more slots is compared with what the topic leads to, if that is less.
+_MANY_SLOTS = 32
+
+
+class Router:
+    """From a message to deliveries. One copy for each session, whatever matches."""
+
+    __slots__ = ("_groups", "_message_delivery", "_state")
+
+    def __init__(
+        self, state: CoreState, message_delivery: MessageDelivery, groups: ShareGroups
+    ) -> None:
+        self._state = state
+        self._message_delivery = message_delivery
+        self._groups = groups
+
+    def route(self, message: Message, route: Route, slots: Slots, publisher: Session | None) -> int:
+        """Deliver to everyone who is owed the message; the number of sessions and groups."""
+        targets: dict[Session, tuple[Subscription, ...]] = {}
+        # The sessions of which more than one subscription matches, with all of these.
+        several: dict[Session, list[Subscription]] = {}
+        for number, node in enumerate(route.plain):
+            if number == 0:
+                # Under one filter each session stands once.
+                targets = {
+                    session: (one,)
+                    for session, one in node.plain.items()
+                    if not (one.no_local and session is publisher)
+                }
+                continue
+            for subscription in node.plain.values():
+                _add(targets, several, subscription, publisher)
+        in_groups: dict[ShareGroup, list[Subscription]] = {}
+        for subscription in self._spatial(route, slots):
+            home = subscription.home
+            if isinstance(home, ShareGroup):
+                in_groups.setdefault(home, []).append(subscription)
+            else:
+                _add(targets, several, subscription, publisher)
+        unserved = 0
+        if route.groups:
+            chosen, unserved = self._groups.choose_all(route.groups, in_groups, message)
+            for subscription in chosen:
+                _add(targets, several, subscription, publisher)
+        matched = len(targets)
+        for session, found in several.items():
+            targets[session] = tuple(found)
+            matched += len(found)
+        work = WORK_OF_A_MATCH * matched + message.size * len(targets) // BYTES_OF_WORK
+        self._state.counters.work += work
+        for session, subscriptions in targets.items():
+            self._message_delivery.deliver(
+                session,
+                message,
+                subscriptions,
+                retain=message.retain
+                and any(one.terms.retain_as_published for one in subscriptions),
+            )
+        return len(targets) + unserved
+
+    def _spatial(self, route: Route, slots: Slots) -> list[Subscription]:
+        """The neighborhood subscriptions that both the topic and the entity lead to.
+
+        The work follows the smaller side: the entity's slots, or the topic's neighborhoods.
+        """
+        if not slots or not route.spatial:
+            return []
+        if len(slots) > _MANY_SLOTS:
+            candidates = sum(len(home.spatial) for home in route.spatial)
+            if candidates * 4 < len(slots):
+                found = list(_bisect_each(route.spatial, slots))
+                self._state.counters.matches += len(found)
+                return found
+        slot_owners, homes = self._state.slots.slot_owners, route.spatial
+        found = [
+            slot_owner.subscription
+            for slot in slots
+            if (slot_owner := slot_owners[slot]).home in homes
+        ]
+        self._state.counters.matches += len(found)
+        return found
+
+
+def _bisect_each(homes: frozenset[FilterNode | ShareGroup], slots: Slots) -> Iterator[Subscription]:
+    for home in homes:
+        for slot, subscription in home.spatial.items():
+            at = bisect_left(slots, slot)
+            if at < len(slots) and slots[at] == slot:
+                yield subscription
+
+
+def _add(
+    targets: dict[Session, tuple[Subscription, ...]],
+    several: dict[Session, list[Subscription]],
+    subscription: Subscription,
+    publisher: Session | None,
+) -> None:
+    session = subscription.session
+    if subscription.no_local and session is publisher:
+        return
+    known = targets.get(session)
+    if known is None:
+        targets[session] = (subscription,)
+    elif session in several:
+        several[session].append(subscription)
+    else:
+        several[session] = [*known, subscription]

@@ -1,0 +1,144 @@
+"""Routes: what a topic leads to, worked out once for each topic and remembered.
+
+A route names filter nodes and share groups, not subscriptions, so it holds while subscriptions
+come and go under filters that stay.
+"""
+
+from __future__ import annotations
+
+from sys import getsizeof
+from typing import TYPE_CHECKING, Final
+
+from broker.codec.reason_codes import ReasonCode
+from broker.codec.text import check_text
+from broker.codec.topics import SYSTEM_PREFIX, check_topic_name
+from broker.core.counters import Counters
+from broker.core.limits import BrokerLimits
+from broker.core.publish.gateway import GatewayRules
+from broker.core.subscribe.subscription import FilterNode, ShareGroup
+from broker.core.subscribe.topic_tree import TopicTree
+
+if TYPE_CHECKING:
+    from broker.core.sessions.session import Session
+
+
+# A route and its entry without its topic and its receivers, as measured; a reader of a route.
+ROUTE_BYTES: Final = 1_000
+READER_BYTES: Final = 100
+# Sessions that ended while routes hold them, before all routes are let go.
+MOST_ENDED_READERS: Final = 1_000
+
+
+class Route:
+    """Everything that is the same for all messages on a topic.
+
+    ``spatial`` holds the nodes and groups that have neighborhoods. ``readers`` are sessions
+    known to be allowed to receive the topic. ``refusal`` is why clients may not publish to it.
+    ``is_waiting``: the members of a neighborhood under it are not known yet.
+    """
+
+    __slots__ = (
+        "gateway_peid", "groups", "is_simple", "is_waiting", "plain", "readers", "refusal",
+        "spatial", "topic", "topic_field",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, encoded: bytes, nodes: list[FilterNode]) -> None:
+        self.topic = topic
+        self.topic_field = len(encoded).to_bytes(2, "big") + encoded
+        self.plain = tuple(node for node in nodes if node.plain)
+        self.groups = tuple(group for node in nodes for group in node.groups.values())
+        homes: list[FilterNode | ShareGroup] = [*nodes, *self.groups]
+        self.spatial = frozenset(home for home in homes if home.spatial)
+        self.readers: set[Session] = set()
+        self.gateway_peid: int | None = None
+        self.refusal: ReasonCode | None = None
+        self.is_waiting = False
+        self.is_simple = not self.groups
+
+
+class Routes:
+    """Routes by topic, as the topic stands in a packet."""
+
+    __slots__ = (
+        "_counters",
+        "_ended",
+        "_gateway",
+        "_limits",
+        "_tree",
+        "by_topic",
+        "bytes",
+        "waiting",
+    )
+
+    def __init__(
+        self, tree: TopicTree, gateway: GatewayRules, limits: BrokerLimits, counters: Counters
+    ) -> None:
+        self._tree = tree
+        self._gateway = gateway
+        self._limits = limits
+        self._counters = counters
+        self.by_topic: dict[bytes, Route] = {}
+        # Where neighborhoods stand whose members are not known yet.
+        self.waiting: frozenset[FilterNode | ShareGroup] = frozenset()
+        # What the remembered routes take, about.
+        self.bytes = 0
+        # Sessions without a client that may still be among the readers of a route.
+        self._ended = 0
+
+    def of(self, encoded: bytes) -> Route:
+        """The route of a topic; ProtocolError when it is no topic name."""
+        route = self.by_topic.get(encoded)
+        if route is None:
+            topic = check_text(encoded)
+            check_topic_name(topic)
+            route = self._make(topic, encoded)
+            if len(self.by_topic) >= self._limits.cached_routes:
+                self.clear()
+            self.by_topic[encoded] = route
+            self._count(_bytes_of(route))
+        return route
+
+    def clear(self) -> None:
+        """Forget everything: a filter came or went, rights changed, or memory is used up."""
+        self.by_topic.clear()
+        self.bytes = 0
+        self._ended = 0
+
+    def add_reader(self, route: Route, session: Session) -> None:
+        """Remember that a session may receive the topic."""
+        if session not in route.readers:
+            route.readers.add(session)
+            self._count(READER_BYTES)
+
+    def reader_left(self) -> None:
+        """Note that a session that routes may hold has no client; many are let go together."""
+        self._ended += 1
+        if self._ended > MOST_ENDED_READERS:
+            self.clear()
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        if self.bytes > self._limits.cached_route_bytes:
+            self.clear()
+
+    def _make(self, topic: str, encoded: bytes) -> Route:
+        if topic.count("/") >= self._limits.topic_levels:
+            route = Route(topic, encoded, [])
+            route.refusal = ReasonCode.TOPIC_NAME_INVALID
+        else:
+            before = self._tree.visited
+            nodes = list(self._tree.match(topic))
+            self._counters.work += self._tree.visited - before + len(nodes)
+            route = Route(topic, encoded, nodes)
+            if topic.startswith(SYSTEM_PREFIX):
+                route.refusal = ReasonCode.NOT_AUTHORIZED
+        route.gateway_peid = self._gateway.peid_of(topic)
+        route.is_waiting = not self.waiting.isdisjoint(route.spatial)
+        route.is_simple = route.is_simple and route.refusal is None and not route.is_waiting
+        return route
+
+
+def _bytes_of(route: Route) -> int:
+    """Return what a route takes in memory, about: its topic is there as text and twice as bytes."""
+    homes = len(route.plain) + len(route.groups) + 8 * len(route.spatial)
+    return ROUTE_BYTES + getsizeof(route.topic) + 2 * len(route.topic_field) + 8 * homes

@@ -1,0 +1,1 @@
+"""Connections and sessions: input, CONNECT, flow control, expiry, wills."""

@@ -1,0 +1,254 @@
+"""CONNECT: who is it, may it, with which session, and what CONNACK says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from broker.codec.errors import OldProtocolError, ProtocolError
+from broker.codec.packet_reader import Connect, WillFields, read_connect, read_connect_head
+from broker.codec.packet_writer import (
+    OLD_PROTOCOL_CONNACK,
+    PUBREL,
+    ConnackFields,
+    acknowledgement,
+    connack,
+    connack_refusal,
+)
+from broker.codec.reason_codes import ReasonCode
+from broker.core.core_state import CoreState
+from broker.core.counters import Refusal
+from broker.core.journal import Will
+from broker.core.publish.gateway import contradiction
+from broker.core.publish.message_delivery import MessageDelivery
+from broker.core.requests import Authenticate
+from broker.core.sessions.connection import Connection, State
+from broker.core.sessions.session import Session, will_bytes
+from broker.core.sessions.session_lifecycle import SessionLife
+from broker.core.sessions.topic_aliases import OutgoingAliases
+from broker.core.sessions.wills import will_of
+from broker.core.verdicts import Action, Identity, Verdict
+
+log = logging.getLogger(__name__)
+
+# A client is given up after one and a half times its keep alive.
+PATIENCE: Final = 1.5
+RESPONSE_PREFIX: Final = "response/"
+
+
+class ConnectHandler:
+    """From the first packet to a session at work. The connection is blocked until then."""
+
+    __slots__ = ("_life", "_message_delivery", "_new_client_id", "_resume", "_state")
+
+    def __init__(
+        self,
+        state: CoreState,
+        life: SessionLife,
+        message_delivery: MessageDelivery,
+        resume: Callable[[Connection], None],
+        new_client_id: Callable[[], str],
+    ) -> None:
+        self._state = state
+        self._life = life
+        self._message_delivery = message_delivery
+        self._resume = resume
+        self._new_client_id = new_client_id
+
+    def handle(self, connection: Connection, data: bytes, body: int, end: int) -> None:
+        """Take CONNECT; authentication is asked for, the rest follows when it is decided."""
+        connection.state = State.CONNECTING
+        most_users = self._state.limits.user_properties_before_connect
+        head = read_connect_head(data, body, end, most_users)
+        connection.maximum_packet_size = head.maximum_packet_size
+        connect = read_connect(data, body, end, head, most_users)
+        packet = connect.packet
+        connection.wants_reasons = packet.request_problem_info
+        if packet.authentication_method is not None:
+            raise ProtocolError(
+                ReasonCode.BAD_AUTHENTICATION_METHOD, "enhanced authentication is not offered"
+            )
+        client_id = packet.client_id or self._new_client_id()
+        connection.claim = Identity(client_id, packet.username)
+        if len(client_id.encode()) > self._state.limits.client_id_bytes:
+            raise ProtocolError(
+                ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
+                f"a client identifier of more than {self._state.limits.client_id_bytes} bytes",
+            )
+        self._check_will(connect.will)
+        connection.is_blocked = True
+
+        def decided(reason: ReasonCode, user_name: str | None, text: str | None) -> None:
+            def step() -> None:
+                if reason.is_error:
+                    raise ProtocolError(reason, text or "not let in")
+                self._authenticated(connection, connect, Identity(client_id, user_name))
+
+            self._guarded(connection, step)
+
+        ticket = self._state.pending_requests.open(decided)
+        self._state.outbox.requests.append(
+            Authenticate(ticket, connection, client_id, packet.username, packet.password)
+        )
+
+    def refuse(self, connection: Connection, error: ProtocolError) -> None:
+        """Answer a CONNECT that is not accepted, and close."""
+        self._state.counters.refused_connects += 1
+        if isinstance(error, OldProtocolError):
+            log.warning("client refused: %s", error, extra=connection.log_fields)
+            answer = OLD_PROTOCOL_CONNACK
+        else:
+            reason = {"reason": error.reason.name.lower()}
+            log.info("client refused: %s", error, extra=connection.log_fields | reason)
+            answer = self._refusal(connection, error)
+        if answer:
+            self._state.output_gate.send(connection, answer)
+        self._life.close(connection, None)
+
+    def _refusal(self, connection: Connection, error: ProtocolError) -> bytes:
+        """The CONNACK as long as the client takes it; empty when it takes none."""
+        limit = connection.maximum_packet_size
+        texts = (str(error), None) if connection.wants_reasons else (None,)
+        answers = [connack_refusal(error.reason, text) for text in texts]
+        return next((one for one in answers if limit is None or len(one) <= limit), b"")
+
+    def _check_will(self, will: WillFields | None) -> None:
+        if will is None:
+            return
+        route = self._state.routes.of(will.topic.encode())
+        if route.refusal is not None:
+            raise ProtocolError(route.refusal, "the will's topic is not accepted")
+        properties = will.properties
+        wrong = properties.peid_error or contradiction(route.gateway_peid, properties.peid)
+        if wrong is not None:
+            raise ProtocolError(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, f"will: {wrong}")
+
+    def _authenticated(self, connection: Connection, connect: Connect, identity: Identity) -> None:
+        if connect.will is None:
+            self._open(connection, connect, identity)
+            return
+
+        def judged(verdict: Verdict) -> None:
+            if verdict.is_error:
+                raise ProtocolError(verdict, "the will's topic is not allowed")
+            self._open(connection, connect, identity)
+
+        verdict = self._state.access.ask_once(
+            identity,
+            connect.will.topic,
+            Action.PUBLISH,
+            lambda answer: self._guarded(connection, lambda: judged(answer)),
+        )
+        if verdict is not None:
+            judged(verdict)
+
+    def _guarded(self, connection: Connection, step: Callable[[], None]) -> None:
+        """Take a step that an answer allows; the client may be gone by now, or be refused."""
+        if connection.state is State.CLOSED:
+            return
+        try:
+            step()
+        except ProtocolError as error:
+            self.refuse(connection, error)
+
+    def _open(self, connection: Connection, connect: Connect, identity: Identity) -> None:
+        packet, limits = connect.packet, self._state.limits
+        will = self._will(connection, connect.will, identity)
+        session, is_present = self._life.open(connection, identity, clean_start=packet.clean_start)
+        self._life.agree(session, packet.session_expiry_interval, will)
+        connection.keep_alive = self._keep_alive(packet.keep_alive)
+        if packet.topic_alias_max and limits.topic_aliases_out:
+            connection.aliases_out = OutgoingAliases(
+                min(packet.topic_alias_max, limits.topic_aliases_out), limits.topic_alias_bytes
+            )
+        granted = session.expiry_interval
+        has_own_id = bool(packet.client_id)
+        fields = ConnackFields(
+            session_present=is_present,
+            receive_maximum=limits.receive_maximum,
+            maximum_packet_size=limits.packet_bytes,
+            topic_alias_maximum=limits.topic_aliases_in,
+            session_expiry=granted if granted != packet.session_expiry_interval else None,
+            assigned_client_id=None if has_own_id else identity.client_id,
+            server_keep_alive=(
+                connection.keep_alive if connection.keep_alive != packet.keep_alive else None
+            ),
+            response_information=(
+                response_information(identity.client_id) if packet.request_response_info else None
+            ),
+        )
+        answer = connack(fields)
+        if packet.max_packet_size is not None and len(answer) > packet.max_packet_size:
+            # Not even this may be said to it. It was never served, so its will is void.
+            log.info("client refused: it takes too little", extra=connection.log_fields)
+            self._state.counters.refused_connects += 1
+            self._life.agree(session, packet.session_expiry_interval, None)
+            self._life.close(connection, None)
+            return
+        self._state.output_gate.promise(
+            connection,
+            answer,
+            self._state.journal.position,
+            lambda: self._begin(connection, session, packet.receive_max),
+        )
+
+    def _will(
+        self, connection: Connection, fields: WillFields | None, identity: Identity
+    ) -> Will | None:
+        """Return the will of a CONNECT; ProtocolError when there is no room for it."""
+        if fields is None:
+            return None
+        route = self._state.routes.of(fields.topic.encode())
+        will = will_of(fields, route.gateway_peid)
+        account = self._life.queue_account(connection, identity)
+        if not account.has_room(will_bytes(will)):
+            self._state.counters.refusals[Refusal.WILLS] += 1
+            raise ProtocolError(
+                ReasonCode.QUOTA_EXCEEDED,
+                "no room for the will: too much waits for clients",
+            )
+        return will
+
+    def _keep_alive(self, asked: int) -> int:
+        """The keep alive that counts; without one a dead client would never be noticed."""
+        most = self._state.limits.keep_alive
+        return most if most and (not asked or asked > most) else asked
+
+    def _begin(self, connection: Connection, session: Session, receive_maximum: int) -> None:
+        """CONNACK is out: go on where the session was left."""
+        connection.state = State.CONNECTED
+        connection.packet_limit = self._state.limits.packet_bytes
+        if connection.connect_timer is not None:
+            connection.connect_timer.cancel()
+        session.incoming.restart()
+        session.direct = connection if connection.takes_plain_copies else None
+        self._watch(connection)
+        connection.connected_at = self._state.clock()
+        log.info("client connected", extra=connection.log_fields)
+        for delivery in session.outgoing.restart(receive_maximum):
+            release = acknowledgement(PUBREL, delivery.packet_id)
+            self._state.output_gate.promise(connection, release, self._state.journal.position)
+        self._message_delivery.drain(session)
+        self._resume(connection)
+
+    def _watch(self, connection: Connection) -> None:
+        """Give the client up when it is silent for too long."""
+        if not connection.keep_alive:
+            return
+        deadline = connection.last_seen + PATIENCE * connection.keep_alive
+        if self._state.clock() >= deadline:
+            self._life.close(
+                connection, ReasonCode.KEEP_ALIVE_TIMEOUT, "nothing was heard within the keep alive"
+            )
+        else:
+            connection.keep_alive_timer = self._state.timers.at(
+                deadline, lambda: self._watch(connection)
+            )
+
+
+def response_information(client_id: str) -> str | None:
+    """Where a requester can have its answers sent; none for a client id that is no topic."""
+    if "+" in client_id or "#" in client_id:
+        return None
+    return RESPONSE_PREFIX + client_id

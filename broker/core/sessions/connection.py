@@ -1,0 +1,150 @@
+"""One network connection: its state, its limits, and what is to be written to it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from broker.codec.framing import Inbox
+from broker.core.limits import BrokerLimits
+from broker.core.sessions.topic_aliases import IncomingAliases, OutgoingAliases
+from broker.core.timers import Timer
+from broker.core.verdicts import Identity
+from broker.filter.memberships import Slots
+
+if TYPE_CHECKING:
+    from broker.core.retained.retained_backlog import RetainedBacklog
+    from broker.core.sessions.session import Session
+    from broker.core.subscribe.subscribe_queue import LaneJob
+
+
+class State(Enum):
+    """Where a connection is in its life; it never goes back."""
+
+    NEW = "new"  # waits for CONNECT
+    CONNECTING = "connecting"  # CONNECT came, CONNACK has not gone out
+    CONNECTED = "connected"
+    CLOSED = "closed"
+
+
+class Promised:
+    """A packet held back until the journal is stored up to ``position``."""
+
+    __slots__ = ("data", "is_off", "position", "then")
+
+    def __init__(
+        self,
+        position: int,
+        data: bytes,
+        then: Callable[[], None] | None,
+        is_off: Callable[[], bool] | None,
+    ) -> None:
+        self.position = position
+        self.data = data
+        self.then = then
+        # Asked when its turn comes: whether it must not go out any more.
+        self.is_off = is_off
+
+
+class Connection:
+    """Made by ``Core.open``. ``peer`` is the shell's own: the core never touches it."""
+
+    __slots__ = (
+        "_backlog_bytes", "address", "aliases_in", "aliases_out", "backlog", "claim",
+        "connect_timer", "connected_at", "failed", "found", "held", "host", "inbox", "is_blocked",
+        "is_paused", "keep_alive", "keep_alive_timer", "last_seen", "maximum_packet_size",
+        "may_publish", "out", "packet_limit", "peer", "promised", "session", "state",
+        "subscribe_queue", "wants_reasons",
+    )  # fmt: skip
+
+    def __init__(self, limits: BrokerLimits, now: float, peer: Any = None) -> None:
+        self.peer = peer
+        self.state = State.NEW
+        self.session: Session | None = None
+        # Where the client comes from: for the log, and as far as quotas tell addresses apart.
+        self.address: str | None = None
+        self.host: str | None = None
+        # Who the client says it is, before that is proven.
+        self.claim: Identity | None = None
+        self.connected_at: float | None = None
+        self.last_seen = now
+
+        # Input.
+        self.inbox = Inbox()
+        self.packet_limit = limits.packet_bytes_before_connect
+        # While it waits for an answer: nothing more is worked off, ``held`` comes first then.
+        self.is_blocked = False
+        self.held: list[bytes] = []
+        self.aliases_in = IncomingAliases(limits.topic_aliases_in)
+        # Topics that it has been allowed to publish to.
+        self.may_publish: set[bytes] = set()
+        # Memberships that were asked for, for the input that was held, and peids without an answer.
+        self.found: Mapping[int, Slots] = {}
+        self.failed: frozenset[int] = frozenset()
+        # SUBSCRIBE and UNSUBSCRIBE, one after the other; the first is being worked on.
+        self.subscribe_queue: deque[LaneJob] = deque()
+
+        # Output.
+        self.out: list[bytes] = []
+        self.promised: deque[Promised] = deque()
+        self.is_paused = False
+        self.aliases_out: OutgoingAliases | None = None
+        self.maximum_packet_size: int | None = None
+        # Whether the client wants reason strings and user properties with bad news.
+        self.wants_reasons = True
+        self.backlog: deque[RetainedBacklog] = deque()
+        self._backlog_bytes = 0
+
+        # Time.
+        self.keep_alive = 0
+        self.connect_timer: Timer | None = None
+        self.keep_alive_timer: Timer | None = None
+
+    def add_backlogs(self, backlogs: Iterable[RetainedBacklog]) -> None:
+        """Add retained messages that its client is owed."""
+        for backlog in backlogs:
+            self.backlog.append(backlog)
+            self._backlog_bytes += backlog.bytes
+
+    def end_backlog(self) -> None:
+        """Note that its client has all retained messages of the first backlog."""
+        self._backlog_bytes -= self.backlog.popleft().bytes
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of input that it holds, worked off or not, and of what it is owed for that."""
+        size = len(self.inbox.pending) + self.aliases_in.bytes
+        if self.backlog:
+            size += self._backlog_bytes + self.backlog[0].search_bytes
+        if self.held:
+            size += sum(map(len, self.held))
+        if self.subscribe_queue:
+            size += sum([job.bytes for job in self.subscribe_queue])
+        return size
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing comes from it or goes to it any more."""
+        return self.state is State.CLOSED
+
+    @property
+    def takes_plain_copies(self) -> bool:
+        """Whether a QoS 0 packet may be appended to the output as it is."""
+        return (
+            self.state is State.CONNECTED
+            and not self.is_paused
+            and self.aliases_out is None
+            and self.maximum_packet_size is None
+        )
+
+    @property
+    def log_fields(self) -> dict[str, Any]:
+        """Who and where the client is, for a line of the log."""
+        identity = self.claim if self.session is None else self.session.identity
+        return {
+            "client": None if identity is None else identity.client_id,
+            "user": None if identity is None else identity.user_name,
+            "from": self.address,
+        }

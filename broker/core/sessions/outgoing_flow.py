@@ -1,0 +1,252 @@
+"""Flow control of what a client is owed with QoS 1 and 2: in flight, then the queue.
+
+Pure bookkeeping: nothing is encoded or sent here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from broker.core.counters import Drop
+from broker.core.fair_share import Account
+from broker.core.limits import BrokerLimits
+from broker.core.message import Message
+
+if TYPE_CHECKING:
+    from broker.core.subscribe.subscription import Subscription
+
+MAX_PACKET_ID: Final = 65_535
+# A delivery and the objects of its message without their content, as measured.
+DELIVERY_BYTES: Final = 400
+# The name of one subscription that these include.
+SHORT_RECORD_BYTES: Final = 200
+# Stands for a message that its client has: only the packet identifier matters then.
+RELEASED_MESSAGE: Final = Message("", b"", qos=2)
+
+
+class Stage(Enum):
+    """How far a delivery is."""
+
+    WAITING = "waiting"  # in the queue
+    SENT = "sent"  # until PUBACK or PUBREC
+    RELEASED = "released"  # PUBREC came: until PUBCOMP
+
+
+class Delivery:
+    """One message owed to one session, because of these subscriptions."""
+
+    __slots__ = (
+        "message", "packet_id", "position", "qos", "retain", "size", "stage", "subscriptions",
+        "was_written",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        message: Message,
+        qos: int,
+        subscriptions: tuple[Subscription, ...],
+        *,
+        retain: bool = False,
+    ) -> None:
+        self.message = message
+        self.qos = qos
+        self.subscriptions = subscriptions
+        self.retain = retain
+        self.stage = Stage.WAITING
+        # 0 until it is first sent; then it keeps its identifier, also over reconnects.
+        self.packet_id = 0
+        # Whether the client may have got it: kept for QoS 2 alone.
+        self.was_written = False
+        # Its place in the session's order; 0: it is not recorded.
+        self.position = 0
+        # Bytes that it costs while it waits or is in flight, here and where it is recorded.
+        size = message.size + DELIVERY_BYTES
+        if len(subscriptions) > 1:
+            size += sum([one.record_bytes for one in subscriptions])
+        elif subscriptions and subscriptions[0].record_bytes > SHORT_RECORD_BYTES:
+            # A filter may be long though the topic is short: by the name of its share group.
+            size += subscriptions[0].record_bytes
+        self.size = size
+
+    def note_written(self) -> None:
+        """Note that the client may get it from now on."""
+        self.was_written = True
+
+    def release(self) -> int:
+        """Let go of the message, which the client has; return the bytes that this frees."""
+        freed = self.size - DELIVERY_BYTES
+        self.size = DELIVERY_BYTES
+        self.message = RELEASED_MESSAGE
+        self.subscriptions = ()
+        return freed
+
+
+class OutgoingFlow:
+    """Deliveries of one session. ``quota`` is the most that may be in flight at once."""
+
+    __slots__ = (
+        "_account", "_charged", "_in_flight", "_last_id", "_limits", "_spare", "bytes",
+        "identified", "queue", "quota",
+    )  # fmt: skip
+
+    def __init__(self, limits: BrokerLimits, account: Account) -> None:
+        self._limits = limits
+        self._account = account
+        self.quota = limits.in_flight
+        self.queue: deque[Delivery] = deque()
+        # Everything that has a packet identifier, in the order of first sending.
+        self.identified: dict[int, Delivery] = {}
+        # Sent on this connection, or released.
+        self._in_flight = 0
+        self._last_id = 0
+        self.bytes = 0
+        # What the user's account is charged with: never less than the bytes.
+        self._charged = 0
+        self._spare = min(limits.queued_bytes >> 8, limits.total_queued_bytes >> 13)
+
+    def restart(self, receive_maximum: int) -> Iterator[Delivery]:
+        """A new connection: what was not acknowledged is to be sent again, before the queue.
+
+        Gives the deliveries of which only PUBREL is to be repeated.
+        """
+        self.quota = min(self._limits.in_flight, receive_maximum)
+        again = [one for one in self.identified.values() if one.stage is Stage.SENT]
+        for delivery in again:
+            delivery.stage = Stage.WAITING
+        self.queue.extendleft(reversed(again))
+        released = [one for one in self.identified.values() if one.stage is Stage.RELEASED]
+        self._in_flight = len(released)
+        return iter(released)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a delivery can start now without overtaking another."""
+        return not self.queue and self._in_flight < self.quota
+
+    def takes_at_once(self, size: int) -> bool:
+        """Whether a delivery of a message can start now, without overtaking and within limits."""
+        return (
+            not self.queue
+            and self._in_flight < self.quota
+            and (
+                self.bytes + size + DELIVERY_BYTES <= self._charged
+                or self.reason_to_refuse(size + DELIVERY_BYTES) is None
+            )
+        )
+
+    @property
+    def may_start(self) -> bool:
+        """Whether one more may be in flight."""
+        return self._in_flight < self.quota
+
+    def reason_to_refuse(self, size: int) -> Drop | None:
+        """Return why a delivery of ``size`` bytes cannot be kept, or None when it can.
+
+        As far as the session's own limits go, an empty flow takes any one.
+        """
+        if self.queue or self.identified:
+            limits = self._limits
+            if len(self.queue) >= limits.queued_messages or self.bytes + size > limits.queued_bytes:
+                return Drop.QUEUE_FULL
+        if self.bytes + size <= self._charged or self._account.has_room(size):
+            return None
+        return Drop.TOTAL_QUEUE_FULL
+
+    def enqueue(self, delivery: Delivery) -> None:
+        """Put a delivery at the end of the queue."""
+        self.queue.append(delivery)
+        self._count(delivery.size)
+
+    def clear(self) -> None:
+        """Forget everything: the session is over."""
+        self.queue.clear()
+        self.identified.clear()
+        self._in_flight = 0
+        self.bytes = 0
+        self.charge()
+
+    def start(self, delivery: Delivery, *, queued: bool) -> bool:
+        """Put a delivery in flight; whether it was sent before (so that it is a duplicate)."""
+        if not queued:
+            self.bytes = held = self.bytes + delivery.size
+            if held > self._charged:
+                self.charge(self._spare)
+        again = delivery.packet_id != 0
+        if not again:
+            delivery.packet_id = self._free_id()
+            self.identified[delivery.packet_id] = delivery
+        delivery.stage = Stage.SENT
+        self._in_flight += 1
+        return again
+
+    def take_back(self, delivery: Delivery) -> None:
+        """Put what was to be sent, and was not yet, before what was never to be sent so far."""
+        delivery.stage = Stage.WAITING
+        self._in_flight -= 1
+        place = 0
+        while place < len(self.queue) and self.queue[place].packet_id:
+            place += 1
+        self.queue.insert(place, delivery)
+
+    def discard(self, delivery: Delivery) -> None:
+        """Forget a delivery that was taken from the queue and will not be sent."""
+        self._count(-delivery.size)
+        if delivery.packet_id:
+            del self.identified[delivery.packet_id]
+
+    def release(self, packet_id: int) -> Delivery | None:
+        """PUBREC came: from now on only PUBREL is sent for the message."""
+        delivery = self.identified.get(packet_id)
+        if delivery is None or delivery.stage is Stage.WAITING:
+            return None
+        if delivery.stage is Stage.SENT:
+            delivery.stage = Stage.RELEASED
+            self._count(-delivery.release())
+        return delivery
+
+    def finish(self, packet_id: int) -> Delivery | None:
+        """The message is acknowledged: its identifier is free."""
+        delivery = self.identified.get(packet_id)
+        if delivery is None or delivery.stage is Stage.WAITING:
+            return None
+        del self.identified[packet_id]
+        self.bytes = held = self.bytes - delivery.size
+        if held + 2 * self._spare < self._charged:
+            self.charge(self._spare)
+        self._in_flight -= 1
+        return delivery
+
+    def restore(self, delivery: Delivery) -> None:
+        """Take back a delivery from before a restart."""
+        if delivery.stage is Stage.RELEASED:
+            delivery.release()
+        self._count(delivery.size)
+        if delivery.packet_id:
+            self.identified[delivery.packet_id] = delivery
+        else:
+            self.queue.append(delivery)
+
+    def charge(self, spare: int = 0) -> None:
+        """Charge the user's account with what is held, and with up to as much again to spare.
+
+        So most deliveries to a client that reads come and go without a change of the account.
+        """
+        charged = self.bytes + min(self.bytes, spare)
+        self._account.add(charged - self._charged)
+        self._charged = charged
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        self.charge()
+
+    def _free_id(self) -> int:
+        """An identifier that is not in use; there is one, because far fewer may be in flight."""
+        candidate = self._last_id % MAX_PACKET_ID + 1
+        identified = self.identified
+        while candidate in identified:
+            candidate = candidate % MAX_PACKET_ID + 1
+        self._last_id = candidate
+        return candidate

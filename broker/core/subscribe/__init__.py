@@ -1,0 +1,1 @@
+"""SUBSCRIBE and UNSUBSCRIBE: checks, limits, and the subscriptions in force."""

@@ -1,0 +1,151 @@
+"""A subscription as the filter holds it, and the places where it is found."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from broker.codec.framing import varint
+from schemas.user_properties import NSID
+
+if TYPE_CHECKING:
+    from broker.core.sessions.session import Session
+
+_USER_PROPERTY: Final = b"\x26"
+_SUBSCRIPTION_IDENTIFIER: Final = b"\x0b"
+NO_SLOT: Final = -1
+# Two references and the head of a key in the journal.
+RECORD_BYTES: Final = 24
+
+# A plain subscription is known by its filter, one with a neighborhood by its nsid.
+SubscriptionKey: TypeAlias = str | int
+
+
+def user_property(name: str, value: str) -> bytes:
+    """A user property as bytes."""
+    name_bytes, value_bytes = name.encode(), value.encode()
+    return b"".join(
+        (
+            _USER_PROPERTY,
+            len(name_bytes).to_bytes(2, "big"), name_bytes,
+            len(value_bytes).to_bytes(2, "big"), value_bytes,
+        )
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionTerms:
+    """What the client asked for and we granted: all that must survive a restart.
+
+    ``topic_filter`` is as the client wrote it, ``$share/…`` included. ``nsid``, ``sub_id`` and
+    ``descriptor`` are set together, for a neighborhood.
+    """
+
+    topic_filter: str
+    qos: int = 0
+    no_local: bool = False
+    retain_as_published: bool = False
+    retain_handling: int = 0
+    identifier: int | None = None
+    nsid: int | None = None
+    sub_id: int | None = None
+    descriptor: str | None = None
+
+    @property
+    def key(self) -> SubscriptionKey:
+        """What names it among the client's subscriptions."""
+        return self.topic_filter if self.nsid is None else self.nsid
+
+
+class FilterNode:
+    """Everything subscribed under one topic filter; exists while something is."""
+
+    __slots__ = ("groups", "plain", "spatial", "topic_filter")
+
+    def __init__(self, topic_filter: str) -> None:
+        self.topic_filter = topic_filter
+        self.plain: dict[Session, Subscription] = {}
+        # By slot.
+        self.spatial: dict[int, Subscription] = {}
+        # By share name.
+        self.groups: dict[str, ShareGroup] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is subscribed here any more."""
+        return not (self.plain or self.spatial or self.groups)
+
+
+class ShareGroup:
+    """The members of one shared subscription: same share name, same filter."""
+
+    __slots__ = ("node", "plain", "served", "share_name", "spatial", "turn")
+
+    def __init__(self, share_name: str, node: FilterNode) -> None:
+        self.share_name = share_name
+        self.node = node
+        # Those that were served longest ago come first.
+        self.plain: OrderedDict[Session, Subscription] = OrderedDict()
+        self.spatial: dict[int, Subscription] = {}
+        # Counts the messages given out, and which was the last of each member.
+        self.turn = 0
+        self.served: dict[Session, int] = {}
+
+    def serve(self, session: Session) -> None:
+        """Note that it was this member's turn."""
+        self.turn += 1
+        self.served[session] = self.turn
+        if session in self.plain:
+            self.plain.move_to_end(session)
+
+
+class Subscription:
+    """One client's subscription in force.
+
+    ``home`` is where it is entered: what a topic's route is compared with. ``extra`` are the
+    properties it adds to each PUBLISH, encoded once.
+    """
+
+    __slots__ = (
+        "active", "bytes", "extra", "group", "home", "no_local", "pairs", "qos", "record_bytes",
+        "session", "slot", "terms",
+    )  # fmt: skip
+
+    def __init__(self, session: Session, terms: SubscriptionTerms) -> None:
+        self.session = session
+        self.slot = NO_SLOT
+        # Pairs in the filter that its session is charged with.
+        self.pairs = 0
+        self.home: FilterNode | ShareGroup | None = None
+        # The share group that it belongs to, or belonged to while it was in force.
+        self.group: ShareGroup | None = None
+        self.active = False
+        # What it takes in memory; set when it is put in force.
+        self.bytes = 0
+        self.renew(terms)
+
+    def renew(self, terms: SubscriptionTerms) -> None:
+        """Put other terms in the place of the present ones.
+
+        A subscription that is made again stays the same object, so that what waits for it is
+        not lost.
+        """
+        self.terms = terms
+        self.qos = terms.qos
+        self.no_local = terms.no_local
+        # What its key adds to each message that waits for it, in memory and in the journal.
+        self.record_bytes = RECORD_BYTES + (len(terms.topic_filter) if terms.nsid is None else 19)
+        self.extra = b""
+        if terms.identifier is not None:
+            self.extra += _SUBSCRIPTION_IDENTIFIER + varint(terms.identifier)
+        if terms.nsid is not None:
+            self.extra += user_property(NSID, str(terms.nsid))
+
+
+def set_pairs(subscription: Subscription, pairs: int) -> None:
+    """Charge the session and its user with the pairs of a subscription, and with no others."""
+    more, subscription.pairs = pairs - subscription.pairs, pairs
+    session = subscription.session
+    session.pairs += more
+    session.pair_account.add(more)

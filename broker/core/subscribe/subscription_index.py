@@ -1,0 +1,94 @@
+"""Subscriptions in force: entered under their filter, found by topic, slot and share group."""
+
+from __future__ import annotations
+
+from broker.codec.topics import ParsedFilter
+from broker.core.publish.routes import Routes
+from broker.core.subscribe.subscription import FilterNode, ShareGroup, Subscription
+from broker.core.subscribe.subscription_bytes import subscription_bytes
+from broker.core.subscribe.topic_tree import TopicTree
+from broker.filter.slots import SlotTable
+from spatial_udfs.entity_table import Int64s
+
+
+class SubscriptionIndex:
+    """The only place where subscriptions become active or cease to be."""
+
+    __slots__ = ("_routes", "_slots", "_tree", "count", "shared_count")
+
+    def __init__(self, tree: TopicTree, routes: Routes, slots: SlotTable) -> None:
+        self._tree = tree
+        self._routes = routes
+        self._slots = slots
+        self.count = 0
+        self.shared_count = 0
+
+    def enter(
+        self,
+        subscription: Subscription,
+        parsed: ParsedFilter,
+        peids: Int64s | None = None,
+        slot: int | None = None,
+        coming: Int64s | None = None,
+    ) -> None:
+        """Put a subscription in force; a neighborhood's members enter with it.
+
+        Unless they were entered before, under a ``slot`` that was reserved for it.
+
+        Routes are thrown away only when one of them must name a new place.
+        """
+        node = self._tree.node_of(parsed.topic_filter)
+        home: FilterNode | ShareGroup = node
+        if parsed.share_name is not None:
+            home = node.groups.get(parsed.share_name) or ShareGroup(parsed.share_name, node)
+            node.groups[parsed.share_name] = home
+            subscription.group = home
+            self.shared_count += 1
+        subscription.home = home
+        if subscription.terms.nsid is None:
+            is_first = not home.plain
+            home.plain[subscription.session] = subscription
+        else:
+            is_first = not home.spatial
+            self._slots.enter(subscription, peids, slot, coming)
+            home.spatial[subscription.slot] = subscription
+        subscription.active = True
+        terms = subscription.terms
+        subscription.bytes = subscription_bytes(terms.topic_filter, terms.descriptor)
+        subscription.session.count_in(subscription)
+        self.count += 1
+        if is_first:
+            self._routes.clear()
+
+    def leave(self, subscription: Subscription) -> None:
+        """Put a subscription out of force, at once and for everything that waits for it."""
+        home = subscription.home
+        if home is None:
+            raise ValueError("the subscription is not in force")
+        if subscription.terms.nsid is None:
+            del home.plain[subscription.session]
+            was_last = not home.plain
+        else:
+            del home.spatial[subscription.slot]
+            self._slots.leave(subscription)
+            was_last = not home.spatial
+        subscription.home = None
+        subscription.active = False
+        subscription.session.count_out(subscription)
+        self.count -= 1
+        if isinstance(home, ShareGroup):
+            self.shared_count -= 1
+            home.served.pop(subscription.session, None)
+        if was_last:
+            self._prune(home)
+            self._routes.clear()
+
+    def _prune(self, home: FilterNode | ShareGroup) -> None:
+        if isinstance(home, ShareGroup):
+            node = home.node
+            if not home.plain and not home.spatial:
+                del node.groups[home.share_name]
+        else:
+            node = home
+        if node.is_empty:
+            self._tree.remove(node.topic_filter)

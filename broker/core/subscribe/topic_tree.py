@@ -1,0 +1,122 @@
+"""Topic filters in a tree: matching costs what the topic's levels and its matches cost.
+
+Filters that differ from the topic are never looked at beyond the level where they do. Nothing
+here is recursive: a topic's depth costs time, never stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.core.subscribe.subscription import FilterNode
+from broker.core.subscribe.topic_levels import Level
+
+
+class _Level(Level):
+    """One level of some filters: ``exact`` ends here, ``rest`` ends with ``#`` below here."""
+
+    __slots__ = ("exact", "rest")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exact: FilterNode | None = None
+        self.rest: FilterNode | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.has_children and self.exact is None and self.rest is None
+
+
+class TopicTree:
+    """Filter nodes by topic filter."""
+
+    __slots__ = ("_count", "_root", "visited")
+
+    def __init__(self) -> None:
+        self._root = _Level()
+        # Levels that were looked at by all searches so far.
+        self.visited = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        """The number of filters."""
+        return self._count
+
+    def find(self, topic_filter: str) -> FilterNode | None:
+        """The node of a filter that is there."""
+        level: _Level | None = self._root
+        names, is_open = _split(topic_filter)
+        for name in names:
+            level = level.child(name) if level is not None else None
+        if level is None:
+            return None
+        return level.rest if is_open else level.exact
+
+    def node_of(self, topic_filter: str) -> FilterNode:
+        """The node of a filter, made if it is not there."""
+        level = self._root
+        names, is_open = _split(topic_filter)
+        for name in names:
+            level = level.child(name) or level.make(name)
+        node = level.rest if is_open else level.exact
+        if node is None:
+            node = FilterNode(topic_filter)
+            self._count += 1
+            if is_open:
+                level.rest = node
+            else:
+                level.exact = node
+        return node
+
+    def remove(self, topic_filter: str) -> None:
+        """Take a filter out, and every level that only it needed."""
+        names, is_open = _split(topic_filter)
+        path = [self._root]
+        for name in names:
+            below = path[-1].child(name)
+            if below is None:
+                raise KeyError(topic_filter)
+            path.append(below)
+        if is_open:
+            path[-1].rest = None
+        else:
+            path[-1].exact = None
+        self._count -= 1
+        for above, name, level in zip(path[-2::-1], names[::-1], path[::-1], strict=False):
+            if not level.is_empty:
+                break
+            above.drop(name)
+
+    def match(self, topic: str) -> Iterator[FilterNode]:
+        """The nodes of all filters that match a topic name."""
+        # A wildcard at the first level does not match $SYS and its like.
+        reserved = topic.startswith("$")
+        frontier = [self._root]
+        for depth, name in enumerate(topic.split("/")):
+            wild = depth > 0 or not reserved
+            self.visited += len(frontier)
+            following: list[_Level] = []
+            for level in frontier:
+                if wild and level.rest is not None:
+                    yield level.rest
+                below = level.child(name)
+                if below is not None:
+                    following.append(below)
+                if wild and (below := level.child("+")) is not None:
+                    following.append(below)
+            if not following:
+                return
+            frontier = following
+        for level in frontier:
+            if level.exact is not None:
+                yield level.exact
+            if level.rest is not None:
+                yield level.rest
+
+
+def _split(topic_filter: str) -> tuple[list[str], bool]:
+    """The levels of a filter without a final ``#``, and whether there was one."""
+    names = topic_filter.split("/")
+    if names[-1] == "#":
+        return names[:-1], True
+    return names, False

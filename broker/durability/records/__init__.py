@@ -1,0 +1,1 @@
+"""The core's records as bytes and commands of Redis, and back."""

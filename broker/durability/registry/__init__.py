@@ -1,0 +1,1 @@
+"""The subscriptions of this broker in the registry of all."""

@@ -1,0 +1,249 @@
+"""The subscriptions of this broker in the registry of all: numbered, removed, put back.
+
+One thing at a time, in the order in which it was asked for: a subscription that ends and comes
+again under the same nsid must not be removed by the end of the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from broker.core.requests import Resolve
+from broker.core.subscribe.subscription import Subscription
+from broker.durability.other_brokers import other_broker_sets
+from broker.durability.registry.registry_entries import registration_of
+from broker.durability.registry.registry_scripts import FORGET, OPEN, PUT_BACK, REGISTER
+from broker.durability.scripts import TAKEN, Script, run_script
+from broker.ports import StoreAwayError
+from broker.resolver.resolver_answers import VersionResolution
+from redis_link.connection.redis_connection import Word
+from redis_link.connection.redis_router import RedisRouter
+from schemas.errors import RedisLinkError
+from schemas.redis_keys import (
+    broker_subscriptions_key,
+    brokers_key,
+    client_subscriptions_key,
+    last_sub_id_key,
+    registry_id_key,
+    shared_client_key,
+    subscriptions_key,
+)
+from schemas.registration import Registration
+
+log = logging.getLogger(__name__)
+
+# Subscriptions that ended while Redis was away; more than these stay registered.
+MOST_FORGOTTEN: Final = 100_000
+ASKED_AT_ONCE: Final = 1_000
+
+Renumber = Callable[[Subscription, int], None]
+
+
+class RedisRegistry:
+    """A ``SubscriptionRegistry`` (broker/ports.py)."""
+
+    def __init__(
+        self, wires: RedisRouter, broker: str, in_force: Callable[[], Mapping[int, int]], token: str
+    ) -> None:
+        """``in_force`` are the core's neighborhoods by subId; ``token`` names our process."""
+        self._wires = wires
+        self._broker = broker
+        self._token = token
+        self._in_force = in_force
+        self._id = ""
+        self._one_at_a_time = asyncio.Lock()
+        # In a dictionary for its order.
+        self._forgotten: dict[int, None] = {}
+        # Whether something of ours must be there.
+        self._has_any = False
+        # Called when subscriptions were put back: generations made meanwhile may lack them.
+        self.on_loss: Callable[[], None] = lambda: None
+
+    async def register(self, request: Resolve, resolution: VersionResolution) -> tuple[int, ...]:
+        """One subId for each filter; StoreAwayError when none can be given."""
+        client_id = request.client.session_name
+        sub_ids = []
+        try:
+            async with self._one_at_a_time:
+                for topic_filter, nsid in zip(request.filters, request.nsids, strict=True):
+                    registration = Registration(
+                        client_id,
+                        nsid,
+                        topic_filter,
+                        resolution.descriptor,
+                        resolution.neighborhood_hash,
+                        self._broker,
+                    )
+                    sub_ids.append(await self._register(registration))
+        except RedisLinkError as error:
+            # What was registered is registered again under the same number, or forgotten.
+            self._note_forgotten(sub_ids)
+            raise StoreAwayError(f"new neighborhoods cannot be registered: {error}") from error
+        return tuple(sub_ids)
+
+    async def forget(self, sub_ids: Sequence[int]) -> None:
+        """These subscriptions are over; when Redis is away, it hears of it later."""
+        self._note_forgotten(sub_ids)
+        try:
+            await self._forget_all()
+        except RedisLinkError as error:
+            log.debug("subscriptions stay registered for now: %s", error)
+
+    async def begin(self, subscriptions: Sequence[Subscription], renumber: Renumber) -> None:
+        """Before the first client: bring registry and restored subscriptions in step; may raise.
+
+        A kill can leave the one ahead of the other. What is registered and not in force was
+        never confirmed, and is over. What is in force and not registered gets a new number:
+        generations made meanwhile may cover the old one, and do not hold it. So does what an
+        earlier release has registered for several brokers under one number.
+        """
+        async with self._one_at_a_time:
+            self._id = await self._open(is_first=True, has_any=bool(subscriptions))
+            if not self._id:
+                await self._name_anew()
+            for subscription, registration in await self._not_registered(subscriptions):
+                renumber(subscription, await self._register(registration))
+            own = broker_subscriptions_key(self._broker)
+            numbers = [one.terms.sub_id or 0 for one in subscriptions]
+            for start in range(0, len(numbers), ASKED_AT_ONCE):
+                await self._wires.ask(own, "SADD", own, *numbers[start : start + ASKED_AT_ONCE])
+            registered = await self._wires.ask(own, "SMEMBERS", own)
+        self._note_forgotten({int(one) for one in registered if one.isdigit()} - set(numbers))
+        await self._forget_all()
+
+    async def keep_in_step(
+        self, subscriptions: Callable[[], Sequence[Subscription]], renumber: Renumber
+    ) -> None:
+        """Put back what the registry has lost, and tell it what is over; may raise."""
+        async with self._one_at_a_time:
+            has_any = self._has_any and bool(self._in_force())
+            found = await self._open(is_first=False, has_any=has_any)
+            if found != self._id or not found:
+                await self._put_back(found, subscriptions(), renumber)
+        await self._forget_all()
+
+    async def _open(self, *, is_first: bool, has_any: bool) -> str:
+        """The id of the registry; empty when something of it is lost."""
+        words: list[Word] = [int(is_first), int(has_any)]
+        found: bytes = await self._run(OPEN, self._keys(), words)
+        return found.decode()
+
+    async def _name_anew(self) -> None:
+        self._id = uuid.uuid4().hex
+        await self._wires.ask(registry_id_key(), "SET", registry_id_key(), self._id)
+
+    async def _register(self, registration: Registration) -> int:
+        words: list[Word] = [registration.nsid, registration.to_json(), self._id]
+        new = await self._run(REGISTER, self._keys_of(registration), words)
+        if not new:
+            raise RedisLinkError("the registry was lost and is being restored")
+        self._forgotten.pop(int(new), None)
+        self._has_any = True
+        return int(new)
+
+    async def _not_registered(
+        self, subscriptions: Sequence[Subscription]
+    ) -> list[tuple[Subscription, Registration]]:
+        """Those whose number the registry does not know, or knows as something else."""
+        key, missing = subscriptions_key(), []
+        for start in range(0, len(subscriptions), ASKED_AT_ONCE):
+            some = subscriptions[start : start + ASKED_AT_ONCE]
+            numbers = [one.terms.sub_id or 0 for one in some]
+            texts = await self._wires.ask(key, "HMGET", key, *numbers)
+            for subscription, text in zip(some, texts, strict=True):
+                registration = registration_of(self._broker, subscription)
+                self._has_any |= registration is not None
+                if registration is not None and text != registration.to_json().encode():
+                    missing.append((subscription, registration))
+        return missing
+
+    async def _put_back(
+        self, found: str, subscriptions: Sequence[Subscription], renumber: Renumber
+    ) -> None:
+        """Make the registry whole again, then name it.
+
+        A generation that was begun in between covers a registry of another name, or of none: it
+        cannot be taken for one that holds what was put back.
+        """
+        count = 0
+        taken: list[tuple[Subscription, Registration]] = []
+        for subscription in subscriptions:
+            registration = registration_of(self._broker, subscription)
+            if registration is None:
+                continue
+            sub_id = subscription.terms.sub_id or 0
+            words: list[Word] = [registration.nsid, registration.to_json(), sub_id]
+            outcome = int(await self._run(PUT_BACK, self._keys_of(registration), words))
+            count += outcome > 0
+            if outcome < 0:
+                taken.append((subscription, registration))
+        self._id = found
+        if not found or count or taken:
+            await self._name_anew()
+        for subscription, registration in taken:
+            renumber(subscription, await self._register(registration))
+        if count or taken:
+            log.warning("the registry was lost; %d subscriptions were put back, %d of them under "
+                        "other numbers", count + len(taken), len(taken))  # fmt: skip
+            self.on_loss()
+
+    def _note_forgotten(self, sub_ids: Iterable[int]) -> None:
+        self._forgotten |= dict.fromkeys(sub_ids)
+        while len(self._forgotten) > MOST_FORGOTTEN:
+            del self._forgotten[next(iter(self._forgotten))]
+
+    async def _forget_all(self) -> None:
+        async with self._one_at_a_time:
+            others: list[str] | None = None
+            while self._forgotten:
+                sub_id = next(iter(self._forgotten))
+                # The same neighborhood again got the same number: it is in force.
+                if sub_id not in self._in_force():
+                    registration = await self._found(sub_id)
+                    if not registration.broker and others is None:
+                        others = await other_broker_sets(self._wires, self._broker)
+                    await self._forget(sub_id, registration, others or [])
+                self._forgotten.pop(sub_id, None)
+
+    async def _found(self, sub_id: int) -> Registration:
+        """What is registered under a number; one of ours that says nothing when it is broken."""
+        text = await self._wires.ask(subscriptions_key(), "HGET", subscriptions_key(), sub_id)
+        nothing = Registration("", 0, "", "", "", self._broker)
+        try:
+            return nothing if text is None else Registration.from_json(sub_id, text)
+        except RedisLinkError:
+            return nothing
+
+    async def _forget(self, sub_id: int, registration: Registration, others: list[str]) -> None:
+        own = broker_subscriptions_key(self._broker)
+        if registration.broker == self._broker:
+            keys = self._keys_of(registration)
+        elif not registration.broker:
+            # Of an earlier release: it may be another broker's too, under the same number.
+            keys = [*self._keys(), shared_client_key(registration.client_id), *others]
+        else:
+            await self._wires.ask(own, "SREM", own, sub_id)
+            return
+        await self._run(FORGET, keys, [registration.nsid, sub_id])
+
+    async def _run(self, script: Script, keys: list[str], words: list[Word]) -> Any:
+        answer = await run_script(self._wires, script, keys, [self._broker, self._token, *words])
+        if answer == TAKEN:
+            raise RedisLinkError(f"another process runs the broker {self._broker!r} now")
+        return answer
+
+    def _keys(self) -> list[str]:
+        return [
+            registry_id_key(),
+            last_sub_id_key(),
+            subscriptions_key(),
+            broker_subscriptions_key(self._broker),
+            brokers_key(),
+        ]
+
+    def _keys_of(self, registration: Registration) -> list[str]:
+        return [*self._keys(), client_subscriptions_key(self._broker, registration.client_id)]

@@ -1,0 +1,1 @@
+"""Memberships behind one interface: which subscriptions' neighborhoods hold an entity."""

@@ -1,0 +1,191 @@
+"""Mode ``redis``: memberships of the generation stay in Redis, those that came later are here.
+
+The sets of a generation never change while it is in force, so what was read of them may be
+remembered until the next switch. Subscriptions that the generation does not hold yet are kept
+in this process, as in memory mode, until a generation holds them: a new subscription is seen
+by the next look-up, whatever is remembered (docs/decisions/0083).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from broker.filter.generation_builder import GenerationBuilder
+from broker.filter.memberships import Slots
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.slot_owner import SlotOwner
+from spatial_udfs.entity_table import Int64s
+
+MOST_ENTITIES: Final = 200_000
+MOST_SLOTS: Final = 4_000_000
+# So much is forgotten at a time when the memory is full, the longest remembered first.
+FORGOTTEN_FRACTION: Final = 8
+
+
+class RedisMemberships:
+    """``look_up`` gives None for an entity whose set must be read first."""
+
+    serves_neighborhoods = True
+
+    def __init__(self, most_entities: int = MOST_ENTITIES, most_slots: int = MOST_SLOTS) -> None:
+        self._most_entities = most_entities
+        self._most_slots = most_slots
+        # The generation whose sets are read; None: there is none, and everything is here.
+        self.generation: int | None = None
+        # When it was last seen to be in force, by the monotonic clock.
+        self.confirmed_at = float("-inf")
+        self.reusable: list[int] = []
+        self.slot_owners: list[SlotOwner] = []
+        self._late = MemoryMemberships(self.slot_owners)
+        self._has_late = False
+        self._remembered: dict[int, Slots] = {}
+        self._remembered_slots = 0
+        # Slots that are gone but for what is remembered, and the pass that looks for them.
+        self._leaving: list[int] = []
+        self._dying: frozenset[int] = frozenset()
+        self._to_clean: Iterator[int] = iter(())
+        self.look_up = self._make_look_up()
+
+    def __len__(self) -> int:
+        """The number of entities that are remembered."""
+        return len(self._remembered)
+
+    @property
+    def late_pairs(self) -> int:
+        """Pairs that the generation does not hold."""
+        return len(self._late)
+
+    def add(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
+        """Enter a subscription with its members."""
+        self._late.add(slot, peids, coming)
+        self._look_at_late()
+
+    def begin(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
+        """Announce members that come piece by piece."""
+        self._late.begin(slot, peids, coming)
+
+    def is_outdated(self, slot: int) -> bool:
+        """Whether another world came into force since the members were announced."""
+        return self._late.is_outdated(slot)
+
+    def add_some(self, slot: int, most: int) -> bool:
+        """Enter some of what was announced; whether that is all of it now."""
+        self._look_at_late()
+        return self._late.add_some(slot, most)
+
+    def size_of(self, slot: int) -> int:
+        """Return the number of pairs that a subscription has here, and not in Redis."""
+        return self._late.size_of(slot)
+
+    def remove(self, slot: int) -> None:
+        """Take a subscription out."""
+        self._late.remove(slot)
+
+    def sweep(self, budget: int) -> bool:
+        """Clean a little: first what is here, then what is remembered of Redis."""
+        has_more = self._late.sweep(budget)
+        self._leaving += self._late.reusable
+        self._late.reusable.clear()
+        if not self._dying and self._leaving:
+            self._dying = frozenset(self._leaving)
+            self._leaving.clear()
+            self._to_clean = iter(list(self._remembered))
+        if self._dying:
+            self._clean(budget)
+        return has_more or bool(self._dying)
+
+    def keep(self, generation: int, found: Mapping[int, Slots]) -> dict[int, Slots]:
+        """Remember what was read of a generation's sets; the complete answers for these."""
+        found = {peid: self._seated(slots) for peid, slots in found.items()}
+        if generation == self.generation:
+            self._make_room(len(found), sum(map(len, found.values())))
+            for peid, slots in found.items():
+                self._forget(peid)
+                self._remembered[peid] = slots
+                self._remembered_slots += len(slots)
+        late = self._late.look_up
+        return {peid: _merged(slots, late(peid)) for peid, slots in found.items()}
+
+    def _seated(self, slots: Slots) -> Slots:
+        """One slot is answered by its seat."""
+        if len(slots) == 1 and slots[0] < len(self.slot_owners):
+            return self.slot_owners[slots[0]]
+        return slots
+
+    # --- another generation
+
+    def begin_generation(self, *, is_other_world: bool = False) -> GenerationBuilder:
+        """Start to collect the subscriptions that another generation does not hold."""
+        return self._late.begin_generation(is_other_world=is_other_world)
+
+    def abandon(self) -> None:
+        """Stay with the generation in force."""
+        self._late.abandon()
+
+    def switch(self, builder: GenerationBuilder, generation: int | None) -> None:
+        """Filter by another generation from now on, and by what was collected beside it."""
+        self._late.switch(builder)
+        self._has_late = len(self._late) > 0
+        self.generation = generation
+        self.confirmed_at = float("-inf")
+        self._remembered = {}
+        self._remembered_slots = 0
+        self._to_clean = iter(())
+        self.look_up = self._make_look_up()
+
+    # --- what is remembered
+
+    def _look_at_late(self) -> None:
+        """From now on there is something beside the generation."""
+        if not self._has_late:
+            self._has_late = True
+            self.look_up = self._make_look_up()
+
+    def _make_look_up(self) -> Callable[[int], Slots | None]:
+        """The look-up as a closure: it runs for every PUBLISH, and attributes cost time."""
+        late = self._late.look_up
+        if self.generation is None:
+            return late
+        remembered = self._remembered
+        if not self._has_late:
+            # All of it is the generation's, as after a rebuild: one look, in C.
+            return remembered.get
+
+        def look_up(peid: int) -> Slots | None:
+            """The slots of an entity, ascending."""
+            slots = remembered.get(peid)
+            return None if slots is None else _merged(slots, late(peid))
+
+        return look_up
+
+    def _make_room(self, entities: int, slots: int) -> None:
+        while self._remembered and (
+            len(self._remembered) + entities > self._most_entities
+            or self._remembered_slots + slots > self._most_slots
+        ):
+            count = max(1, len(self._remembered) // FORGOTTEN_FRACTION)
+            for peid in list(islice(self._remembered, count)):
+                self._forget(peid)
+
+    def _forget(self, peid: int) -> None:
+        slots = self._remembered.pop(peid, None)
+        if slots is not None:
+            self._remembered_slots -= len(slots)
+
+    def _clean(self, budget: int) -> None:
+        """Forget entities that name a dying slot; once all are seen, the slots are free."""
+        seen = list(islice(self._to_clean, budget))
+        for peid in seen:
+            if not self._dying.isdisjoint(self._remembered.get(peid, ())):
+                self._forget(peid)
+        if len(seen) < budget:
+            self.reusable += self._dying
+            self._dying = frozenset()
+
+
+def _merged(slots: Slots, late: Slots) -> Slots:
+    if not late:
+        return slots
+    return sorted({*slots, *late}) if slots else late

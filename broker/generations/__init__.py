@@ -1,0 +1,1 @@
+"""Generations of memberships: followed, loaded beside the old one, adopted, notified."""

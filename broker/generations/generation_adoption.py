@@ -1,0 +1,302 @@
+"""Changing over to a generation: everything is prepared beside the old one, then one step.
+
+A generation holds the registered subscriptions up to a number. Whatever this broker has beyond
+that is resolved live on the generation's world version and entered beside it. Subscriptions that
+come while all this is prepared are resolved on both worlds by whoever makes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+
+from broker.core.publish.world_notifier import MemberChange
+from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
+from broker.filter.generation_builder import GenerationBuilder
+from broker.generations.change_counts import NO_GENERATION, AdoptedGeneration, TwoWorlds
+from broker.generations.late_members import LateMembers, Unresolved
+from broker.generations.loader_process import Loaded, Wanted, load_generation
+from broker.generations.subscription_snapshot import SubscriptionSnapshot, subscription_snapshot
+from broker.generations.switch_changes import SwitchChanges
+from broker.resolver.live_resolver import ComingMembers
+from broker.resolver.world_resolver import WorldResolver
+from redis_link.connection.redis_router import RedisRouter
+from schemas.errors import GenerationError, OtherWorldError, WorldError
+from schemas.generation import GenerationFacts
+from schemas.redis_keys import registry_id_key
+
+log = logging.getLogger(__name__)
+
+# How often a generation is begun anew because the resolver could not answer just then.
+ATTEMPTS: Final = 5
+# Subscriptions that are resolved at the same time, and members entered between messages.
+RESOLVED_AT_ONCE: Final = 16
+MEMBERS_AT_ONCE: Final = 1_000
+# Fewer pairs than these are sorted here, in a millisecond or two.
+FEW_PAIRS: Final = 10_000
+NO_MEMBERS: Final = ComingMembers(0, np.empty(0, np.int64))
+
+
+class AdoptionResolver(TwoWorlds, Protocol):
+    """The live resolver, as far as it is needed here."""
+
+    @property
+    def version(self) -> int:
+        """The world version in force."""
+
+    @property
+    def world_id(self) -> str:
+        """What tells the world that comes, or else the one in force, from every other."""
+
+    async def prepare(self, version: int) -> bool:
+        """Load a version beside the one in force, unless it is that; WorldError: it is gone."""
+
+    async def drop_coming(self) -> None:
+        """Stay with the world in force."""
+
+    def switch(self) -> WorldResolver | None:
+        """Put the coming world in force; gives the one before, to be stopped."""
+
+
+class GenerationTarget(Protocol):
+    """The memberships of a mode."""
+
+    # Whether the rows of the generation are wanted here, or stay in Redis.
+    wants_rows: bool
+
+    def begin(self, *, is_other_world: bool) -> GenerationBuilder:
+        """Start to build what shall replace everything."""
+
+    def abandon(self) -> None:
+        """Stay with what is in force."""
+
+    def switch(self, builder: GenerationBuilder, generation: int | None) -> None:
+        """Put it in force, in one step."""
+
+    def confirm(self, at: float) -> None:
+        """What is in force here was in force in Redis at this time of the monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came into force, and what that changed."""
+
+    adopted: AdoptedGeneration | None
+    late: int
+    changes: dict[int, MemberChange]
+    # SubIds of which no reference exists now.
+    lacking: set[int]
+    # Slots of neighborhoods whose members are not known: whether the resolver was away, or
+    # failed on this one.
+    waiting: dict[int, bool] = field(default_factory=dict)
+
+
+class GenerationAdopter:
+    """``subscriptions`` are the neighborhoods in force; all calls come from the event loop."""
+
+    def __init__(
+        self,
+        wires: RedisRouter,
+        target: GenerationTarget,
+        resolver: AdoptionResolver,
+        subscriptions: Callable[[], Iterable[Subscription]],
+        changes: SwitchChanges,
+        restore_seconds: float,
+    ) -> None:
+        self._late = LateMembers(resolver, restore_seconds)
+        self._wires = wires
+        self._target = target
+        self._resolver = resolver
+        self._subscriptions = subscriptions
+        self._changes = changes
+        self._failed_attempts = 0
+        # Neighborhoods that are still to be resolved before the next switch.
+        self.unanswered = 0
+        # Slots without members, of the generation that is being adopted.
+        self._waiting: dict[int, bool] = {}
+        # Whatever was loaded at the start is not the world that anybody was served by.
+        self._is_first = True
+
+    @property
+    def is_start(self) -> bool:
+        """Whether nothing is in force yet."""
+        return self._is_first
+
+    async def adopt(
+        self,
+        facts: GenerationFacts | None,
+        before: AdoptedGeneration | None,
+        in_force: Callable[[Outcome], None],
+    ) -> None:
+        """Change over; ``in_force`` is called in the same step. Raises, and all stays."""
+        self._waiting = {}
+        up_to = await self._covered_up_to(facts)
+        is_other_world = facts is not None and await self._prepare(facts)
+        builder = self._target.begin(is_other_world=is_other_world)
+        try:
+            # In the same moment: whatever is added from now on is noted by the builder.
+            own = await subscription_snapshot(self._subscriptions, up_to, builder.arrived)
+            members = await self._enter_late(builder, own.late)
+            version = self._resolver.version if facts is None else facts.version
+            counting = await self._changes.begin(facts, version, up_to, before, own)
+            loaded = await self._load(facts, own, builder, counting.compare_with)
+            has_both_worlds = is_other_world and not self._is_first
+            await counting.count(loaded, members, has_both_worlds=has_both_worlds)
+            await self._settle(builder)
+            if has_both_worlds:
+                await counting.count_arrivals()
+                # Whoever came during that was resolved on both worlds too, or is settled now.
+                await self._settle(builder)
+        except BaseException:
+            self._target.abandon()
+            await self._resolver.drop_coming()
+            raise
+        # Large ones that are half entered begin again: what is left of them names nobody.
+        builder.unsettled.clear()
+        # SubIds of another registry would name other subscriptions: such sets are not for us.
+        self._target.switch(builder, None if facts is None or up_to < 0 else facts.generation)
+        world_before = self._resolver.switch()
+        self._failed_attempts = 0
+        self._is_first = False
+        adopted = self._adopted_now(facts, up_to, before)
+        self._changes.lacking = counting.lacking
+        in_force(Outcome(adopted, len(own.late), counting.changes, counting.lacking, self._waiting))
+        if world_before is not None:
+            await world_before.stop()
+
+    def _adopted_now(
+        self, facts: GenerationFacts | None, up_to: int, before: AdoptedGeneration | None
+    ) -> AdoptedGeneration | None:
+        """Return what subscribers are served by now; None when Redis was emptied.
+
+        Before the first generation there is a world all the same: without a note of it nobody
+        could tell what the first generation changes.
+        """
+        if facts is not None:
+            return AdoptedGeneration(facts.generation, facts.token, facts.version, up_to)
+        if before is None or not before.generation:
+            return AdoptedGeneration(NO_GENERATION, "", self._resolver.version, -1)
+        return None
+
+    async def _covered_up_to(self, facts: GenerationFacts | None) -> int:
+        """The last subId that the generation holds, of the registry that numbers ours."""
+        if facts is None:
+            return -1
+        registry = await self._wires.ask(registry_id_key(), "GET", registry_id_key())
+        if registry is None or facts.coverage.registry != registry.decode():
+            return -1
+        return facts.coverage.up_to
+
+    async def _prepare(self, facts: GenerationFacts) -> bool:
+        """Load the world version; OtherWorldError where the generation is of another world."""
+        try:
+            is_other_version = await self._resolver.prepare(facts.version)
+        except WorldError as error:
+            self._check_world(facts)
+            if self._may_try_again():
+                raise GenerationError(str(error)) from error
+            log.error("new neighborhoods stay on the version before: %s", error)  # noqa: TRY400
+            return False
+        try:
+            self._check_world(facts)
+        except OtherWorldError:
+            await self._resolver.drop_coming()
+            raise
+        return is_other_version
+
+    def _check_world(self, facts: GenerationFacts) -> None:
+        """Brokers of other worlds may share the Redis: their sets say nothing about ours."""
+        if facts.world and facts.world != self._resolver.world_id:
+            raise OtherWorldError(
+                f"generation {facts.generation} was built for another world ({facts.started_by}); "
+                "brokers of one Redis should serve one world: give this one a Redis of its own"
+            )
+
+    async def _enter_late(
+        self, builder: GenerationBuilder, late: Sequence[tuple[int, SubscriptionTerms]]
+    ) -> dict[int, ComingMembers]:
+        """Resolve what the generation does not hold, by slot; the members by subId.
+
+        The slot of one that ends meanwhile is dead at the switch.
+        """
+        found: dict[int, ComingMembers] = {}
+        self.unanswered = len(late)
+        for start in range(0, len(late), RESOLVED_AT_ONCE):
+            some = late[start : start + RESOLVED_AT_ONCE]
+            resolved = await asyncio.gather(*(self._resolve(terms) for _, terms in some))
+            self.unanswered -= len(some)
+            for (slot, terms), members in zip(some, resolved, strict=True):
+                known = members if isinstance(members, ComingMembers) else NO_MEMBERS
+                builder.add(slot, known.peids)
+                found[terms.sub_id or 0] = known
+                if isinstance(members, Unresolved):
+                    self._waiting[slot] = members is Unresolved.UNANSWERED
+        return found
+
+    async def _resolve(self, terms: SubscriptionTerms) -> ComingMembers | Unresolved:
+        members = await self._late.resolve(terms, is_start=self._is_first)
+        if isinstance(members, ComingMembers) or self._is_first:
+            return members
+        if members is not Unresolved.REFUSED and self._may_try_again():
+            # What is in force serves on meanwhile.
+            raise GenerationError(f"subscription {terms.sub_id} waits for the resolver")
+        return members
+
+    async def _load(
+        self,
+        facts: GenerationFacts | None,
+        own: SubscriptionSnapshot,
+        builder: GenerationBuilder,
+        compare_with: int | None,
+    ) -> Loaded | None:
+        """Have the table made; None: what there is was little enough to be made here."""
+        wants_rows = self._target.wants_rows
+        is_asked = wants_rows or compare_with is not None
+        reads = facts is not None and len(own.sub_ids) > 0 and is_asked
+        peids, slots = builder.take_pairs()
+        if not reads and len(peids) < FEW_PAIRS:
+            builder.add_pairs(peids, slots)
+            builder.build()
+            return None
+        wanted = Wanted(
+            self._wires.address,
+            facts.generation if facts is not None and reads else None,
+            wants_rows,
+            compare_with,
+            own.sub_ids,
+            own.slots,
+            (peids, slots),
+        )
+        loaded = await load_generation(wanted)
+        builder.use(loaded.table)
+        return loaded
+
+    async def _settle(self, builder: GenerationBuilder) -> None:
+        """Enter what came meanwhile, some members at a time."""
+        while True:
+            unsettled = self._living(builder.unsettled)
+            if unsettled:
+                await self._enter_late(builder, unsettled)
+            elif builder.fold_late(MEMBERS_AT_ONCE):
+                await asyncio.sleep(0)
+            else:
+                return
+
+    def _living(self, slots: Collection[int]) -> list[tuple[int, SubscriptionTerms]]:
+        """The subscriptions of some slots.
+
+        Those that nobody has yet belong to large neighborhoods on their way in.
+        """
+        if not slots:
+            return []
+        return [(one.slot, one.terms) for one in self._subscriptions() if one.slot in slots]
+
+    def _may_try_again(self) -> bool:
+        """Whether what went wrong may pass, and has not gone wrong too often."""
+        self._failed_attempts += 1
+        return self._failed_attempts < ATTEMPTS

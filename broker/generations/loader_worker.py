@@ -1,0 +1,172 @@
+"""The loader process: reads a generation for a broker and hands it over in blocks.
+
+A process of its own, because reading and sorting millions of pairs in a thread would hold the
+interpreter lock while messages wait. It runs with lower priority and ends after one generation, or
+when the broker's end of the socket closes. What it holds is let go as it is handed over, so
+that both together hold little more than one generation.
+
+In: a header and an array of own subIds, their slots, and pairs to enter beside the rows. Out:
+blocks of regions in the order of their residues, then one last frame with counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+from contextlib import closing, suppress
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.filter.peid_table import RESIDUES, SlotArray
+from broker.filter.table_assembly import cut_into_regions
+from broker.generations.generation_comparison import Comparison
+from broker.generations.generation_rows import OwnRows
+from broker.generations.loader_frames import read_arrays, write_arrays
+from redis_link.connection.client import RedisClient, connect
+from redis_link.connection.failures import is_wrong_type
+from redis_link.connection.url import RedisUrl, Topology
+from redis_link.generation.generation_store import require_complete
+from redis_link.sets.set_reader import read_shards
+from schemas.errors import DamagedRedisError, GenerationError, SpapsError
+from schemas.redis_keys import SHARD_COUNT
+from spatial_udfs.entity_table import Int64s
+
+NICENESS: Final = 10
+# Ranges of residues, each a block: some ten thousand pairs of a generation of many millions.
+BUCKETS: Final = 1_024
+# Pairs that are gathered before they are spread over the buckets.
+SPREAD_AT: Final = 2_000_000
+SHARDS_AT_ONCE: Final = 8
+
+
+class Buckets:
+    """Pairs by range of residues."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Int64s, SlotArray]] = []
+        self._waiting_pairs = 0
+        self._parts: list[list[tuple[Int64s, SlotArray]]] = [[] for _ in range(BUCKETS)]
+
+    def add(self, peids: Int64s, slots: SlotArray) -> None:
+        """Take some pairs."""
+        if not len(peids):
+            return
+        self._waiting.append((peids, slots))
+        self._waiting_pairs += len(peids)
+        if self._waiting_pairs >= SPREAD_AT:
+            self._spread()
+
+    def _spread(self) -> None:
+        peids = np.concatenate([peids for peids, _ in self._waiting])
+        slots = np.concatenate([slots for _, slots in self._waiting])
+        self._waiting, self._waiting_pairs = [], 0
+        buckets = peids % RESIDUES * BUCKETS // RESIDUES
+        order = np.argsort(buckets, kind="stable")
+        bounds = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
+        for bucket, part in enumerate(self._parts):
+            chosen = order[bounds[bucket] : bounds[bucket + 1]]
+            if len(chosen):
+                part.append((peids[chosen], slots[chosen]))
+
+    def hand_over(self, file: BinaryIO) -> None:
+        """Write all blocks in order; each is forgotten once it is written."""
+        if self._waiting:
+            self._spread()
+        for part in self._parts:
+            if part:
+                peids = np.concatenate([peids for peids, _ in part])
+                slots = np.concatenate([slots for _, slots in part])
+                part.clear()
+                block = cut_into_regions(peids, slots)
+                write_arrays(file, {}, block.starts, block.sizes, block.peids, block.slots)
+
+
+def load(given: dict[str, Any], arrays: list[NDArray[Any]], file: BinaryIO) -> None:
+    """Do what was asked for."""
+    sub_ids, own_slots, late_peids, late_slots = arrays
+    rows = OwnRows(sub_ids, own_slots)
+    buckets = Buckets()
+    counts = np.zeros(int(max(own_slots.max(initial=0), late_slots.max(initial=0))) + 1, np.int64)
+
+    def enter(peids: Int64s, slots: SlotArray) -> None:
+        np.add(counts, np.bincount(slots, minlength=len(counts)), out=counts)
+        buckets.add(peids, slots)
+
+    enter(late_peids, late_slots)
+    compared = Comparison(sub_ids)
+    generation, before = given["generation"], given["before"]
+    if generation is not None and len(sub_ids):
+        with closing(connect(_address(given["address"]))) as client:
+            expected = require_complete(client, generation)
+            if not _is_complete(client, before):
+                before = None
+            pairs = 0
+            wanted = [generation] if before is None else [generation, before]
+            for start in range(0, SHARD_COUNT, SHARDS_AT_ONCE):
+                shards = range(start, min(start + SHARDS_AT_ONCE, SHARD_COUNT))
+                found = [list(read_shards(client, one, shards)) for one in wanted]
+                for members in found[0]:
+                    pairs += len(members.sub_ids)
+                    if given["wants_rows"]:
+                        enter(*rows.of(members))
+                if before is not None:
+                    compared.add(found[0], found[1])
+            # One that is removed meanwhile looks as if it were smaller.
+            require_complete(client, generation)
+            if pairs != expected.pairs:
+                raise DamagedRedisError(
+                    f"generation {generation} has {pairs:,} pairs in Redis instead of the "
+                    f"{expected.pairs:,} that were pushed"
+                )
+            if not _is_complete(client, before):
+                before = None
+    buckets.hand_over(file)
+    write_arrays(
+        file, {"ended": True, "compared": before is not None},
+        counts.astype(np.uint32), compared.gained, compared.lost,
+    )  # fmt: skip
+
+
+def _is_complete(client: RedisClient, generation: int | None) -> bool:
+    """Whether a generation that is only compared with can be read, or could until now."""
+    if generation is None:
+        return False
+    try:
+        require_complete(client, generation)
+    except GenerationError:
+        return False
+    return True
+
+
+def _address(content: dict[str, Any]) -> RedisUrl:
+    """Where Redis is, as the broker knows it."""
+    hosts = tuple((host, port) for host, port in content["hosts"])
+    return RedisUrl(**{**content, "hosts": hosts, "topology": Topology(content["topology"])})
+
+
+def main() -> None:
+    """Load one generation for whoever holds the other end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--socket", type=int, required=True)
+    handle = parser.parse_args().socket
+    # The broker decides when this process ends; a Ctrl-C in the terminal reaches both.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    with socket.socket(fileno=handle) as link, suppress(EOFError, BrokenPipeError):
+        # What is suppressed: the broker is gone, or wants it no more.
+        with link.makefile("rb") as asked:
+            given, arrays = read_arrays(asked)
+        with link.makefile("wb") as told:
+            try:
+                load(given, arrays, told)
+            except SpapsError as error:
+                is_damaged = isinstance(error, DamagedRedisError) or is_wrong_type(error)
+                write_arrays(told, {"failed": str(error), "damaged": is_damaged})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Reads membership sets for mode ``redis``: all that one chunk of input needs, in one round trip.
+
+Each answer comes with a look at the pointer to the current generation. While another one is
+being adopted, the old sets may be read on, but not for longer than they are sure to be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from redis.crc import key_slot
+
+from broker.filter.memberships import Slots
+from broker.filter.memberships_redis import RedisMemberships
+from broker.ports import StoreAwayError
+from redis_link.connection.failures import is_wrong_type
+from redis_link.connection.redis_connection import RedisReplyError, first_answer, pack
+from redis_link.connection.redis_router import RedisRouter
+from redis_link.generation.sweep import GRACE_SECONDS
+from schemas.errors import REPAIR_ADVICE, RedisLinkError
+from schemas.redis_keys import (
+    current_generation_key,
+    membership_key,
+    shard_index_key,
+    shard_of,
+)
+
+# A replaced generation is removed after the grace time; half of it is left for clocks and load.
+TRUSTED_SECONDS: Final = GRACE_SECONDS / 2
+ATTEMPTS: Final = 3
+
+
+class RedisReader:
+    """A ``MembershipReader``. ``slots_by_sub_id`` are the core's; all calls on the event loop."""
+
+    def __init__(
+        self,
+        wires: RedisRouter,
+        memberships: RedisMemberships,
+        slots_by_sub_id: Callable[[], Mapping[int, int]],
+        on_change: Callable[[], None],
+        on_damage: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """``on_change`` is called when another generation is in force than ours.
+
+        ``on_damage`` is called with what is wrong when sets were lost in Redis.
+        """
+        self._wires = wires
+        self._memberships = memberships
+        self._slots_by_sub_id = slots_by_sub_id
+        self._on_change = on_change
+        self._on_damage = on_damage
+        # Counted for metrics.
+        self.round_trips = 0
+        self.sets_read = 0
+
+    async def look_up(self, peids: Sequence[int]) -> Mapping[int, Slots]:
+        """The slots of every peid; StoreAwayError when they cannot be read."""
+        for _ in range(ATTEMPTS):
+            generation = self._memberships.generation
+            if generation is None:
+                return {peid: self._memberships.look_up(peid) or () for peid in peids}
+            asked_at = time.monotonic()
+            try:
+                sets, current = await self._read(generation, peids)
+                await self._check_empty(generation, peids, sets)
+            except RedisReplyError as error:
+                if is_wrong_type(error):
+                    damage = f"generation {generation} has keys of the wrong kind{REPAIR_ADVICE}"
+                    self._on_damage(damage)
+                    raise StoreAwayError(damage) from error
+                self._wires.note(error)
+                failure: RedisLinkError = error
+                continue
+            except RedisLinkError as error:
+                raise StoreAwayError(f"memberships cannot be read: {error}") from error
+            if generation != self._memberships.generation:
+                failure = RedisLinkError("the generation changed")
+                continue
+            self._check(generation, current, asked_at)
+            slots_of = self._slots_by_sub_id()
+            found = {
+                peid: sorted(slots_of[number] for number in map(int, members) if number in slots_of)
+                for peid, members in zip(peids, sets, strict=True)
+            }
+            return self._memberships.keep(generation, found)
+        raise StoreAwayError(f"memberships cannot be read: {failure}")
+
+    def _check(self, generation: int, current: bytes | None, asked_at: float) -> None:
+        """Refuse sets that may already be removed."""
+        if current is not None and int(current) == generation:
+            self._memberships.confirmed_at = asked_at
+            return
+        self._on_change()
+        age = asked_at - self._memberships.confirmed_at
+        if current is None or age > TRUSTED_SECONDS:
+            raise StoreAwayError("memberships are being loaded anew")
+
+    async def _check_empty(
+        self, generation: int, peids: Sequence[int], sets: list[list[bytes]]
+    ) -> None:
+        """Tell an entity without subscriptions from one whose set was lost: the index names it."""
+        empty = [peid for peid, members in zip(peids, sets, strict=True) if not members]
+        asked = [
+            self._wires.ask(key, "SISMEMBER", key, peid)
+            for peid in empty
+            for key in [shard_index_key(generation, shard_of(peid))]
+        ]
+        lost = [peid for peid, is_named in zip(empty, await asyncio.gather(*asked), strict=True)
+                if is_named]  # fmt: skip
+        # One that is being removed loses its sets first.
+        if lost and await self._is_current(generation):
+            damage = f"generation {generation} has lost the set of entity {lost[0]}{REPAIR_ADVICE}"
+            self._on_damage(damage)
+            raise StoreAwayError(damage)
+
+    async def _is_current(self, generation: int) -> bool:
+        key = current_generation_key()
+        return bool(await self._wires.ask(key, "GET", key) == str(generation).encode())
+
+    async def _read(
+        self, generation: int, peids: Sequence[int]
+    ) -> tuple[list[list[bytes]], bytes | None]:
+        """The sets in the order of the peids, and which generation was current after them."""
+        self.round_trips += 1
+        self.sets_read += len(peids)
+        keys = [membership_key(generation, peid) for peid in peids]
+        pointer = pack("GET", current_generation_key())
+        if not self._wires.is_cluster:
+            wire = await self._wires.of_slot(0)
+            packed = b"".join([*(pack("SMEMBERS", key) for key in keys), pointer])
+            answers = await wire.send(packed, len(keys) + 1)
+            first_answer(answers)
+            return answers[:-1], answers[-1]
+        by_slot: dict[int, list[int]] = {}
+        for place, key in enumerate(keys):
+            by_slot.setdefault(key_slot(key.encode()), []).append(place)
+        parts = await asyncio.gather(
+            *(self._read_slot(slot, [keys[place] for place in places])
+              for slot, places in by_slot.items())
+        )  # fmt: skip
+        sets: list[Any] = [None] * len(keys)
+        for places, part in zip(by_slot.values(), parts, strict=True):
+            for place, members in zip(places, part, strict=True):
+                sets[place] = members
+        current = await self._wires.ask(current_generation_key(), "GET", current_generation_key())
+        return sets, current
+
+    async def _read_slot(self, slot: int, keys: list[str]) -> list[list[bytes]]:
+        wire = await self._wires.of_slot(slot)
+        answers = await wire.send(b"".join(pack("SMEMBERS", key) for key in keys), len(keys))
+        first_answer(answers)
+        return answers

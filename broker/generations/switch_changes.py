@@ -1,0 +1,182 @@
+"""The changes that one switch makes, collected while the generation is being loaded.
+
+Only for clients that listen: of a hundred thousand subscriptions that is mostly a few.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+import numpy as np
+
+from broker.core.publish.world_notifier import MemberChange
+from broker.generations.change_counts import (
+    AdoptedGeneration,
+    TwoWorlds,
+    lacking_by_push,
+    resolved_change,
+    told_by_pushes,
+    without_references,
+    worth_telling,
+)
+from broker.generations.loader_process import Loaded
+from broker.generations.subscription_snapshot import SubscriptionSnapshot
+from broker.resolver.live_resolver import ComingMembers
+from redis_link.connection.redis_router import RedisRouter
+from schemas.generation import GenerationFacts
+
+COUNTED_AT_ONCE: Final = 16
+# Subscriptions without members of which it is found out whether they lack their references.
+MOST_IN_DOUBT: Final = 1_000
+
+# The subIds whose clients want to know what changed, with their descriptors.
+Listening = Callable[[], Mapping[int, str]]
+
+
+class SwitchChanges:
+    """What is known from one switch to the next."""
+
+    def __init__(self, wires: RedisRouter, resolver: TwoWorlds, listening: Listening) -> None:
+        self._wires = wires
+        self._resolver = resolver
+        self._listening = listening
+        # SubIds of which no reference exists in the world in force.
+        self.lacking: set[int] = set()
+
+    async def begin(
+        self,
+        facts: GenerationFacts | None,
+        version: int,
+        up_to: int,
+        before: AdoptedGeneration | None,
+        own: SubscriptionSnapshot,
+    ) -> Counting:
+        """Read what the push said; ``version`` is the world version of what is switched to."""
+        counting = Counting(self._resolver, self._listening, set(self.lacking), own)
+        counting.is_other_version = before is not None and before.version != version
+        if facts is None:
+            return counting
+        counting.lacking_told = await lacking_by_push(self._wires, facts.generation)
+        if before is None:
+            return counting
+        same = (before.generation, before.token) == (facts.generation, facts.token)
+        counting.is_same_generation = same
+        counting.last_in_both = min(up_to, before.up_to)
+        wanted = [number for number in self._listening() if number <= counting.last_in_both]
+        if wanted:
+            said = await told_by_pushes(self._wires, before, facts, wanted)
+            counting.told = said.changes
+            if said.can_compare:
+                counting.compare_with = before.generation
+        return counting
+
+
+class Counting:
+    """One switch. ``changes`` and ``lacking`` are complete once all is counted."""
+
+    def __init__(
+        self,
+        resolver: TwoWorlds,
+        listening: Listening,
+        lacked: set[int],
+        own: SubscriptionSnapshot,
+    ) -> None:
+        self._resolver = resolver
+        self._listening = listening
+        self._lacked = lacked
+        self._own = own
+        self._counted: set[int] = set()
+        self.lacking_told: set[int] | None = None
+        self.is_other_version = False
+        # As after a restart: what is known of it is all there is to know.
+        self.is_same_generation = False
+        # The generation before and the new one hold everything up to this subId.
+        self.last_in_both = -1
+        self.told: dict[int, MemberChange] | None = None
+        self.compare_with: int | None = None
+        self.changes: dict[int, MemberChange] = {}
+        self.lacking: set[int] = set()
+
+    async def count(
+        self, loaded: Loaded | None, late: Mapping[int, ComingMembers], *, has_both_worlds: bool
+    ) -> None:
+        """Everything about subscriptions that were in force when loading began."""
+        self.lacking = {number for number, one in late.items() if one.lacks_references}
+        self.lacking |= await self._lacking_covered(loaded)
+        listening = {
+            number: text
+            for number, text in self._listening().items()
+            if number in late or self._own.covers(number)
+        }
+        self._counted = set(listening)
+        in_both = [number for number in listening if number <= self.last_in_both]
+        changes = self._of_both(in_both, loaded)
+        if self.is_other_version:
+            rest = {
+                number: text for number, text in listening.items() if number > self.last_in_both
+            }
+            changes |= await self._resolved(rest, has_both_worlds=has_both_worlds)
+        self._add(changes, self._lacked)
+
+    async def count_arrivals(self) -> None:
+        """The same about those that came while the new world was being loaded."""
+        listening = self._listening()
+        arrived = {
+            number: text for number, text in listening.items() if number not in self._counted
+        }
+        self._counted |= arrived.keys()
+        self._add(await self._resolved(arrived, has_both_worlds=True), ())
+
+    def _add(self, changes: dict[int, MemberChange], lacked: Collection[int]) -> None:
+        self.lacking |= {number for number, one in changes.items() if one.lacks_references}
+        self.changes |= worth_telling(changes, lacked)
+
+    def _of_both(self, numbers: list[int], loaded: Loaded | None) -> dict[int, MemberChange]:
+        """Of subscriptions that both generations hold: as told, or as compared."""
+        if self.told is not None:
+            return {number: self.told[number] for number in numbers if number in self.told}
+        if loaded is not None and loaded.compared is not None:
+            gained, lost = loaded.compared
+            places = np.searchsorted(self._own.sub_ids, numbers).tolist()
+            return {
+                number: MemberChange(int(gained[at]), int(lost[at]), number in self.lacking)
+                for number, at in zip(numbers, places, strict=True)
+            }
+        unknown = numbers if self.is_other_version else []
+        return dict.fromkeys(unknown, MemberChange(None, None))
+
+    async def _resolved(
+        self, wanted: Mapping[int, str], *, has_both_worlds: bool
+    ) -> dict[int, MemberChange]:
+        if not has_both_worlds:
+            # Without the world of before, as after a restart, there is nothing to count by.
+            return dict.fromkeys(wanted, MemberChange(None, None))
+        found: dict[int, MemberChange] = {}
+        ordered = sorted(wanted)
+        for start in range(0, len(ordered), COUNTED_AT_ONCE):
+            some = ordered[start : start + COUNTED_AT_ONCE]
+            counted = await asyncio.gather(
+                *(resolved_change(self._resolver, wanted[number]) for number in some)
+            )
+            found |= dict(zip(some, counted, strict=True))
+        return found
+
+    async def _lacking_covered(self, loaded: Loaded | None) -> set[int]:
+        """Those of the generation without a reference: as the push said, or as it seems."""
+        own = self._own
+        known = self._lacked if self.is_same_generation else self.lacking_told or set()
+        found = {number for number in known if own.covers(number)}
+        if self.is_same_generation:
+            return found
+        # Of what the generation holds for the first time the push says nothing.
+        told_up_to = -1 if self.lacking_told is None else self.last_in_both
+        if loaded is not None and loaded.has_rows:
+            in_doubt = own.without_rows(loaded.counts, told_up_to)
+        else:
+            in_doubt = {number for number in self._lacked if number > told_up_to}
+        for number, text in own.descriptors(in_doubt - found, MOST_IN_DOUBT).items():
+            if await without_references(self._resolver, text):
+                found.add(number)
+        return found

@@ -1,0 +1,1 @@
+"""The live resolver: processes beside the broker that resolve new subscriptions."""

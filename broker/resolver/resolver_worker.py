@@ -1,0 +1,158 @@
+"""The resolver process: holds one world version and resolves what the broker asks for.
+
+A process of its own, because a thread would share the interpreter lock with the event loop:
+then messages of other clients would wait while a heavy neighborhood is computed. It runs with
+lower priority, and ends when the broker's end of the socket closes, however the broker ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from broker.codec.reason_codes import ReasonCode
+from broker.resolver.byte_cache import ByteCache
+from broker.resolver.heavy_pairs import HeavyPairs
+from broker.resolver.resolver_frames import pack_frame, read_frame
+from schemas.errors import DescriptorError, NoReferenceError, ResolutionLimitError, SpapsError
+from schemas.language.canonical import neighborhood_hash
+from schemas.language.descriptor_json import descriptor_json
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.neighborhood_warnings import neighborhood_warnings
+from spatial_udfs.entity_table import Int64s
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from spatial_udfs.resolution_limits import ResolutionLimits
+from world.snapshot import load_snapshot
+from world.versions.store import WorldStore
+
+# So that a light neighborhood does not wait for a heavy one to end.
+THREADS: Final = 4
+NICENESS: Final = 10
+CACHE_BYTES: Final = 33_554_432
+NAMED_REFERENCES: Final = 5
+
+
+class Worker:
+    """Answers requests of one socket."""
+
+    def __init__(self, resolver: ExactResolver, link: socket.socket) -> None:
+        self._resolver = resolver
+        self._link = link
+        self._heavy = HeavyPairs()
+        self._sending = threading.Lock()
+        self._remembering = threading.Lock()
+        self._known: ByteCache[tuple[Int64s, tuple[int, ...]]] = ByteCache(CACHE_BYTES)
+
+    def serve(self) -> None:
+        """Answer until the other side is gone."""
+        threads = ThreadPoolExecutor(THREADS)
+        with self._link.makefile("rb") as requests:
+            while (request := read_frame(requests)) is not None:
+                # The clock starts here: waiting for a thread counts too.
+                limits = ResolutionLimits.within(
+                    request["seconds"], request["max_members"], self._heavy.relate
+                )
+                threads.submit(self._answer, request, limits)
+
+    def _answer(self, request: dict[str, Any], limits: ResolutionLimits) -> None:
+        number = request["number"]
+        try:
+            header, peids = self._resolve(request["descriptor"], limits)
+        except SpapsError as error:
+            lacks = isinstance(error, NoReferenceError)
+            header = {"reason": reason_of(error), "text": str(error), "lacks_references": lacks}
+            peids = None
+        except MemoryError:
+            text = "the neighborhood needs more memory than there is"
+            header, peids = {"reason": ReasonCode.QUOTA_EXCEEDED, "text": text}, None
+        except Exception as error:  # noqa: BLE001 - every request must be answered
+            text = f"the neighborhood could not be resolved ({type(error).__name__})"
+            header, peids = {"reason": ReasonCode.UNSPECIFIED_ERROR, "text": text}, None
+        self.send({"number": number, **header}, peids)
+
+    def _resolve(self, descriptor: str, limits: ResolutionLimits) -> tuple[dict[str, Any], Int64s]:
+        neighborhood = read_neighborhood(descriptor)
+        digest = neighborhood_hash(neighborhood)
+        with self._remembering:
+            known = self._known.get(digest)
+        peids, missing = self._compute(neighborhood, limits) if known is None else known
+        if known is None:
+            with self._remembering:
+                self._known.put(digest, (peids, missing), peids.nbytes)
+        warnings = list(neighborhood_warnings(neighborhood)) + _missing_in_words(missing)
+        header = {"hash": digest, "warnings": warnings}
+        if not descriptor.lstrip().startswith("{"):
+            header["json"] = descriptor_json(neighborhood)
+        return header, peids
+
+    def _compute(
+        self, neighborhood: Neighborhood, limits: ResolutionLimits
+    ) -> tuple[Int64s, tuple[int, ...]]:
+        limits.check_time()
+        resolution = self._resolver.resolve(neighborhood, limits)
+        return resolution.peids(), resolution.missing_refs
+
+    def send(self, header: dict[str, Any], peids: Int64s | None = None) -> None:
+        """Say something; nobody listens any more when the broker is gone."""
+        with self._sending:
+            try:
+                self._link.sendall(pack_frame(header, peids))
+            except OSError:
+                os._exit(0)
+
+
+def reason_of(error: SpapsError) -> ReasonCode:
+    """What a SUBACK says about an error in resolving."""
+    match error:
+        case ResolutionLimitError():
+            return ReasonCode.QUOTA_EXCEEDED
+        case DescriptorError() | NoReferenceError():
+            return ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+        case _:
+            return ReasonCode.UNSPECIFIED_ERROR
+
+
+def _missing_in_words(missing: tuple[int, ...]) -> list[str]:
+    if not missing:
+        return []
+    shown = ", ".join(str(peid) for peid in missing[:NAMED_REFERENCES])
+    more = " …" if len(missing) > NAMED_REFERENCES else ""
+    return [f"references that do not exist: {shown}{more}"]
+
+
+def main() -> None:
+    """Load the world, say so, answer."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--world", required=True)
+    arguments.add_argument("--version", type=int)
+    arguments.add_argument("--socket", type=int, required=True)
+    given = arguments.parse_args()
+    # The broker decides when this process ends; a Ctrl-C in the terminal reaches both.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    with socket.socket(fileno=given.socket) as link:
+        try:
+            table = load_snapshot(given.world, given.version)
+            world = WorldStore(given.world).world_id()
+            resolver = ExactResolver(table)
+            worker = Worker(resolver, link)
+        except SpapsError as error:
+            link.sendall(pack_frame({"failed": str(error)}))
+            return
+        worker.send({"version": table.version, "entities": len(table), "world": world})
+        # Seconds of work that make every later neighborhood quick; those that come meanwhile
+        # are served beside it.
+        threading.Thread(target=resolver.warm_up, name="warm-up", daemon=True).start()
+        worker.serve()
+        # At once: threads may still compute, for nobody.
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

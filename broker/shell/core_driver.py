@@ -1,0 +1,287 @@
+"""The pump: bytes from links into the core, and everything that comes out to where it belongs.
+
+The core is emptied once for each turn of the event loop, after all readable sockets have been
+read: so a receiver gets one write however many senders and messages there were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable
+from operator import length_hint
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.access.addresses import quota_host
+from broker.access.amqtt_plugins import Origin
+from broker.codec.reason_codes import ReasonCode
+from broker.core.message import LARGE_PAYLOAD, shared_parts
+from broker.core.publish.fast_publish import Read
+from broker.ports import JournalStore
+from broker.shell.limits import ShellLimits
+from broker.shell.network.output_budget import OutputBudget
+from broker.shell.network.output_watch import OutputWatch
+from broker.shell.request_answers import RequestAnswers, Services
+from broker.shell.saver import JournalSaver
+from broker.shell.unread_answers import UnreadAnswers
+
+if TYPE_CHECKING:
+    from broker.core.broker_core import Core
+    from broker.core.sessions.connection import Connection
+
+log = logging.getLogger(__name__)
+
+# How long clients may take to read that the broker stops.
+FAREWELL_SECONDS: Final = 2.0
+# Output of one turn that is written before the turn ends.
+MUCH_OUTPUT: Final = 1_048_576
+
+
+class Link(Protocol):
+    """One client's connection, whatever carries it."""
+
+    @property
+    def origin(self) -> Origin:
+        """Where the client comes from."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has left, although nothing is read from it at present."""
+
+    def write(self, data: bytes) -> None:
+        """Send."""
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was written and the client has not taken."""
+
+    def set_write_mark(self, size: int) -> None:
+        """Set how much may be unread before the client counts as one that does not read."""
+
+    def pause_reading(self) -> None:
+        """Take nothing from the client for now."""
+
+    def resume_reading(self) -> None:
+        """Take it again."""
+
+    def close(self) -> None:
+        """Close after what was written."""
+
+    def abort(self) -> None:
+        """Close at once and forget what was written."""
+
+
+class CoreDriver:
+    """Everything that calls the core goes through here; all of it on the event loop."""
+
+    def __init__(
+        self,
+        core: Core,
+        services: Services,
+        store: JournalStore,
+        limits: ShellLimits,
+        clock: Callable[[], float],
+    ) -> None:
+        self.core = core
+        self.limits = limits
+        self.refused: Counter[str] = Counter()
+        # What came in during this turn of the loop; links append to it.
+        self.reads: list[Read] = []
+        self._loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._open: set[Connection] = set()
+        self._of_host: Counter[str | None] = Counter()
+        self.output = OutputBudget(limits.output_bytes, limits.write_buffer_bytes)
+        self.unread = UnreadAnswers(limits.write_buffer_bytes)
+        self._watch = OutputWatch(core, self._open, self.output, self.unread, self.soon)
+        self._requests = RequestAnswers(core, services, self.soon)
+        self._saver = JournalSaver(core, store, self.soon)
+        self._is_scheduled = False
+        # Bytes of PUBLISH packets to clients that were written out.
+        self._sent = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_deadline = math.inf
+        self._all_gone = asyncio.Event()
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        return len(self._open)
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was written and clients have not taken."""
+        return sum(one.peer.unread_bytes for one in self._open)
+
+    # --- called by links
+
+    def opened(self, link: Link) -> Connection | None:
+        """A connection for a new link, or None when there are too many."""
+        origin = link.origin
+        host = None if origin.address is None else quota_host(origin.address)
+        cause = None
+        if self.connections >= self.limits.connections:
+            cause = "too_many"
+        elif self._of_host[host] >= self.limits.connections_of_address:
+            cause = "too_many_of_address"
+        if cause is not None:
+            self.refused[cause] += 1
+            log.warning("connection refused: %s", cause, extra={"from": str(origin)})
+            return None
+        connection = self.core.open(link, str(origin), host)
+        self._open.add(connection)
+        self._of_host[host] += 1
+        self._all_gone.clear()
+        self.soon()
+        return connection
+
+    def received(self, connection: Connection, data: bytes) -> None:
+        """Bytes of a client, to be worked off now."""
+        self.reads.append((connection, data))
+        self._take_in()
+        if self.core.counters.publish_bytes_sent - self._sent > MUCH_OUTPUT:
+            # Before the next read, so that clients that do not read are noticed in time.
+            self._write_out()
+        self.soon()
+
+    def paused(self, connection: Connection) -> None:
+        """The client does not read what was written."""
+        self.core.pause_writing(connection)
+
+    def resumed(self, connection: Connection) -> None:
+        """It reads again."""
+        self.core.resume_writing(connection)
+        self.unread.read_again(connection)
+        self.soon()
+
+    def lost(self, connection: Connection) -> None:
+        """The client is gone."""
+        # What it sent before it left counts.
+        self._take_in()
+        self._open.discard(connection)
+        self.unread.forget(connection)
+        self._of_host[connection.host] -= 1
+        if not self._of_host[connection.host]:
+            del self._of_host[connection.host]
+        if not self._open:
+            self._all_gone.set()
+        self.core.connection_lost(connection)
+        self.soon()
+
+    # --- called by everybody
+
+    def soon(self) -> None:
+        """Empty the core at the end of this turn of the loop."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._empty)
+
+    async def stop(self) -> None:
+        """Tell every client, store what is left, and let go."""
+        self._take_in()
+        self.core.shut_down()
+        self._empty()
+        for connection in list(self._open):
+            connection.peer.close()
+        if self._open:
+            try:
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    await self._all_gone.wait()
+            except TimeoutError:
+                log.warning("%d clients did not hear that the broker stops", self.connections)
+        await self._requests.stop()
+        await self._saver.drain()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._watch.stop()
+
+    # --- out of the core
+
+    def _take_in(self) -> None:
+        """Work off what came in."""
+        if not self.reads:
+            return
+        reads = self.reads[:]
+        self.reads.clear()
+        rest = iter(reads)
+        while length_hint(rest):
+            try:
+                self.core.receive_all(rest)
+            except Exception:
+                # A fault of ours: the client whose bytes showed it goes, all others are served.
+                connection, _ = reads[-length_hint(rest) - 1]
+                log.exception(
+                    "closed: the broker failed on what a client sent", extra=connection.log_fields
+                )
+                self.core.disconnect(connection, ReasonCode.UNSPECIFIED_ERROR, "the broker failed")
+        blocked, self.core.outbox.blocked = self.core.outbox.blocked, []
+        for connection in blocked:
+            if connection.is_blocked:
+                connection.peer.pause_reading()
+
+    def _write_out(self) -> None:
+        """What ``core.output_of`` gives, without a call for each connection."""
+        outbox, total = self.core.outbox, 0
+        if self.core.counters.bytes_sent >= self.output.next_look:
+            self._watch.look()
+        writes, outbox.writes = outbox.writes, []
+        for connection in writes:
+            out = connection.out
+            data = b"".join(out)
+            if data:
+                total += len(data)
+                if len(data) > LARGE_PAYLOAD:
+                    self._write_shared(connection)
+                else:
+                    connection.peer.write(data)
+                if connection.is_paused:
+                    self.unread.note(connection, len(data))
+            out.clear()
+        self.core.counters.bytes_sent += total
+        self._sent = self.core.counters.publish_bytes_sent
+
+    def _write_shared(self, connection: Connection) -> None:
+        """Write large payloads as they are: a transport keeps no copy for each receiver."""
+        for part in shared_parts(connection.out):
+            connection.peer.write(part)
+
+    def _empty(self) -> None:
+        self._is_scheduled = False
+        self._take_in()
+        self._write_out()
+        outbox = self.core.outbox
+        if outbox.requests:
+            requests, outbox.requests = outbox.requests, []
+            for request in requests:
+                self._requests.take(request)
+        if outbox.unblocked:
+            unblocked, outbox.unblocked = outbox.unblocked, []
+            for connection in unblocked:
+                if not connection.is_blocked and not self.unread.holds(connection):
+                    connection.peer.resume_reading()
+        if outbox.closing:
+            closing, outbox.closing = outbox.closing, []
+            for connection in closing:
+                connection.peer.close()
+        if self.core.journal.records:
+            self._saver.wake()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Wake the core when it next has something to do."""
+        deadline = self.core.next_deadline()
+        if deadline is None or deadline >= self._timer_deadline:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_deadline = deadline
+        wait = max(0.0, deadline - self._clock())
+        self._timer = self._loop.call_later(wait, self._tick)
+
+    def _tick(self) -> None:
+        self._timer_deadline = math.inf
+        self._take_in()
+        self.core.tick()
+        self._empty()

@@ -1,0 +1,1 @@
+"""The HTTP pages: figures for Prometheus, and health."""

@@ -1,0 +1,158 @@
+"""What the broker shows about itself: figures for Prometheus, and the health page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sized
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.core.counters import Drop, Refusal
+from broker.shell.http.http_pages import Page, Pages
+from broker.shell.http.metrics import CONTENT_TYPE, Figure, Metrics
+
+if TYPE_CHECKING:
+    from broker.shell.service import BrokerService
+
+SAMPLE_SECONDS: Final = 1.0
+# Counters of the core that are shown under their own name.
+CORE_COUNTERS: Final = {
+    "bytes_received": "Bytes from clients",
+    "bytes_sent": "Bytes to clients",
+    "packets_received": "Packets from clients, without QoS 0 PUBLISH",
+    "publishes_received": "PUBLISH packets from clients",
+    "publishes_sent": "PUBLISH packets to clients",
+    "publish_bytes_received": "Bytes of PUBLISH packets from clients",
+    "publish_bytes_sent": "Bytes of PUBLISH packets to clients",
+    "spatial_publishes": "PUBLISH packets from clients that are about an entity",
+    "matches": "Neighborhood subscriptions that PUBLISH packets met",
+    "protocol_errors": "Connections ended for what their client sent",
+    "refused_connects": "Clients that were not let in",
+    "sessions_expired": "Sessions that ended because nobody came back",
+    "turns_given_up": "Reads that went on later because they cost others too much time",
+}
+
+
+def add_figures(metrics: Metrics, service: BrokerService) -> None:
+    """Show everything that this broker counts and holds."""
+    core, core_driver, admission = service.core, service.core_driver, service.admission
+    for name, text in CORE_COUNTERS.items():
+        metrics.add(Figure(f"spaps_{name}", text, _reader(core.counters, name), is_counter=True))
+    metrics.add(
+        Figure("spaps_connections_opened", "Connections that came",
+               lambda: core.counters.connections, is_counter=True),
+        Figure("spaps_connections_refused", "Connections closed at once, by cause",
+               lambda: {**core_driver.refused, "origin": admission.origins.refused},
+               is_counter=True, label="cause"),
+        Figure("spaps_drops", "Messages that did not reach a client, by cause",
+               lambda: {cause.value: core.counters.drops[cause] for cause in Drop},
+               is_counter=True, label="cause"),
+        Figure("spaps_refusals", "What clients asked for and was refused, by the limit reached",
+               lambda: {limit.value: core.counters.refusals[limit] for limit in Refusal},
+               is_counter=True, label="limit"),
+        Figure("spaps_logins", "Decisions about CONNECT, by reason code",
+               lambda: {code.name.lower(): n for code, n in admission.logins.decided.items()},
+               is_counter=True, label="reason"),
+        Figure("spaps_certificate_expires", "When a certificate expires, in seconds since 1970",
+               lambda: admission.certificates.expiries, label="file"),
+        Figure("spaps_http_displaced", "Slow visitors of these pages sent away, by limit reached",
+               lambda: service.http.visitors.displaced, is_counter=True, label="cause"),
+        Figure("spaps_logins_unchecked", "Passwords that were not checked, by cause",
+               lambda: admission.logins.unchecked, is_counter=True, label="cause"),
+        Figure("spaps_connections", "Connections now", lambda: core_driver.connections),
+        Figure("spaps_tasks", "Pieces of work under way on the event loop",
+               lambda: len(asyncio.all_tasks())),
+        Figure("spaps_sessions_refused", "New sessions that were refused, by the limit reached",
+               lambda: core.sessions.refused, is_counter=True, label="cause"),
+        Figure("spaps_sessions", "Sessions now, connected or not", lambda: len(core.sessions)),
+        Figure("spaps_sessions_connected", "Those with a client", lambda: core.sessions.connected),
+        Figure("spaps_subscriptions", "Subscriptions in force", lambda: core.index.count),
+        Figure("spaps_shared_subscriptions", "Those of a group", lambda: core.index.shared_count),
+        Figure("spaps_neighborhoods", "Those with a neighborhood",
+               lambda: len(core.slots_by_sub_id())),
+        Figure("spaps_subscription_bytes", "Bytes that subscriptions take in memory",
+               lambda: core.shares.subscriptions.used),
+        Figure("spaps_cached_routes", "Topics whose matching filters are remembered",
+               lambda: len(core.routes.by_topic)),
+        Figure("spaps_cached_route_bytes", "Bytes that they take in memory",
+               lambda: core.routes.bytes),
+        Figure("spaps_input_bytes", "Bytes of input that connections hold",
+               lambda: core.input_budget.bytes),
+        Figure("spaps_output_bytes", "Bytes that were written and clients have not read",
+               lambda: core_driver.unread_bytes),
+        Figure("spaps_reading_stopped", "Times that a client was not read from any more,"
+               " because it did not read its answers",
+               lambda: core_driver.unread.stops, is_counter=True),
+        Figure("spaps_connections_not_read", "Connections of which this is so now",
+               lambda: len(core_driver.unread)),
+        Figure("spaps_retained_messages", "Retained messages", lambda: core.retained.count),
+        Figure("spaps_retained_bytes", "Bytes that retained messages take in memory",
+               lambda: core.retained.bytes),
+        Figure("spaps_queued_messages", "QoS 1 and 2 messages that wait for a client",
+               lambda: sum(len(one.outgoing.queue) for one in core.sessions)),
+        Figure("spaps_in_flight_messages", "QoS 1 and 2 messages under way to a client",
+               lambda: sum(len(one.outgoing.identified) for one in core.sessions)),
+        Figure("spaps_queued_bytes", "Bytes of both",
+               lambda: sum(one.outgoing.bytes for one in core.sessions)),
+        Figure("spaps_longest_queue", "Messages that wait for the client with the most",
+               lambda: max((len(one.outgoing.queue) for one in core.sessions), default=0)),
+        Figure("spaps_membership_pairs", "Pairs of entity and subscription in memory",
+               lambda: len(service.memberships) if isinstance(service.memberships, Sized) else 0),
+        Figure("spaps_pairs_charged", "Pairs that clients' neighborhoods have in the filter",
+               lambda: core.pairs.used),
+        Figure("spaps_clients_over_pair_quota", "Clients that a new world brought over their quota",
+               lambda: sum(one.pairs > core.limits.pairs for one in core.sessions)),
+        Figure("spaps_world_version", "World version that neighborhoods are resolved on",
+               lambda: service.world_version),
+        Figure("spaps_generation", "Generation of memberships in force, 0 for none",
+               lambda: service.generation),
+    )  # fmt: skip
+    resolver = service.resolver
+    if resolver is not None:
+        metrics.add(
+            Figure("spaps_resolutions", "Neighborhoods that were asked for, by outcome",
+                   lambda: {"resolved": resolver.counts.resolved,
+                            "reused": resolver.counts.reused,
+                            "refused": resolver.counts.refused},
+                   is_counter=True, label="outcome"),
+            Figure("spaps_resolver_refusals", "Neighborhoods refused by the resolver's limits",
+                   lambda: {"waiting": resolver.counts.crowded, "late": resolver.counts.late},
+                   is_counter=True, label="cause"),
+            Figure("spaps_resolver_restarts", "Resolver processes that ended and were replaced",
+                   lambda: resolver.counts.restarts, is_counter=True),
+            Figure("spaps_resolutions_waiting", "Neighborhoods that are being resolved",
+                   lambda: resolver.waiting),
+        )  # fmt: skip
+
+
+def _reader(counters: object, name: str) -> Callable[[], float]:
+    return lambda: float(getattr(counters, name))
+
+
+async def sample_filter_times(metrics: Metrics, service: BrokerService) -> None:
+    """Bring the core's samples to the histogram, until cancelled."""
+    times = service.core.counters.filter_times
+    while True:
+        await asyncio.sleep(SAMPLE_SECONDS)
+        taken = list(times)
+        times.clear()
+        metrics.observe_filter_times(taken)
+
+
+def pages(metrics: Metrics, health: Callable[[], dict[str, Any]]) -> Pages:
+    """The pages that operators read."""
+
+    def health_page() -> Page:
+        content = health()
+        status = HTTPStatus.OK if content["status"] == "ok" else HTTPStatus.SERVICE_UNAVAILABLE
+        return Page(json.dumps(content, indent=1).encode() + b"\n", "application/json", status)
+
+    def index() -> Page:
+        return Page(b"spaps broker: /health /metrics\n")
+
+    return {
+        "/": index,
+        "/health": health_page,
+        "/metrics": lambda: Page(metrics.page(), CONTENT_TYPE),
+    }

@@ -1,0 +1,171 @@
+"""A small HTTP server for pages that operators and monitoring read. GET alone, no keep-alive."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+from broker.shell.http.http_visitors import HttpLimits, Visitors
+
+log = logging.getLogger(__name__)
+
+MAX_REQUEST_BYTES: Final = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a path shows."""
+
+    content: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    status: HTTPStatus = HTTPStatus.OK
+
+
+Pages: TypeAlias = Mapping[str, Callable[[], Page]]
+
+
+class Login(Protocol):
+    """Decides who may read the pages."""
+
+    async def allows(self, host: str, authorization: str | None) -> bool:
+        """Return whether a visitor from this address may, given its Authorization header."""
+
+
+class HttpServer:
+    """Shows ``pages`` by their paths. A slow or odd visitor costs little and for a short time.
+
+    Without a ``login`` only names of this machine are served, unless ``any_name`` allows
+    others: a web page whose own name was made to point here could read the answers otherwise.
+    """
+
+    def __init__(
+        self,
+        pages: Pages,
+        limits: HttpLimits | None = None,
+        login: Login | None = None,
+        *,
+        any_name: bool = False,
+    ) -> None:
+        self._pages = pages
+        self._limits = HttpLimits() if limits is None else limits
+        self._login = login
+        self._any_name = any_name or login is not None
+        self._server: asyncio.Server | None = None
+        self._visits: set[asyncio.Task[None]] = set()
+        self.visitors = Visitors(self._limits)
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port, which the system has chosen if 0 was given."""
+        self._server = await asyncio.start_server(self._visit, host, port, limit=MAX_REQUEST_BYTES)
+        chosen: int = self._server.sockets[0].getsockname()[1]
+        return chosen
+
+    async def stop(self) -> None:
+        """Stop listening, and send everybody away."""
+        if self._server is not None:
+            self._server.close()
+            self.visitors.close_all()
+            if self._visits:
+                await asyncio.wait(self._visits)
+            await self._server.wait_closed()
+
+    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host = str((writer.get_extra_info("peername") or ("",))[0])
+        number = self.visitors.enter(host, writer.transport.abort)
+        visit = asyncio.current_task()
+        if visit is not None:
+            self._visits.add(visit)
+            visit.add_done_callback(self._visits.discard)
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                await self._answer(host, reader, writer)
+                writer.close()
+                await writer.wait_closed()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            # One who does not read the answer would keep the connection for ever.
+            writer.transport.abort()
+            self.visitors.leave(host, number)
+
+    async def _answer(
+        self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            page = _error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            method = "GET"
+        else:
+            first, _, rest = head.decode("latin-1").partition("\r\n")
+            headers = read_headers(rest)
+            if self._login is not None and not await self._login.allows(
+                host, headers.get("authorization")
+            ):
+                method, page = "GET", _error(HTTPStatus.UNAUTHORIZED)
+            elif not self._any_name and not is_local_name(headers.get("host", "")):
+                method, page = "GET", _error(HTTPStatus.MISDIRECTED_REQUEST)
+            else:
+                method, page = self._page_of(first)
+        writer.write(_response(page, with_content=method != "HEAD"))
+        await writer.drain()
+
+    def _page_of(self, first_line: str) -> tuple[str, Page]:
+        words = first_line.split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            return "GET", _error(HTTPStatus.BAD_REQUEST)
+        method, target, _ = words
+        if method not in ("GET", "HEAD"):
+            return method, _error(HTTPStatus.METHOD_NOT_ALLOWED)
+        make = self._pages.get(target.partition("?")[0])
+        if make is None:
+            return method, _error(HTTPStatus.NOT_FOUND)
+        try:
+            return method, make()
+        except Exception:
+            log.exception("a page could not be made", extra={"path": target})
+            return method, _error(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def read_headers(text: str) -> dict[str, str]:
+    """Return the header fields of a request by their names in lower case."""
+    fields = (line.partition(":") for line in text.split("\r\n") if line)
+    return {name.strip().lower(): value.strip() for name, _, value in fields}
+
+
+def is_local_name(host: str) -> bool:
+    """Return whether a Host header names this machine: by an address, as localhost, or at all."""
+    try:
+        name = urlsplit(f"//{host}").hostname
+        if name is not None and name != "localhost":
+            ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _error(status: HTTPStatus) -> Page:
+    return Page(f"{status.value} {status.phrase}\n".encode(), status=status)
+
+
+def _response(page: Page, *, with_content: bool) -> bytes:
+    lines = [
+        f"HTTP/1.1 {page.status.value} {page.status.phrase}",
+        f"Content-Type: {page.content_type}",
+        f"Content-Length: {len(page.content)}",
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+        "Connection: close",
+    ]
+    if page.status is HTTPStatus.METHOD_NOT_ALLOWED:
+        lines.append("Allow: GET, HEAD")
+    if page.status is HTTPStatus.UNAUTHORIZED:
+        lines.append('WWW-Authenticate: Basic realm="spaps", charset="UTF-8"')
+    head = "\r\n".join(lines).encode() + b"\r\n\r\n"
+    return head + page.content if with_content else head

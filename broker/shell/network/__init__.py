@@ -1,0 +1,1 @@
+"""Listeners, certificates and connections over TCP, TLS and WebSocket."""

@@ -1,0 +1,128 @@
+"""The TLS certificates of listeners: loaded, loaded again on demand, watched for their end."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from broker.shell.network.certificate_dates import expiry_of
+from schemas.errors import SettingsError
+
+log = logging.getLogger(__name__)
+
+DAY: Final = 86_400.0
+
+
+class Certificates:
+    """One TLS context for each listener that has a certificate."""
+
+    def __init__(self, listeners: Mapping[str, Any], warning_days: float) -> None:
+        self._tables = {name: table for name, table in listeners.items() if table.get("ssl")}
+        self._warning_seconds = warning_days * DAY
+        self._contexts = {name: server_context(table) for name, table in self._tables.items()}
+        self._expiries = self._read_expiries()
+        # What could not be loaded again, by the listener.
+        self._failures: dict[str, str] = {}
+        for text in (*self.problems, *self.warnings):
+            log.warning("%s", text)
+
+    @property
+    def expiries(self) -> dict[str, float]:
+        """When the certificates expire, in seconds since 1970, by file."""
+        return self._expiries
+
+    @property
+    def problems(self) -> list[str]:
+        """Certificates that have expired or could not be loaded again."""
+        now = time.time()
+        expired = [
+            f"certificate {file} expired on {_day(at)}"
+            for file, at in self._expiries.items()
+            if at <= now
+        ]
+        return expired + list(self._failures.values())
+
+    @property
+    def warnings(self) -> list[str]:
+        """Certificates that expire soon."""
+        now = time.time()
+        return [
+            f"certificate {file} expires on {_day(at)}: renew it and send SIGHUP"
+            for file, at in self._expiries.items()
+            if now < at <= now + self._warning_seconds
+        ]
+
+    def listening(self, name: str) -> ssl.SSLContext:
+        """Return a context for a listener that serves each client by what is loaded then."""
+
+        def choose(
+            connection: ssl.SSLObject | ssl.SSLSocket,
+            _server_name: str | None,
+            _context: ssl.SSLContext,
+        ) -> None:
+            connection.context = self._contexts[name]
+
+        context = server_context(self._tables[name])
+        context.sni_callback = choose
+        return context
+
+    def reload(self) -> None:
+        """Load all files again; a listener whose files are not usable keeps what it has."""
+        self._failures.clear()
+        for name, table in self._tables.items():
+            try:
+                self._contexts[name] = server_context(table)
+            except SettingsError as error:
+                self._failures[name] = f"listener {name} keeps its old certificate: {error}"
+                log.error("%s", self._failures[name])  # noqa: TRY400 - its text is the whole story
+        if self._tables and not self._failures:
+            log.info("certificates loaded again")
+        self._expiries = self._read_expiries()
+        for text in self.warnings:
+            log.warning("%s", text)
+
+    def _read_expiries(self) -> dict[str, float]:
+        files = [
+            str(table[key])
+            for table in self._tables.values()
+            for key in ("certfile", "cafile")
+            if table.get(key)
+        ]
+        found = {}
+        for file in files:
+            try:
+                found[file] = expiry_of(Path(file))
+            except SettingsError as error:
+                log.warning("its end is not known: %s", error)
+        return found
+
+
+def server_context(table: Mapping[str, Any]) -> ssl.SSLContext:
+    """Return the TLS context of a listener; clients may show a certificate if there is a cafile."""
+    try:
+        context = ssl.create_default_context(
+            ssl.Purpose.CLIENT_AUTH,
+            cafile=table.get("cafile"),
+            capath=table.get("capath"),
+            cadata=table.get("cadata"),
+        )
+        context.load_cert_chain(table["certfile"], table["keyfile"])
+    except (OSError, ValueError) as error:  # of ssl too
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        files = f"{table['certfile']}, {table['keyfile']}"
+        raise SettingsError(f"{files}: {' '.join(str(reason).split())}") from error
+    context.verify_mode = ssl.CERT_OPTIONAL
+    if any(table.get(key) for key in ("cafile", "capath", "cadata")):
+        # A ticket would let a client come back whose authority was taken away meanwhile.
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
+    return context
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()

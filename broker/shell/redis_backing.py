@@ -1,0 +1,261 @@
+"""Redis behind a broker: its journal, its registry, and the memberships of its mode.
+
+Order: make it, ``attach`` the core, ``journal.load`` and restore the core, ``load_memberships``,
+listen, ``run`` until the end, ``close``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Protocol
+
+from broker.core.journal import Journal, Record
+from broker.core.publish.world_notifier import WorldNotifier
+from broker.core.subscribe.held_neighborhoods import HeldNeighborhoods
+from broker.core.subscribe.subscription import Subscription
+from broker.durability.journal_limits import JournalLimits, JournalState
+from broker.durability.other_brokers import warn_of_islands
+from broker.durability.redis_journal import RedisJournal
+from broker.durability.registry.redis_registry import RedisRegistry
+from broker.filter.memberships import Memberships
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.memberships_redis import RedisMemberships
+from broker.generations.generation_adoption import AdoptionResolver
+from broker.generations.generation_targets import MemoryTarget, RedisTarget
+from broker.generations.generation_watch import RESTORE_SECONDS, GenerationFollower
+from broker.generations.memberships_redis_reader import RedisReader
+from broker.generations.switch_notices import SwitchNotices
+from broker.ports import MembershipReader, NoReader
+from broker.shell.http.metrics import Figure
+from redis_link.connection.redis_router import RedisRouter
+from redis_link.connection.server_risks import ServerWatch
+from schemas.errors import RedisLinkError, SettingsError
+from schemas.redis_keys import journal_key
+
+log = logging.getLogger(__name__)
+
+# How long a look-up or a registration may wait for Redis.
+ANSWER_SECONDS: Final = 2.0
+STEP_SECONDS: Final = 1.0
+# How often the settings of the server are looked at.
+SERVER_SECONDS: Final = 60.0
+
+
+class BackedCore(Protocol):
+    """The core, as far as Redis needs it."""
+
+    journal: Journal
+    telling: WorldNotifier
+    held: HeldNeighborhoods
+
+    def renumber(self, subscription: Subscription, sub_id: int) -> None:
+        """The registry has given a subscription another subId."""
+
+    def durable_parts(self) -> Iterator[Sequence[Record]]:
+        """The whole state part by part."""
+
+    def neighborhoods(self) -> list[Subscription]:
+        """The neighborhood subscriptions in force."""
+
+    def each_neighborhood(self) -> Iterator[Subscription]:
+        """The same, looked at one by one while things go on."""
+
+    def slots_by_sub_id(self) -> Mapping[int, int]:
+        """Their slots."""
+
+
+class RedisBacking:
+    """Everything of one broker that lies in Redis; all calls come from the event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        broker: str,
+        memberships: Memberships,
+        resolver: AdoptionResolver | None,
+        limits: JournalLimits | None = None,
+        restore_seconds: float = RESTORE_SECONDS,
+    ) -> None:
+        """``resolver`` is None in the mode that serves no neighborhoods."""
+        _check_name(broker)
+        self._wires = RedisRouter(url, answer_seconds=ANSWER_SECONDS)
+        self._core: BackedCore | None = None
+        self.journal = RedisJournal(url, broker, limits)
+        self._broker = broker
+        self.registry = RedisRegistry(
+            self._wires, broker, self._slots_by_sub_id, self.journal.token
+        )
+        self._server = ServerWatch(self._wires, journal_key(broker))
+        self.reader: MembershipReader = NoReader()
+        self.follower: GenerationFollower | None = None
+        target: MemoryTarget | RedisTarget | None = None
+        if isinstance(memberships, MemoryMemberships):
+            target = MemoryTarget(memberships)
+        elif isinstance(memberships, RedisMemberships):
+            target = RedisTarget(memberships)
+        self.notices: SwitchNotices | None = None
+        if target is not None and resolver is not None:
+            self.notices = SwitchNotices(
+                self._wires, broker, lambda: resolver.version, self.journal.token
+            )
+            self.follower = GenerationFollower(
+                self._wires,
+                target,
+                resolver,
+                self._each_neighborhood,
+                self.notices,
+                restore_seconds,
+            )
+            self.registry.on_loss = self.follower.adopt_again
+            if isinstance(memberships, RedisMemberships):
+                self.reader = RedisReader(
+                    self._wires, memberships, self._slots_by_sub_id, self.follower.look_soon,
+                    self.follower.sets_are_damaged,
+                )  # fmt: skip
+
+    @property
+    def generation(self) -> int:
+        """The generation in force; 0 when there is none."""
+        follower = self.follower
+        return 0 if follower is None or follower.facts is None else follower.facts.generation
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What may go wrong with this Redis by its settings, in words."""
+        return self._server.risks
+
+    @property
+    def unanswered(self) -> int:
+        """Neighborhoods that wait for the resolver."""
+        return 0 if self.follower is None else self.follower.unanswered
+
+    @property
+    def problems(self) -> list[str]:
+        """What an operator should know, in words."""
+        found = []
+        if self.journal.state is JournalState.AWAY:
+            found.append("Redis is away: what happens now would not survive a kill")
+        elif self.journal.state is JournalState.TAKEN:
+            found.append("another process owns the durable state: nothing is durable")
+        if self.journal.losses:
+            found.append(f"{len(self.journal.losses)} things were lost in Redis before the start: "
+                         f"{self.journal.losses[0]}; the log names all")  # fmt: skip
+        if self.follower is not None and self.follower.damage:
+            found.append(f"neighborhoods are resolved by this broker: {self.follower.damage}")
+        if self.follower is not None and self.follower.problem:
+            found.append(f"the generation in force is not followed: {self.follower.problem}")
+        if self.unanswered:
+            found.append(
+                f"{self.unanswered} neighborhoods wait for the resolver: messages about entities "
+                "under their topics are refused"
+            )
+        if self.follower is not None and (refused := self.follower.waiting.refused):
+            found.append(f"{refused} neighborhoods hold nothing: the resolver fails on them")
+        return found
+
+    def figures(self) -> list[Figure]:
+        """What is counted here, for metrics."""
+        counted = self.journal.figures
+        found = [
+            Figure("spaps_journal_present", "1 while what is acknowledged is durable",
+                   lambda: float(self.journal.state is JournalState.PRESENT)),
+            Figure("spaps_journal_steps", "Steps stored in Redis",
+                   lambda: counted.steps, is_counter=True),
+            Figure("spaps_journal_records", "Records stored in Redis before they were promised",
+                   lambda: counted.stored_records, is_counter=True),
+            Figure("spaps_journal_not_durable_records", "Records promised while Redis was away",
+                   lambda: counted.not_durable_records, is_counter=True),
+            Figure("spaps_journal_times_away", "Times that Redis was away",
+                   lambda: counted.times_away, is_counter=True),
+            Figure("spaps_journal_fresh_editions", "Times that the whole state was written anew",
+                   lambda: counted.fresh_editions, is_counter=True),
+        ]  # fmt: skip
+        follower = self.follower
+        if follower is not None:
+            found.append(
+                Figure("spaps_neighborhoods_waiting", "Neighborhoods without members, by cause",
+                       lambda: {"unanswered": follower.unanswered,
+                                "refused": follower.waiting.refused}, label="cause")
+            )  # fmt: skip
+        reader = self.reader
+        if isinstance(reader, RedisReader):
+            found += [
+                Figure("spaps_membership_reads", "Round trips for memberships",
+                       lambda: reader.round_trips, is_counter=True),
+                Figure("spaps_membership_sets_read", "Membership sets read",
+                       lambda: reader.sets_read, is_counter=True),
+            ]  # fmt: skip
+        return found
+
+    def attach(self, core: BackedCore) -> None:
+        """The core that all of this is about."""
+        self._core = core
+        if self.notices is not None:
+            self.notices.core = core
+        if self.follower is not None:
+            self.follower.waiting.core = core.held
+        self.journal.follow(core)
+
+    async def load_memberships(self) -> None:
+        """Give the restored subscriptions their members; raises when that cannot be done."""
+        await warn_of_islands(self._wires, self._broker, self.journal.token)
+        await self._look_at_server()
+        if self.follower is not None and self._core is not None:
+            await self.registry.begin(self._neighborhoods(), self._core.renumber)
+            await self.follower.load()
+
+    async def run(self) -> None:
+        """Keep in step with Redis until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch_server(), name="Redis settings")
+            if self.follower is not None:
+                tasks.create_task(self.follower.follow(), name="generation")
+                tasks.create_task(self.follower.waiting.run(), name="waiting neighborhoods")
+                tasks.create_task(self._keep_registry(), name="registry")
+
+    async def close(self) -> None:
+        """Store what is left and let go."""
+        await self.journal.close()
+        self._wires.close()
+
+    async def _watch_server(self) -> None:
+        while True:
+            await asyncio.sleep(SERVER_SECONDS)
+            await self._look_at_server()
+
+    async def _look_at_server(self) -> None:
+        for risk in await self._server.look():
+            log.warning("%s", risk)
+
+    async def _keep_registry(self) -> None:
+        while True:
+            await asyncio.sleep(STEP_SECONDS)
+            try:
+                await self.registry.keep_in_step(self._neighborhoods, self._renumber)
+            except RedisLinkError as error:
+                log.debug("the registry cannot be reached: %s", error)
+
+    def _renumber(self, subscription: Subscription, sub_id: int) -> None:
+        if self._core is not None:
+            self._core.renumber(subscription, sub_id)
+        if self.notices is not None:
+            self.notices.wake()
+
+    def _neighborhoods(self) -> list[Subscription]:
+        return [] if self._core is None else self._core.neighborhoods()
+
+    def _each_neighborhood(self) -> Iterator[Subscription]:
+        return iter(()) if self._core is None else self._core.each_neighborhood()
+
+    def _slots_by_sub_id(self) -> Mapping[int, int]:
+        return {} if self._core is None else self._core.slots_by_sub_id()
+
+
+def _check_name(broker: str) -> None:
+    if not re.fullmatch(r"[\w.-]{1,64}", broker):
+        raise SettingsError(
+            f"broker.name must be 1 to 64 letters, digits, '_', '.' or '-', not {broker!r}"
+        )

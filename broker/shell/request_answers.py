@@ -1,0 +1,147 @@
+"""Answers what the core asks for: logins, verdicts, neighborhoods, look-ups.
+
+Each request is a task. Whatever happens in it, its ticket is answered exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from broker.access.amqtt_plugins import Origin, PluginAccess
+from broker.access.logins import Login, Logins
+from broker.codec.reason_codes import ReasonCode
+from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
+from broker.core.verdicts import Verdict
+from broker.ports import MembershipReader, StoreAwayError, SubscriptionRegistry
+from broker.resolver.live_resolver import LiveResolver
+from broker.resolver.resolve_queue import Asker
+from broker.resolver.resolver_answers import NeighborhoodRefusedError
+
+if TYPE_CHECKING:
+    from broker.core.broker_core import Core
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Who answers what."""
+
+    logins: Logins
+    plugins: PluginAccess
+    resolver: LiveResolver | None
+    registry: SubscriptionRegistry
+    memberships: MembershipReader
+    # What a client reads when a plugin refuses a topic.
+    denial: Verdict = ReasonCode.NOT_AUTHORIZED
+
+
+class RequestAnswers:
+    """Takes requests and brings the answers to the core; ``answered`` is called after each."""
+
+    def __init__(self, core: Core, services: Services, answered: Callable[[], None]) -> None:
+        self._core = core
+        self._services = services
+        self._answered = answered
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, request: Request) -> None:
+        """Begin to answer."""
+        match request:
+            case Authenticate():
+                self._start(self._authenticate(request), "login")
+            case Judge():
+                self._start(self._judge(request), "verdict")
+            case Resolve():
+                self._start(self._resolve(request), "neighborhood")
+            case LookUp():
+                self._start(self._look_up(request), "look-up")
+            case Forget():
+                self._start(self._services.registry.forget(request.sub_ids), "forget")
+
+    async def stop(self) -> None:
+        """Give up on what is under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        # The loop itself holds tasks weakly.
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._answered()
+
+    async def _authenticate(self, request: Authenticate) -> None:
+        connection = request.connection
+        origin: Origin = connection.peer.origin
+        try:
+            login = await self._services.logins.decide(
+                request, origin, lambda: connection.is_closed or connection.peer.is_gone
+            )
+        except Exception:
+            log.exception("a login failed, refused", extra=connection.log_fields)
+            login = Login(ReasonCode.UNSPECIFIED_ERROR)
+        self._core.authenticated(request.ticket, login.reason, login.user_name, login.text)
+
+    async def _judge(self, request: Judge) -> None:
+        allowed = await self._services.plugins.allows(request.client, request.topic, request.action)
+        verdict = ReasonCode.SUCCESS if allowed else self._services.denial
+        self._core.judged(request.ticket, verdict)
+
+    async def _resolve(self, request: Resolve) -> None:
+        who = {"client": request.client.client_id, "nsids": request.nsids}
+        try:
+            resolved = await self._registered(request)
+        except NeighborhoodRefusedError as error:
+            reason, text = error.reason, str(error)
+        except StoreAwayError as error:
+            reason, text = ReasonCode.UNSPECIFIED_ERROR, str(error)
+        except Exception:
+            log.exception("a neighborhood failed, refused", extra=who)
+            reason, text = ReasonCode.UNSPECIFIED_ERROR, "the neighborhood could not be resolved"
+        else:
+            self._core.resolved(request.ticket, resolved)
+            return
+        log.info("neighborhood refused: %s", text, extra=who)
+        self._core.refused(request.ticket, reason, text)
+
+    async def _registered(self, request: Resolve) -> Resolved:
+        resolver = self._services.resolver
+        if resolver is None:
+            raise NeighborhoodRefusedError(
+                ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "this broker serves no neighborhoods"
+            )
+        asker = Asker(request.owner, request.client.client_id)
+        resolution = await resolver.resolve(request.descriptor, asker)
+        sub_ids = await self._services.registry.register(request, resolution.present)
+        while not resolver.is_current(resolution):
+            # Another world came meanwhile. Its number stays: it stands for the neighborhood.
+            try:
+                resolution = await resolver.resolve(request.descriptor, asker)
+            except NeighborhoodRefusedError:
+                await self._services.registry.forget(sub_ids)
+                raise
+        present, coming = resolution.present, resolution.coming
+        return Resolved(
+            sub_ids, present.peids, present.warnings, None if coming is None else coming.peids
+        )
+
+    async def _look_up(self, request: LookUp) -> None:
+        try:
+            found = await self._services.memberships.look_up(request.peids)
+        except StoreAwayError as error:
+            self._core.look_up_failed(request.ticket, str(error))
+        except Exception:
+            log.exception("a look-up failed")
+            self._core.look_up_failed(request.ticket, "memberships could not be read")
+        else:
+            self._core.looked_up(request.ticket, found)

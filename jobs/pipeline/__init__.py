@@ -1,0 +1,1 @@
+"""What runs on Spark: the session, and each step of the bulk job."""

@@ -1,0 +1,117 @@
+"""The work behind jobs/resolve_neighborhoods.py: resolve, write, and push when asked."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from jobs.pipeline.bulk_run import resolve_batch
+from jobs.pipeline.lake_tables import lake_table
+from jobs.pipeline.memberships.memberships_table import Wanted
+from jobs.pipeline.run_facts import RunFacts
+from jobs.pipeline.session import PROJECT_ROOT, BegunSession
+from jobs.pipeline.spark_errors import spark_errors_as
+from jobs.pipeline.subscriptions.registered_subscriptions import open_registered
+from jobs.pipeline.subscriptions.subscription_lines import Subscriptions, open_subscriptions
+from jobs.pipeline.world_tables import world_id
+from jobs.push_to_redis import push_generation
+from redis_link.connection.world_redis import redis_or_embedded
+from redis_link.generation.background_sweep import BackgroundSweep
+from schemas.errors import WorldError
+from schemas.exit_codes import EXIT_DONE
+from schemas.generation import FROM_FILE, RegistryCoverage
+from schemas.membership import MEMBERSHIPS_TABLE
+from schemas.settings import Settings, load_settings
+from world.arrow_alone import keep_pandas_out
+from world.imports.world_import import import_world
+from world.memberships.output_lock import output_lock
+from world.versions.store import WorldStore
+
+REGISTERED: Final = "redis"
+
+
+@spark_errors_as(WorldError, "Spark failed")
+def run(options: argparse.Namespace, session: BegunSession) -> int:
+    """Do what the command line says; the exit code."""
+    keep_pandas_out()
+    given = {"redis.url": options.redis or None, "world.dir": options.world}
+    settings = load_settings(options=given)
+    world = settings.world.dir
+    if options.world is None and not WorldStore(world).versions():
+        _say(f"importing the sample world into {world}")
+        import_world([_of_project(source) for source in settings.demo.sources], world)
+    with ExitStack() as serving:
+        url = None
+        if options.redis is not None or options.subscriptions == REGISTERED:
+            server = redis_or_embedded(settings)
+            url = serving.enter_context(server)
+        cleanup = _resolve_and_push(options, settings, world, url, session.get())
+        # The grace time is no reason to hold a cluster.
+        session.close()
+        if cleanup is not None:
+            cleanup.wait()
+    return EXIT_DONE
+
+
+def _resolve_and_push(
+    options: argparse.Namespace,
+    settings: Settings,
+    world: str,
+    url: str | None,
+    spark: SparkSession,
+) -> BackgroundSweep | None:
+    """Do the work of Spark; return the sweep of the replaced generation, if there was a push."""
+    if options.checkpoint is not None:
+        spark.sparkContext.setCheckpointDir(options.checkpoint)
+    source = options.subscriptions or str(_of_project(settings.demo.subscriptions))
+    subscriptions, coverage = _subscriptions(spark, source, url)
+    # Pushes of one folder come in the order of its commits, so the lock is held until the switch.
+    with ExitStack() as held:
+        lock = output_lock(lake_table(spark, options.out).uri, "a bulk run")
+        facts = resolve_batch(
+            spark, world, options.version, subscriptions, source, options.out, _say,
+            may_resolve_nothing=False, before_writing=lambda: held.enter_context(lock),
+        )  # fmt: skip
+        for line in facts.lines():
+            print(line, flush=True)
+        if options.redis is None or url is None:
+            return None
+        return _push(spark, options.out, facts, url, coverage, world_id(spark, world))
+
+
+def _push(
+    spark: SparkSession,
+    out: str,
+    facts: RunFacts,
+    url: str,
+    coverage: RegistryCoverage,
+    world: str,
+) -> BackgroundSweep | None:
+    """Push what this run wrote, whatever else the folder holds by now."""
+    table = f"{out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
+    wanted = Wanted(facts.version, facts.run_id)
+    report = push_generation(spark, table, wanted, url, coverage=coverage, world=world, say=_say)
+    print(report.summary(), flush=True)
+    return report.cleanup
+
+
+def _subscriptions(
+    spark: SparkSession, source: str, url: str | None
+) -> tuple[Subscriptions, RegistryCoverage]:
+    if source == REGISTERED and url is not None:
+        return open_registered(spark, url)
+    return open_subscriptions(spark, source), FROM_FILE
+
+
+def _of_project(path: Path) -> Path:
+    """The sample lies with the project, in whatever folder a job is started."""
+    return path if path.exists() else PROJECT_ROOT / path
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""A generation in Redis, written and read back by executors."""

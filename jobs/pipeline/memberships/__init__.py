@@ -1,0 +1,1 @@
+"""Membership rows: written to Delta, and read from it in one unchanging state."""

@@ -1,0 +1,149 @@
+"""The memberships of one world version, read from Delta in one unchanging state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from delta.tables import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+
+from jobs.pipeline.lake_tables import lake_table
+from jobs.pipeline.memberships.membership_parts import PlainState, plain_state
+from schemas.errors import WorldError
+from schemas.membership import MEMBERSHIPS_TABLE, PEID, RUNS_TABLE, SUB_ID, VERSION
+from world.memberships.run_marks import RunMark, chosen_run, newest_run, read_marks
+
+SHOWN_VERSIONS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which memberships to read: a world version, the run that wrote them, or a commit.
+
+    With nothing given: what the last complete run wrote of the newest version.
+    """
+
+    version: int | None = None
+    run: str | None = None
+    commit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMemberships:
+    """A world version in a state of the table; ``plain``: its files may be read by themselves.
+
+    ``run`` wrote this state; "" where the table ``runs`` does not say who did.
+    """
+
+    table: str
+    state: int
+    version: int
+    plain: PlainState | None
+    run: str = ""
+
+    def pairs(self, spark: SparkSession) -> DataFrame:
+        """Rows (peid, subId) as Spark reads them."""
+        rows = _rows(spark, self.table, self.state)
+        return rows.where(F.col(VERSION) == self.version).select(
+            F.col(PEID).cast("long").alias(PEID), F.col(SUB_ID).cast("long").alias(SUB_ID)
+        )
+
+
+def open_memberships(spark: SparkSession, path: str, wanted: Wanted) -> OpenMemberships:
+    """Open the memberships; a WorldError says what is there when they are not.
+
+    ``path`` is the table itself or the folder that holds it. The state of the table is fixed
+    here: Spark would otherwise look for the newest one at each of our passes.
+    """
+    table = next((place for place in _places(path) if DeltaTable.isDeltaTable(spark, place)), None)
+    if table is None:
+        raise WorldError(f"no Delta table of memberships at {path}")
+    marks = _marks(spark, table)
+    if wanted.run is not None:
+        mark = chosen_run(marks, table, wanted.version, wanted.run)
+        return _written_by(spark, table, mark)
+    opened = _opened(spark, table, wanted.version, wanted.commit)
+    if wanted.commit is not None:
+        same = [mark for mark in marks if mark.commit == opened.state]
+        newest = newest_run(same, opened.version)
+    else:
+        newest = newest_run(marks, opened.version)
+    if newest is None or newest.commit == opened.state:
+        return opened if newest is None else replace(opened, run=newest.run)
+    return _written_by(spark, table, newest)
+
+
+def _written_by(spark: SparkSession, table: str, mark: RunMark) -> OpenMemberships:
+    return replace(_opened(spark, table, mark.version, mark.commit), run=mark.run)
+
+
+def _opened(
+    spark: SparkSession, table: str, version: int | None, commit: int | None
+) -> OpenMemberships:
+    """Open a state: that after a commit, or the newest."""
+    plain = plain_state(spark, table, commit)
+    if plain is not None:
+        state, columns = plain.state, list(plain.columns)
+    else:
+        state = _newest_state(spark, table) if commit is None else commit
+        try:
+            columns = _rows(spark, table, state).columns
+        except PySparkException as error:
+            raise WorldError(
+                f"{table} has no commit {state}, or its log does not have it any more"
+            ) from error
+    missing = [name for name in (PEID, SUB_ID, VERSION) if name not in columns]
+    if missing:
+        raise WorldError(f"{table} is no table of memberships: it lacks {', '.join(missing)}")
+    if version is None or plain is None or version not in plain.files:
+        version = _known(spark, table, state, plain, version)
+    return OpenMemberships(table, state, version, plain)
+
+
+def _places(path: str) -> tuple[str, str]:
+    folder = path.rstrip("/")
+    return folder, f"{folder}/{MEMBERSHIPS_TABLE}"
+
+
+def _runs_path(table: str) -> str:
+    return f"{table.rpartition('/')[0]}/{RUNS_TABLE}"
+
+
+def _marks(spark: SparkSession, table: str) -> list[RunMark]:
+    """Return the complete runs beside the table; none where only Spark reads their table."""
+    try:
+        return read_marks(lake_table(spark, _runs_path(table)).opened())
+    except (DeltaError, OSError):
+        return []
+
+
+def _newest_state(spark: SparkSession, table: str) -> int:
+    [state] = DeltaTable.forPath(spark, table).history(1).select("version").collect()
+    return int(state["version"])
+
+
+def _rows(spark: SparkSession, table: str, state: int) -> DataFrame:
+    return spark.read.format("delta").option("versionAsOf", state).load(table)
+
+
+def _known(
+    spark: SparkSession, table: str, state: int, plain: PlainState | None, version: int | None
+) -> int:
+    """The version, if it was resolved: also one in which no subscription has a member."""
+    known = set(plain.files) if plain else _versions(_rows(spark, table, state))
+    runs = _runs_path(table)
+    if DeltaTable.isDeltaTable(spark, runs):
+        known |= _versions(spark.read.format("delta").load(runs))
+    chosen = max(known, default=None) if version is None else version
+    if chosen is None or chosen not in known:
+        shown = ", ".join(str(number) for number in sorted(known)[-SHOWN_VERSIONS:]) or "none"
+        raise WorldError(f"{table} has no memberships of world version {chosen}; it has {shown}")
+    return chosen
+
+
+def _versions(rows: DataFrame) -> set[int]:
+    return {row[0] for row in rows.select(VERSION).distinct().collect()}

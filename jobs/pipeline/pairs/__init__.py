@@ -1,0 +1,1 @@
+"""Related pairs of a world version: built once, kept beside the world."""

@@ -1,0 +1,233 @@
+"""Related pairs of a world version, kept beside the world: computed once, reused by every run.
+
+A version whose pairs are not there yet takes over those of an earlier one wherever both ends
+have the same geometry, and joins only what changed. Pairs and entities are committed first and
+the row in ``relatedVersions`` last, so a killed run leaves nothing that anybody would read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from jobs.pipeline.lake_tables import LakeTable, NewFile, lake_errors
+from jobs.pipeline.pairs.related_build import (
+    PAIR_SCHEMA,
+    PLACED_SCHEMA,
+    BaseVersion,
+    RelatedBuild,
+    build_related,
+)
+from jobs.pipeline.pairs.world_buckets import FilesByBucket, WorldBuckets
+from jobs.pipeline.stage_progress import stage_progress
+from jobs.pipeline.world_tables import WorldVersion
+from schemas.entity import CHECKSUM, CREATED_AT, PEID, PLACED_TABLE, RELATED_TABLE, VERSION
+from schemas.errors import WorldError
+from schemas.related import (
+    BUCKET,
+    BUCKETS,
+    CATEGORY_SET,
+    DERIVED_FROM,
+    DIAMETER,
+    HEAVY,
+    METHOD,
+    PAIR_COUNT,
+    PAIR_KINDS,
+    RELATED_VERSIONS_TABLE,
+    SHAPE,
+    VOCABULARY,
+)
+from spatial_udfs.bulk.category_sets import Vocabulary
+from spatial_udfs.bulk.world_bucket import HeavyEntities
+
+# Raise it whenever pairs or kinds could come out differently from before.
+CURRENT_METHOD: Final = 6
+PARTITIONS: Final = [VERSION, BUCKET]
+
+_HEAVY_TYPE: Final = pa.struct(
+    [(PEID, pa.int64()), (SHAPE, pa.int32()), (CATEGORY_SET, pa.int32())]
+)
+_MARKER_SCHEMA: Final = pa.schema(
+    [
+        (VERSION, pa.int64()),
+        (CHECKSUM, pa.string()),
+        (METHOD, pa.int32()),
+        (PAIR_COUNT, pa.int64()),
+        (PAIR_KINDS, pa.list_(pa.int32())),
+        (BUCKETS, pa.int32()),
+        (HEAVY, pa.list_(_HEAVY_TYPE)),
+        (DIAMETER, pa.float64()),
+        (DERIVED_FROM, pa.int64()),
+        (VOCABULARY, pa.list_(pa.list_(pa.string()))),
+        (CREATED_AT, pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RelatedWorld:
+    """All that a run needs to know about who shares a point with whom."""
+
+    buckets: WorldBuckets
+    # The categories of each set, by its number.
+    vocabulary: Vocabulary
+    pair_kinds: tuple[int, ...]
+    pair_count: int
+    diameter: float
+    origin: str
+
+
+def ensure_related(
+    spark: SparkSession, world: WorldVersion, say: Callable[[str], None]
+) -> RelatedWorld:
+    """The related pairs of the version, computed and kept when nobody has done so before."""
+    markers = world.table(RELATED_VERSIONS_TABLE)
+    known = _usable_markers(markers)
+    marker = known.get(world.version)
+    if marker is not None and marker[CHECKSUM] == world.checksum:
+        return _opened(world, marker, "reused")
+    if marker is not None:
+        # What an older state of the version left must not vouch for the rows that come now.
+        _forget(markers, world.version)
+    earlier = [known[number] for number in known if number != world.version]
+    base = max(earlier, key=lambda row: int(row[VERSION]), default=None)
+    say("no related pairs of this version yet: joining all that share a point")
+    with stage_progress(spark, "related pairs", say):
+        build = build_related(spark, world, None if base is None else _base(base))
+    marker = _marker(world, build)
+    try:
+        _commit(world, build, marker)
+    except WorldError:
+        # Another run may have been quicker with the same; then there is no need of ours.
+        now = _usable_markers(markers).get(world.version)
+        if now is None or now[CHECKSUM] != world.checksum:
+            raise
+        return _opened(world, now, "reused")
+    derived = build.derived_from
+    return _related(
+        world,
+        marker,
+        "computed" if derived is None else f"derived from version {derived}",
+        _new_files(build.pair_files),
+        _new_files(build.placed_files),
+    )
+
+
+def _commit(world: WorldVersion, build: RelatedBuild, marker: dict[str, Any]) -> None:
+    for name, files, schema in (
+        (RELATED_TABLE, build.pair_files, PAIR_SCHEMA),
+        (PLACED_TABLE, build.placed_files, PLACED_SCHEMA),
+    ):
+        world.table(name).replace_version(world.version, files, _partitioned(schema), PARTITIONS)
+    row = pa.Table.from_pylist([marker], schema=_MARKER_SCHEMA)
+    world.table(RELATED_VERSIONS_TABLE).append_rows(row)
+
+
+def _base(marker: dict[str, Any]) -> BaseVersion:
+    return BaseVersion(marker[VERSION], _heavy(marker).peids)
+
+
+def _usable_markers(table: LakeTable) -> dict[int, dict[str, Any]]:
+    with lake_errors(table.uri):
+        rows = table.rows()
+    if rows is None:
+        return {}
+    usable = [row for row in rows.to_pylist() if row.get(METHOD) == CURRENT_METHOD]
+    return {row[VERSION]: row for row in sorted(usable, key=lambda row: row[CREATED_AT])}
+
+
+def _forget(table: LakeTable, version: int) -> None:
+    with lake_errors(table.uri):
+        opened = table.opened()
+        if opened is not None:
+            opened.delete(f"{VERSION} = {version}")
+
+
+def _partitioned(schema: pa.Schema) -> pa.Schema:
+    """The schema of the table: that of its files, and what their folders say."""
+    return pa.schema([(VERSION, pa.int64()), (BUCKET, pa.int32()), *schema])
+
+
+def _marker(world: WorldVersion, build: RelatedBuild) -> dict[str, Any]:
+    heavy = build.heavy
+    columns = (heavy.peids.tolist(), heavy.shapes.tolist(), heavy.category_sets.tolist())
+    return {
+        VERSION: world.version,
+        CHECKSUM: world.checksum,
+        METHOD: CURRENT_METHOD,
+        PAIR_COUNT: build.pair_count,
+        PAIR_KINDS: list(build.pair_kinds),
+        BUCKETS: build.buckets,
+        HEAVY: [
+            {PEID: peid, SHAPE: shape, CATEGORY_SET: number}
+            for peid, shape, number in zip(*columns, strict=True)
+        ],
+        DIAMETER: build.survey.diameter,
+        DERIVED_FROM: build.derived_from,
+        VOCABULARY: build.survey.vocabulary,
+        CREATED_AT: datetime.now(UTC),
+    }
+
+
+def _opened(world: WorldVersion, marker: dict[str, Any], origin: str) -> RelatedWorld:
+    files = [_table_files(world, name) for name in (RELATED_TABLE, PLACED_TABLE)]
+    return _related(world, marker, origin, *files)
+
+
+def _related(
+    world: WorldVersion,
+    marker: dict[str, Any],
+    origin: str,
+    pair_files: FilesByBucket,
+    placed_files: FilesByBucket,
+) -> RelatedWorld:
+    return RelatedWorld(
+        buckets=WorldBuckets(
+            buckets=marker[BUCKETS],
+            heavy=_heavy(marker),
+            related=world.table(RELATED_TABLE),
+            pair_files=pair_files,
+            placed=world.table(PLACED_TABLE),
+            placed_files=placed_files,
+        ),
+        vocabulary=marker[VOCABULARY],
+        pair_kinds=tuple(marker[PAIR_KINDS]),
+        pair_count=marker[PAIR_COUNT],
+        diameter=marker[DIAMETER],
+        origin=origin,
+    )
+
+
+def _heavy(marker: dict[str, Any]) -> HeavyEntities:
+    rows = marker[HEAVY]
+    return HeavyEntities(
+        np.array([row[PEID] for row in rows], np.int64),
+        np.array([row[SHAPE] for row in rows], np.uint8),
+        np.array([row[CATEGORY_SET] for row in rows], np.int32),
+    )
+
+
+def _table_files(world: WorldVersion, name: str) -> FilesByBucket:
+    table = world.table(name)
+    with lake_errors(table.uri):
+        files = table.files(world.version)
+    if any(file.bucket is None for file in files):
+        raise WorldError(f"{table.uri}: files without a bucket")
+    return _by_bucket((file.bucket or 0, file.path) for file in files)
+
+
+def _new_files(files: Iterable[NewFile]) -> FilesByBucket:
+    return _by_bucket((int(dict(file.partition)[BUCKET]), file.path) for file in files)
+
+
+def _by_bucket(files: Iterable[tuple[int, str]]) -> FilesByBucket:
+    found: dict[int, tuple[str, ...]] = {}
+    for bucket, path in sorted(files):
+        found[bucket] = (*found.get(bucket, ()), path)
+    return found

@@ -1,0 +1,155 @@
+"""What did not go as a subscriber meant it: subscriptions without result, and remarks on others.
+
+Tasks make the rows and write them; of the rows themselves only the first come to the driver.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.pipeline.lake_tables import LakeTable, NewFile
+from jobs.pipeline.subscriptions.descriptor_parts import DescriptorPart
+from jobs.pipeline.subscriptions.subscription_lines import REASON, WHERE, RowPlaces
+from jobs.pipeline.subscriptions.subscription_parts import BadRow, Int64s
+from schemas.errors import NoReferenceError
+from schemas.membership import SUB_ID
+from spatial_udfs.position_sets import spread_out
+
+KIND: Final = "kind"
+# Kinds of problems; the first three leave a subscription without result.
+UNREADABLE: Final = "unreadable"
+WRONG_DESCRIPTOR: Final = "wrong descriptor"
+NO_REFERENCE: Final = "no reference"
+MISSING_REFERENCE: Final = "missing reference"
+ALWAYS_EMPTY: Final = "always empty"
+UNRESOLVED: Final = (UNREADABLE, WRONG_DESCRIPTOR, NO_REFERENCE)
+
+PROBLEM_FIELDS: Final = (KIND, WHERE, SUB_ID, REASON)
+PROBLEM_SCHEMA: Final = pa.schema(
+    {KIND: pa.string(), WHERE: pa.string(), SUB_ID: pa.int64(), REASON: pa.string()}
+)
+_ORDER: Final = [(KIND, "ascending"), (SUB_ID, "ascending"), (WHERE, "ascending")]
+_BEFORE_ALL: Final = -(2**63)
+_ROWS_AT_ONCE: Final = 100_000
+_SHOWN_REFERENCES: Final = 5
+
+
+class WrittenProblems(NamedTuple):
+    """What a task has written, and the first of its rows: those without result, and remarks."""
+
+    files: list[NewFile]
+    counts: Counter[str]
+    unresolved: pa.Table
+    remarks: pa.Table
+
+
+def problem_task(
+    table: LakeTable, version: int, places: RowPlaces, existing: Int64s, listed: int
+) -> Callable[[Iterable[DescriptorPart]], Iterator[WrittenProblems]]:
+    """The task that writes the problems of its parts and lists the first of them.
+
+    ``existing`` are the references that the version has, in order.
+    """
+
+    def write(parts: Iterable[DescriptorPart]) -> Iterator[WrittenProblems]:
+        counts: Counter[str] = Counter()
+        first = [PROBLEM_SCHEMA.empty_table()] * 2
+
+        def noted(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in rows:
+                kind = batch.column(KIND)[0].as_py()
+                counts[kind] += len(batch)
+                at = 0 if kind in UNRESOLVED else 1
+                first[at] = first_rows([first[at], pa.Table.from_batches([batch])], listed)
+                yield batch
+
+        rows = chain.from_iterable(
+            chain(bad_rows(part.bad, places), descriptor_rows(part, existing, version))
+            for part in parts
+        )
+        files = table.write(version, None, noted(rows), PROBLEM_SCHEMA)
+        yield WrittenProblems(files, counts, *first)
+
+    return write
+
+
+def first_rows(tables: Sequence[pa.Table], count: int) -> pa.Table:
+    """The first rows of all, by kind, number and place; rows without a number come first."""
+    every = pa.concat_tables([PROBLEM_SCHEMA.empty_table(), *tables])
+    at = every.schema.get_field_index(SUB_ID)
+    keys = every.set_column(at, SUB_ID, pc.fill_null(every.column(SUB_ID), _BEFORE_ALL))
+    return every.take(pc.sort_indices(keys, sort_keys=_ORDER)[:count])
+
+
+def bad_rows(bad: Sequence[BadRow], places: RowPlaces) -> Iterator[pa.RecordBatch]:
+    """Rows of what is no subscription."""
+    for at in range(0, len(bad), _ROWS_AT_ONCE):
+        part = bad[at : at + _ROWS_AT_ONCE]
+        where = [places.where(row.place, row.sub_id) for row in part]
+        yield _batch(
+            UNREADABLE,
+            pa.array(where, pa.string()),
+            pa.array([row.sub_id for row in part], pa.int64()),
+            pa.array([row.reason for row in part], pa.string()),
+        )
+
+
+def descriptor_rows(
+    part: DescriptorPart, existing: Int64s, version: int
+) -> Iterator[pa.RecordBatch]:
+    """One row for each subscription that has a descriptor with something to say about it."""
+    yield from _of_descriptors(part, WRONG_DESCRIPTOR, list(part.errors.items()))
+    none_left, some_missing = _missing_references(part, existing, version)
+    yield from _of_descriptors(part, NO_REFERENCE, none_left)
+    yield from _of_descriptors(part, MISSING_REFERENCE, some_missing)
+    warnings = [(of, warning) for of, found in part.warnings.items() for warning in found]
+    yield from _of_descriptors(part, ALWAYS_EMPTY, warnings)
+
+
+def _missing_references(
+    part: DescriptorPart, existing: Int64s, version: int
+) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """Descriptors with no reference that exists, and those with some; each with its sentence."""
+    none_left, some_missing = [], []
+    is_missing = ~np.isin(part.refs, existing)
+    owners = np.repeat(np.arange(len(part.ref_starts) - 1), np.diff(part.ref_starts))
+    for of in np.unique(owners[is_missing]).tolist():
+        refs = slice(part.ref_starts[of], part.ref_starts[of + 1])
+        missing = part.refs[refs][is_missing[refs]].tolist()
+        if len(missing) == refs.stop - refs.start:
+            # The sentence that a live subscriber gets.
+            none_left.append((of, str(NoReferenceError(tuple(missing), version))))
+        else:
+            more = " …" if len(missing) > _SHOWN_REFERENCES else ""
+            shown = ", ".join(map(str, missing[:_SHOWN_REFERENCES]))
+            some_missing.append((of, f"not in world version {version}: {shown}{more}"))
+    return none_left, some_missing
+
+
+def _of_descriptors(
+    part: DescriptorPart, kind: str, reasons: Sequence[tuple[int, str]]
+) -> Iterator[pa.RecordBatch]:
+    """The reason for each subscription that has such a descriptor, some of them at once."""
+    texts = pa.array([reason for _, reason in reasons], pa.string())
+    of = np.array([of for of, _ in reasons], np.int64)
+    uses = part.starts[of + 1] - part.starts[of]
+    reason_of, rows = spread_out(part.starts[of], uses)
+    for at in range(0, len(rows), _ROWS_AT_ONCE):
+        some = slice(at, at + _ROWS_AT_ONCE)
+        numbers = pa.array(part.sub_ids[rows[some]])
+        where = pc.binary_join_element_wise("subId", numbers.cast(pa.string()), " ")
+        yield _batch(kind, where, numbers, texts.take(pa.array(reason_of[some])))
+
+
+def _batch(
+    kind: str, where: pa.StringArray, numbers: pa.Int64Array, reasons: pa.StringArray
+) -> pa.RecordBatch:
+    kinds = pa.repeat(pa.scalar(kind), len(numbers))
+    return pa.record_batch([kinds, where, numbers, reasons], schema=PROBLEM_SCHEMA)

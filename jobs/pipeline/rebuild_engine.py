@@ -1,0 +1,191 @@
+"""The part of a rebuild that Spark does: resolving everything, and pushing everything.
+
+Only imported when Spark is the engine: a small world needs no Java.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from jobs.pipeline.bulk_run import resolve_batch
+from jobs.pipeline.memberships.memberships_table import Wanted
+from jobs.pipeline.run_facts import RunFacts
+from jobs.pipeline.session import spark_session
+from jobs.pipeline.spark_errors import spark_errors_as
+from jobs.pipeline.subscriptions.subscription_lines import subscriptions_of
+from jobs.push_to_redis import push_generation
+from rebuild.exact_workers import ExactPart, Numbered, WorldPlace
+from rebuild.registered_sets import RegisteredSets
+from redis_link.generation.generation_push import PushSource
+from redis_link.generation.push_report import PushReport
+from redis_link.generation.sweep import Retention
+from redis_link.sets.tally import Int64s
+from schemas.errors import WorldError
+from schemas.language.descriptor_json import descriptor_json
+from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
+from world.memberships.exact_memberships import memberships_path
+from world.memberships.resolved_sets import NO_ROWS, MemberRows, ResolvedSets
+from world.versions.delta_rows import delta_rows
+from world.versions.store import WorldStore
+
+SOURCE: Final = "registered subscriptions"
+# Beside the table of memberships; only while Spark resolves a part.
+PART_FOLDER: Final = "rebuild-part"
+
+
+class SparkRebuild:
+    """Resolves and pushes in the session that is there, or in one that it starts and stops."""
+
+    def __init__(self, world: str, out: str, say: Callable[[str], None]) -> None:
+        self._world = world
+        self._out = out
+        self._say = say
+        self._own: SparkSession | None = None
+
+    def close(self) -> None:
+        """Stop the session, if one was started here."""
+        if self._own is not None:
+            self._own.stop()
+            self._own = None
+
+    def resolve(
+        self,
+        place: WorldPlace,
+        sets: Sequence[Numbered],
+        progress: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> ExactPart:
+        """Some of the sets, into a table that is gone afterwards; set numbers stand for subIds."""
+        if not sets:
+            return ExactPart(NO_ROWS, (), 0)
+        folder = f"{self._out.rstrip('/')}/{PART_FOLDER}"
+        numbers = np.array([number for number, _ in sets], np.int64)
+        # Invisible stages are wanted too: the next rebuild starts from them.
+        texts = [
+            descriptor_json(replace(each, visible=(True,) * len(each.visible))) for _, each in sets
+        ]
+        try:
+            self._resolve_batch(place.version, numbers, pa.array(texts, pa.string()), folder)
+            found = _rows(folder, place.version)
+        finally:
+            _remove_part(folder)
+        progress(len(sets), len(sets))
+        neighborhoods = dict(sets)
+        visible = {number: (False, *each.visible) for number, each in neighborhoods.items()}
+        shown = [
+            visible[number][stage]
+            for number, stage in zip(found.sets.tolist(), found.stages.tolist(), strict=True)
+        ]
+        existing, _ = place.table.positions_of(
+            np.array([ref for each in neighborhoods.values() for ref in each.refs], np.int64)
+        )
+        there = set(place.table.peids[existing].tolist())
+        lacking = [n for n, each in neighborhoods.items() if there.isdisjoint(each.refs)]
+        rows = replace(found, shown=np.array(shown, np.bool_))
+        return ExactPart(rows, tuple(lacking), len(sets))
+
+    def resolve_all(
+        self, version: int, registered: RegisteredSets, run: str
+    ) -> tuple[ResolvedSets, RunFacts]:
+        """Write the memberships of the version to Delta; return its members by neighborhood."""
+        texts = pa.array(registered.descriptors, pa.string()).take(pa.array(registered.set_of))
+        facts = self._resolve_batch(version, registered.sub_ids, texts, self._out, run)
+        existing = WorldStore(self._world).entities(version).column(PEID).to_numpy()
+        table = DeltaTable(memberships_path(self._out), version=facts.commit)
+        return read_resolved(table, version, registered, existing), facts
+
+    def _resolve_batch(
+        self, version: int, numbers: Int64s, texts: pa.StringArray, out: str, run: str = ""
+    ) -> RunFacts:
+        with spark_errors_as(WorldError, "Spark failed"):
+            spark = self._session()
+            # As they were read: what is registered by now is not among them.
+            subscriptions = subscriptions_of(spark, numbers, texts, SOURCE)
+            facts = resolve_batch(
+                spark, self._world, version, subscriptions, SOURCE, out, self._say, run=run
+            )
+        for line in facts.lines():
+            self._say(line)
+        return facts
+
+    def push(
+        self,
+        source: PushSource,
+        redis_url: str,
+        retention: Retention,
+        before_switch: Callable[[int], None],
+    ) -> PushReport:
+        """All memberships of the version into Redis, written by the executors."""
+        with spark_errors_as(WorldError, "Spark failed"):
+            return push_generation(
+                self._session(), memberships_path(self._out),
+                Wanted(source.version, source.run or None), redis_url,
+                coverage=source.coverage, world=source.world, retention=retention, say=self._say,
+                before_switch=before_switch,
+            )  # fmt: skip
+
+    def _session(self) -> SparkSession:
+        there = SparkSession.getActiveSession()
+        if there is not None:
+            return there
+        self._own = spark_session("spaps-rebuild")
+        return self._own
+
+
+def read_resolved(
+    table: DeltaTable, version: int, registered: RegisteredSets, existing: Int64s
+) -> ResolvedSets:
+    """The members by neighborhood out of the memberships: those of its first subscription.
+
+    ``existing`` are the peids of the version. Visible stages alone stand there, so the next
+    rebuild cannot see what lies behind the others.
+    """
+    # Subscriptions stand in the order of their sets.
+    _, first = np.unique(registered.set_of, return_index=True)
+    speakers = registered.sub_ids[first]
+    # Values of their own: no thread of Arrow may hold memory of numpy.
+    of_speakers = ds.field(SUB_ID).isin(pa.array(speakers.tolist(), pa.int64()))
+    rows = delta_rows(table, [SUB_ID, PEID, STAGE_NO], (ds.field(VERSION) == version) & of_speakers)
+    by_number = np.argsort(speakers)
+    places = np.searchsorted(speakers, rows.column(SUB_ID).to_numpy(), sorter=by_number)
+    sets = by_number[places].astype(np.int32)
+    stages = rows.column(STAGE_NO).to_numpy().astype(np.int32)
+    peids = rows.column(PEID).to_numpy()
+    order = np.lexsort((peids, stages, sets))
+    shown = np.ones(len(order), np.bool_)
+    return ResolvedSets(
+        hashes=registered.hashes,
+        descriptors=registered.descriptors,
+        resolved=registered.with_a_reference(existing),
+        rows=MemberRows(sets[order], stages[order], shown, peids[order]),
+        sub_ids=registered.sub_ids,
+        set_of=registered.set_of,
+        whole=False,
+    )
+
+
+def _rows(out: str, version: int) -> MemberRows:
+    """All rows of a table in which set numbers stand for subIds."""
+    table = DeltaTable(memberships_path(out))
+    found = delta_rows(table, [SUB_ID, PEID, STAGE_NO], ds.field(VERSION) == version)
+    sets = found.column(SUB_ID).to_numpy().astype(np.int32)
+    stages = found.column(STAGE_NO).to_numpy().astype(np.int32)
+    peids = found.column(PEID).to_numpy()
+    order = np.lexsort((peids, stages, sets))
+    return MemberRows(sets[order], stages[order], np.ones(len(order), np.bool_), peids[order])
+
+
+def _remove_part(folder: str) -> None:
+    """The table of a part; in an object store its rows go, and the next part writes over it."""
+    if "://" not in folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    elif DeltaTable.is_deltatable(memberships_path(folder)):
+        DeltaTable(memberships_path(folder)).delete()

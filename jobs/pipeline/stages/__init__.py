@@ -1,0 +1,1 @@
+"""Levels of nodes: members of all nodes of a level at once."""

@@ -1,0 +1,1 @@
+"""Subscriptions of a run: read, taken apart into nodes, and given the world's meaning."""

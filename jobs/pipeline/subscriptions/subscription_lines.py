@@ -1,0 +1,161 @@
+"""Where the subscriptions of a run are, and how tasks get them: as parts of arrays.
+
+They come as JSON lines (a file or a folder of them) or as a Delta table, or the driver holds
+them; registered ones are in ``jobs/pipeline/subscriptions/registered_subscriptions.py``. Opening
+looks at names and sizes alone: ``jobs/pipeline/subscriptions/batch_reader.py`` reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+from deltalake.exceptions import DeltaError
+from pyspark import RDD
+from pyspark.sql import SparkSession
+
+from jobs.pipeline.lake_tables import LOCAL, LakeTable, lake_table
+from jobs.pipeline.spark_errors import spark_errors_as
+from jobs.pipeline.subscriptions.jsonl_fast_path import LINES_IN_RANGE, parts_of_range
+from jobs.pipeline.subscriptions.line_ranges import (
+    BLOCK_BYTES,
+    LineRange,
+    blocks_of,
+    line_files,
+    line_ranges,
+)
+from jobs.pipeline.subscriptions.subscription_parts import (
+    Int64s,
+    PartFacts,
+    SubscriptionPart,
+    part_of_texts,
+)
+from jobs.pipeline.subscriptions.subscription_tables import open_table, table_parts
+from schemas.errors import SourceError
+
+WHERE: Final = "where"  # string: the line, for a person
+REASON: Final = "reason"  # string: what is wrong, for a person
+
+ROWS_IN_PART: Final = 100_000
+# What a descriptor takes, where only the number of subscriptions is known.
+BYTES_IN_ROW: Final = 150
+ROOT: Final = f"{LOCAL}/"
+_PATTERN: Final = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlaces:
+    """How a person finds a bad row again: by its line, or where rows have none by its number."""
+
+    names: tuple[str, ...] = ()  # of the file, for each range of lines
+    lines_before: tuple[int, ...] = ()  # in the same file
+
+    def where(self, place: int, sub_id: int | None) -> str:
+        """The place in words."""
+        if not self.names:
+            return f"subId {'null' if sub_id is None else sub_id}"
+        number, line = divmod(place, LINES_IN_RANGE)
+        return f"{self.names[number]} line {self.lines_before[number] + line + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """Subscriptions that tasks can read."""
+
+    parts: RDD[SubscriptionPart]
+    size: int  # bytes, about
+    source: str  # for a person
+    ranges: tuple[LineRange, ...] = ()
+    # A number that is used twice counts where it is first. A table has no order: there the
+    # first by its text counts.
+    by_text: bool = False
+    numbers_differ: bool = False
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one task can hold all of it."""
+        return self.parts.getNumPartitions() == 1 and self.size <= BLOCK_BYTES
+
+    def places(self, facts: Iterable[PartFacts]) -> RowPlaces:
+        """Where rows stand, when their lines are counted: by range, never by file."""
+        counts = [0] * len(self.ranges)
+        for part in facts if counts else ():
+            counts[part.range_number] += part.lines
+        before: list[int] = []
+        for lines in self.ranges:
+            goes_on = lines.start > 0
+            before.append(before[-1] + counts[lines.number - 1] if goes_on else 0)
+        names = tuple(lines.path.rpartition("/")[2] for lines in self.ranges)
+        return RowPlaces(names, tuple(before))
+
+
+def open_subscriptions(spark: SparkSession, path: str) -> Subscriptions:
+    """Subscriptions of JSON lines (a file or a folder of them) or of a Delta table."""
+    what = f"no subscriptions at {path}"
+    try:
+        with spark_errors_as(SourceError, what):
+            at = lake_table(spark, path)
+            folder, files = _files(at)
+            if files is None:
+                table = open_table(at, path)
+                return Subscriptions(table_parts(spark, table), table.size, path, by_text=True)
+            if not files and folder != at:
+                raise SourceError(f"{what}: nothing has that name")
+            return _of_lines(spark, folder, files, path)
+    except (OSError, DeltaError, pa.ArrowException) as error:
+        raise SourceError(f"{what}: {' '.join(str(error).split())}") from error
+
+
+def subscriptions_of(
+    spark: SparkSession, sub_ids: Int64s, texts: pa.StringArray, source: str
+) -> Subscriptions:
+    """Subscriptions that the driver holds, each number once."""
+    parts = [
+        part_of_texts(sub_ids[at : at + ROWS_IN_PART], texts[at : at + ROWS_IN_PART])
+        for at in range(0, len(sub_ids), ROWS_IN_PART)
+    ]
+    spread = spark.sparkContext.parallelize(parts, max(len(parts), 1))
+    return Subscriptions(spread, texts.nbytes, source, numbers_differ=True)
+
+
+def _files(at: LakeTable) -> tuple[LakeTable, list[pa_fs.FileInfo] | None]:
+    """The files that are meant, and the folder that they are in; None for a Delta table."""
+    uri, _, name = at.uri.rpartition("/")
+    # A whole store lies in nothing; what lies in the root of a disk does.
+    around = replace(at, uri=ROOT if uri == LOCAL else uri)
+    info = None if uri.endswith(":/") else around.store().get_file_info(name)
+    if info is not None and info.type is pa_fs.FileType.File:
+        return around, [info]
+    if info is None or info.type is pa_fs.FileType.Directory:
+        log = at.store().get_file_info("_delta_log")
+        is_table = log.type is pa_fs.FileType.Directory
+        return at, None if is_table else line_files(at.store(), "")
+    # Not there, or a pattern for several files.
+    return around, line_files(around.store(), "", name) if _PATTERN.search(name) else []
+
+
+def _of_lines(
+    spark: SparkSession, folder: LakeTable, files: Sequence[pa_fs.FileInfo], path: str
+) -> Subscriptions:
+    context = spark.sparkContext
+    shares = line_ranges(files, context.defaultParallelism)
+    ranges = tuple(each for share in shares for each in share)
+    spread = context.parallelize(shares, max(len(shares), 1))
+    size = sum(lines.unpacked_bytes for lines in ranges)
+    return Subscriptions(spread.mapPartitions(_line_task(folder)), size, path, ranges)
+
+
+def _line_task(
+    folder: LakeTable,
+) -> Callable[[Iterable[list[LineRange]]], Iterator[SubscriptionPart]]:
+    def read(shares: Iterable[list[LineRange]]) -> Iterator[SubscriptionPart]:
+        store = folder.store()
+        for share in shares:
+            for lines in share:
+                yield from parts_of_range(lines.number, blocks_of(store, lines))
+
+    return read

@@ -1,0 +1,188 @@
+"""Subscriptions on their way between tasks: whole arrays, each descriptor text once in each part.
+
+Nothing here knows Spark or where subscriptions come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeAlias
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spatial_udfs.bulk.buckets import bucket_of
+from spatial_udfs.bulk.python_workers import spare_idle_work
+
+spare_idle_work()
+
+Int64s: TypeAlias = NDArray[np.int64]
+Int32s: TypeAlias = NDArray[np.int32]
+
+NO_ROWS: Final = np.empty(0, np.int64)
+
+
+class BadRow(NamedTuple):
+    """What is no subscription, and why; ``place`` says where it stands among all rows."""
+
+    place: int
+    sub_id: int | None
+    reason: str
+
+
+class SubscriptionPart(NamedTuple):
+    """Some subscriptions: number i is ``sub_ids[i]``, with the text ``texts[text_of[i]]``."""
+
+    sub_ids: Int64s
+    places: Int64s
+    texts: pa.StringArray
+    text_of: Int32s
+    bad: list[BadRow]
+    # Which range of a file was read, and how many lines it had, blank ones too.
+    range_number: int = 0
+    lines: int = 0
+
+
+class Told(NamedTuple):
+    """Something for the driver, on its way among parts."""
+
+    what: Any
+
+
+# What tasks exchange: the number of the task that gets it, and a part or something told.
+Sent: TypeAlias = tuple[int, Any]
+
+
+class PartFacts(NamedTuple):
+    """What the driver learns of a part: between which numbers it is, and how many lines it was."""
+
+    subscriptions: int
+    least: int
+    largest: int
+    range_number: int
+    lines: int
+
+
+def facts_of(part: SubscriptionPart) -> PartFacts:
+    """The facts of a part as it was read."""
+    count = len(part.sub_ids)
+    return PartFacts(
+        subscriptions=count,
+        least=int(part.sub_ids.min()) if count else 0,
+        largest=int(part.sub_ids.max()) if count else 0,
+        range_number=part.range_number,
+        lines=part.lines,
+    )
+
+
+def may_share_numbers(parts: Iterable[PartFacts]) -> bool:
+    """Whether a subId can be in two of the parts."""
+    spans = sorted((part.least, part.largest) for part in parts if part.subscriptions)
+    return any(before[1] >= after[0] for before, after in pairwise(spans))
+
+
+def each_once(part: SubscriptionPart, *, by_text: bool) -> SubscriptionPart:
+    """A number that is used twice counts where it is first: by its place, or by its text."""
+    numbers = part.sub_ids
+    if (numbers[1:] > numbers[:-1]).all():
+        return part
+    rank = _text_ranks(part)[part.text_of] if by_text else part.places
+    order = np.lexsort((rank, numbers))
+    repeated = np.zeros(len(numbers), np.bool_)
+    repeated[order[1:]] = numbers[order[1:]] == numbers[order[:-1]]
+    if not repeated.any():
+        return part
+    late = [
+        BadRow(place, number, f"subId {number} came before")
+        for place, number in zip(
+            part.places[repeated].tolist(), numbers[repeated].tolist(), strict=True
+        )
+    ]
+    return _some(part, ~repeated)._replace(bad=[*part.bad, *late])
+
+
+def by_number(part: SubscriptionPart, count: int) -> Iterator[tuple[int, SubscriptionPart]]:
+    """The part cut for an exchange after which a number is in one of ``count`` parts only."""
+    yield from _cut(part, bucket_of(part.sub_ids, count), count)
+
+
+def by_text(part: SubscriptionPart, count: int) -> Iterator[tuple[int, SubscriptionPart]]:
+    """The part cut for an exchange after which a text is in one of ``count`` parts only."""
+    # Python's own hash of a text differs from worker to worker.
+    owners = np.fromiter(
+        (crc32(text.as_buffer()) % count for text in part.texts), np.int32, len(part.texts)
+    )
+    yield from _cut(part, owners[part.text_of], count)
+
+
+def merged(parts: Sequence[SubscriptionPart]) -> SubscriptionPart:
+    """All parts as one, with each text once."""
+    if len(parts) == 1:
+        return parts[0]
+    every = pa.concat_arrays([pa.array([], pa.string()), *(part.texts for part in parts)])
+    known = every.dictionary_encode()
+    place = known.indices.to_numpy(zero_copy_only=False)
+    before = np.cumsum([0, *(len(part.texts) for part in parts)])
+    text_of = [place[part.text_of + start] for part, start in zip(parts, before[:-1], strict=True)]
+    return SubscriptionPart(
+        sub_ids=np.concatenate([NO_ROWS, *(part.sub_ids for part in parts)]),
+        places=np.concatenate([NO_ROWS, *(part.places for part in parts)]),
+        texts=known.dictionary,
+        text_of=np.concatenate([np.empty(0, np.int32), *text_of]).astype(np.int32),
+        bad=[row for part in parts for row in part.bad],
+    )
+
+
+def part_of_texts(
+    sub_ids: Int64s,
+    texts: pa.Array,
+    places: Int64s | None = None,
+    bad: list[BadRow] | None = None,
+) -> SubscriptionPart:
+    """A part of subscriptions that each come with their text; without places they have no order."""
+    known = texts.dictionary_encode()
+    return SubscriptionPart(
+        sub_ids=sub_ids,
+        places=np.zeros(len(sub_ids), np.int64) if places is None else places,
+        texts=known.dictionary.cast(pa.string()),
+        text_of=known.indices.to_numpy(zero_copy_only=False).astype(np.int32),
+        bad=bad or [],
+    )
+
+
+def sent_parts(sent: Iterable[Sent]) -> list[Any]:
+    """The parts among what was sent."""
+    return [value for _, value in sent if not isinstance(value, Told)]
+
+
+def told(sent: Iterable[Sent]) -> list[Any]:
+    """What is for the driver."""
+    return [value.what for _, value in sent if isinstance(value, Told)]
+
+
+def _cut(
+    part: SubscriptionPart, owners: Int32s, count: int
+) -> Iterator[tuple[int, SubscriptionPart]]:
+    for owner in np.unique(owners).tolist():
+        yield owner, _some(part, owners == owner)
+    if part.bad:
+        nobody = _some(part, np.zeros(len(owners), np.bool_))
+        yield part.range_number % count, nobody._replace(bad=part.bad)
+
+
+def _some(part: SubscriptionPart, wanted: NDArray[np.bool_]) -> SubscriptionPart:
+    used, text_of = np.unique(part.text_of[wanted], return_inverse=True)
+    texts = part.texts.take(pa.array(used))
+    return SubscriptionPart(
+        part.sub_ids[wanted], part.places[wanted], texts, text_of.astype(np.int32), []
+    )
+
+
+def _text_ranks(part: SubscriptionPart) -> Int64s:
+    ranks = np.empty(len(part.texts), np.int64)
+    ranks[pc.sort_indices(part.texts).to_numpy()] = np.arange(len(part.texts))
+    return ranks

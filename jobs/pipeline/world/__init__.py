@@ -1,0 +1,1 @@
+"""An import of GeoParquet by Spark."""

@@ -1,0 +1,184 @@
+"""What executors do with Arrow batches of GeoParquet rows, by the functions of ``world``.
+
+Each batch goes through the very code that an import without Spark runs, so coordinates come
+out equal to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import shapely
+from pyproj import CRS
+
+from schemas import entity
+from world.imports.duplicates import Occurrence, duplicate
+from world.imports.extent import extent_of
+from world.imports.geometry_checks import readable, storable
+from world.imports.projection import project, utm_zones
+from world.sources.candidates import Candidates
+from world.sources.geoparquet import batch_candidates
+from world.sources.geoparquet_columns import GeoParquetLayout, row_locator
+from world.sources.problems import Problem, problem_table
+from world.sources.source_files import parquet_files
+from world.versions import tables
+
+# Columns of the raw rows beside those of an entity.
+FILE: Final = "file"
+ROW_IN_FILE: Final = "rowInFile"
+# Where a row stands among all: together they are the order in which the first one wins.
+SOURCE_NO: Final = "sourceNo"
+ORDINAL: Final = "ordinal"
+# Columns of the first row with the same peid, beside a later one.
+FIRST: Final = "first_"
+
+PLACE: Final = pa.schema([(SOURCE_NO, pa.int32()), (ORDINAL, pa.int64())])
+# An entity to be when ``kind`` is null, else a problem.
+CHECKED: Final = pa.schema(
+    [*PLACE, *tables.UNVERSIONED_ENTITIES, *tables.UNVERSIONED_PROBLEMS.remove(2)]
+)
+ZONES: Final = pa.schema([("zone", pa.int32()), ("entities", pa.int64())])
+
+EXTENTS: Final = pa.schema([(side, pa.float64()) for side in ("west", "south", "east", "north")])
+
+Batches: TypeAlias = Iterable[pa.RecordBatch]
+BatchFunction: TypeAlias = Callable[[Batches], Iterator[pa.RecordBatch]]
+
+
+def zone_counter(layout: GeoParquetLayout) -> BatchFunction:
+    """Batches of raw rows become counts of usable geometries by UTM zone."""
+    read = _reader(layout)
+
+    def count(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows, _ = read(batch)
+            zones = utm_zones(rows.geometries, layout.crs)
+            columns = [list(zones.keys()), list(zones.values())]
+            yield _batch(columns, ZONES)
+
+    return count
+
+
+def extent_reader(crs: CRS) -> BatchFunction:
+    """Batches of entities in a CRS become the boxes around them, in degrees."""
+
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            shapes = batch.column(entity.GEOMETRY).to_numpy(zero_copy_only=False)
+            found = extent_of(shapely.from_wkb(shapes), crs)
+            if found is not None:
+                yield _batch([[value] for value in astuple(found)], EXTENTS)
+
+    return read
+
+
+def checker(layout: GeoParquetLayout, source_no: int, target: CRS) -> BatchFunction:
+    """Batches of raw rows become entities in the target CRS, and problems."""
+    read = _reader(layout)
+
+    def check(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows, problems = read(batch)
+            clean, found = storable(project(rows, layout.crs, target))
+            yield _entity_rows(clean, source_no)
+            yield _problem_rows([*problems, *found], source_no)
+
+    return check
+
+
+def duplicate_namer(sources: list[str]) -> BatchFunction:
+    """Batches of rows whose peid was taken, beside the first of that peid, become problems."""
+
+    def occurrence(row: dict[str, Any], prefix: str) -> Occurrence:
+        return Occurrence(
+            source=sources[row[prefix + SOURCE_NO]],
+            locator=row_locator(row[prefix + ORDINAL]),
+            categories=row[prefix + entity.CATEGORIES],
+            name=row[prefix + entity.NAME],
+            geometry=row[prefix + entity.GEOMETRY],
+        )
+
+    def name(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            problems = [
+                duplicate(row[entity.PEID], occurrence(row, FIRST), occurrence(row, ""))
+                for row in batch.to_pylist()
+            ]
+            yield from problem_table(problems).to_batches()
+
+    return name
+
+
+def _reader(
+    layout: GeoParquetLayout,
+) -> Callable[[pa.RecordBatch], tuple[Candidates, list[Problem]]]:
+    """Reads a batch up to the point where the target CRS matters."""
+    first_rows = _first_rows(layout)
+    named = replace(
+        layout,
+        geometry=entity.GEOMETRY,
+        peid=entity.PEID,
+        categories=entity.CATEGORIES,
+        name=entity.NAME,
+    )
+
+    def read(batch: pa.RecordBatch) -> tuple[Candidates, list[Problem]]:
+        files = batch.column(FILE).dictionary_encode()
+        starts = np.array(
+            [first_rows[unquote(urlparse(file).path)] for file in files.dictionary.to_pylist()],
+            np.int64,
+        )
+        ordinals = starts[files.indices.to_numpy()] + batch.column(ROW_IN_FILE).to_numpy()
+        rows, problems = batch_candidates(batch, named, ordinals)
+        usable, found = readable(rows)
+        return usable, [*problems, *found]
+
+    return read
+
+
+def _first_rows(layout: GeoParquetLayout) -> dict[str, int]:
+    """The number of rows before each file of a source."""
+    first_rows: dict[str, int] = {}
+    rows = 0
+    for file in parquet_files(Path(layout.source)):
+        first_rows[str(file.resolve())] = rows
+        rows += pq.read_metadata(file).num_rows
+    return first_rows
+
+
+def _entity_rows(rows: Candidates, source_no: int) -> pa.RecordBatch:
+    table = rows.as_table()
+    columns = {
+        SOURCE_NO: [source_no] * len(rows),
+        ORDINAL: rows.ordinals,
+        **{name: table.column(name).combine_chunks() for name in table.column_names},
+    }
+    return _padded(columns, len(rows))
+
+
+def _problem_rows(problems: list[Problem], source_no: int) -> pa.RecordBatch:
+    table = problem_table(problems)
+    columns = {
+        SOURCE_NO: [source_no] * len(problems),
+        **{name: table.column(name).combine_chunks() for name in table.column_names},
+    }
+    return _padded(columns, len(problems))
+
+
+def _padded(columns: dict[str, Any], rows: int) -> pa.RecordBatch:
+    return _batch([columns.get(name, [None] * rows) for name in CHECKED.names], CHECKED)
+
+
+def _batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column, field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,123 @@
+"""GeoParquet rows on their way to entities, as Spark frames."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+from pyproj import CRS
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark's own pages use
+
+from jobs.pipeline.world import world_batches
+from jobs.pipeline.world.world_batches import FILE, FIRST, ORDINAL, ROW_IN_FILE, SOURCE_NO
+from schemas import entity
+from world.imports.extent import Extent
+from world.sources.geoparquet_columns import GeoParquetLayout
+from world.sources.source_files import parquet_files
+from world.versions import tables
+
+PROBLEM_TYPES: Final = (
+    "kind string, kept boolean, peid long, source string, locator string, reason string"
+)
+CHECKED_TYPES: Final = (
+    "sourceNo int, ordinal long, peid long, categories array<string>, name string, "
+    "geometry binary, kind string, kept boolean, source string, locator string, reason string"
+)
+ZONE_TYPES: Final = "zone int, entities long"
+EXTENT_TYPES: Final = "west double, south double, east double, north double"
+RANK: Final = "rank"
+
+
+def raw_rows(spark: SparkSession, layout: GeoParquetLayout) -> DataFrame:
+    """The rows of a source under fixed names, with the place where each stands."""
+    files = [str(file.resolve()) for file in parquet_files(Path(layout.source))]
+    return spark.read.parquet(*files).select(
+        F.col("_metadata.file_path").alias(FILE),
+        F.col("_metadata.row_index").alias(ROW_IN_FILE),
+        _column(layout.peid, "long").alias(entity.PEID),
+        _column(layout.categories, "array<string>").alias(entity.CATEGORIES),
+        _column(layout.name, "string").alias(entity.NAME),
+        _column(layout.geometry, "binary").alias(entity.GEOMETRY),
+    )
+
+
+def zone_counts(spark: SparkSession, layouts: list[GeoParquetLayout]) -> Counter[int]:
+    """How many usable geometries begin in each UTM zone."""
+    counts: Counter[int] = Counter()
+    for layout in layouts:
+        rows = raw_rows(spark, layout).mapInArrow(world_batches.zone_counter(layout), ZONE_TYPES)
+        for zone, entities in rows.groupBy("zone").agg(F.sum("entities")).collect():
+            counts[zone] += entities
+    return counts
+
+
+def checked_rows(spark: SparkSession, layouts: list[GeoParquetLayout], target: CRS) -> DataFrame:
+    """All rows of all sources in the target CRS: entities to be where ``kind`` is null."""
+    frames = [
+        raw_rows(spark, layout).mapInArrow(
+            world_batches.checker(layout, number, target), CHECKED_TYPES
+        )
+        for number, layout in enumerate(layouts)
+    ]
+    return reduce(DataFrame.unionByName, frames)
+
+
+def ranked_rows(checked: DataFrame) -> DataFrame:
+    """The entities to be; ``rank`` 1 is the first row of its peid in source order."""
+    order = Window.partitionBy(entity.PEID).orderBy(SOURCE_NO, ORDINAL)
+    return (
+        checked.where(F.col(entity.PROBLEM_KIND).isNull())
+        .select(SOURCE_NO, ORDINAL, *tables.UNVERSIONED_ENTITIES.names)
+        .withColumn(RANK, F.row_number().over(order))
+    )
+
+
+def entities_of(ranked: DataFrame) -> DataFrame:
+    """The entities of the version, each peid once."""
+    return ranked.where(F.col(RANK) == 1).select(*tables.UNVERSIONED_ENTITIES.names)
+
+
+def problems_of(checked: DataFrame, ranked: DataFrame, sources: list[str]) -> DataFrame:
+    """All problems: those of single rows, and the rows whose peid was taken."""
+    columns = list(tables.UNVERSIONED_PROBLEMS.names)
+    of_rows = checked.where(F.col(entity.PROBLEM_KIND).isNotNull()).select(*columns)
+    later = ranked.where(F.col(RANK) > 1)
+    if later.isEmpty():
+        return of_rows
+    first = ranked.where(F.col(RANK) == 1).select(
+        entity.PEID,
+        *[
+            F.col(name).alias(FIRST + name)
+            for name in (SOURCE_NO, ORDINAL, entity.CATEGORIES, entity.NAME, entity.GEOMETRY)
+        ],
+    )
+    of_peids = later.join(first, on=entity.PEID, how="inner").mapInArrow(
+        world_batches.duplicate_namer(sources), PROBLEM_TYPES
+    )
+    return of_rows.unionByName(of_peids.select(*columns))
+
+
+def top_categories(entities: DataFrame) -> dict[str, int]:
+    """How many entities stand under each first level of the hierarchy, most first."""
+    tops = F.transform(entity.CATEGORIES, lambda category: F.substring_index(category, "/", 1))
+    counts = entities.select(F.explode(F.array_distinct(tops)).alias("top")).groupBy("top").count()
+    ordered = counts.orderBy(F.desc("count"), "top").collect()
+    return {row["top"]: row["count"] for row in ordered}
+
+
+def extent_of_entities(entities: DataFrame, crs: CRS) -> Extent | None:
+    """Return the box around all entities, in degrees; None where there is none."""
+    read = world_batches.extent_reader(crs)
+    boxes = entities.select(entity.GEOMETRY).mapInArrow(read, EXTENT_TYPES)
+    low, high = [F.min("west"), F.min("south")], [F.max("east"), F.max("north")]
+    [row] = boxes.agg(*low, *high).collect()
+    return None if row[0] is None else Extent(*row)
+
+
+def _column(name: str | None, absent_type: str) -> Column:
+    if name is None:
+        return F.lit(None).cast(absent_type)
+    return F.col(f"`{name.replace('`', '``')}`")

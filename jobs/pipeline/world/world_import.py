@@ -1,0 +1,207 @@
+"""An import of GeoParquet in which Spark reads, checks and writes.
+
+The same steps as ``world.imports.world_import.import_world``, and the same version comes out: equal
+checksum, equal problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from pyproj import CRS
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark's own pages use
+from pyspark.storagelevel import StorageLevel
+
+from jobs.pipeline.spark_errors import spark_errors_as
+from jobs.pipeline.world import world_frames
+from jobs.pipeline.world.world_checksum import count_and_checksum
+from schemas import entity
+from schemas.errors import SourceError
+from world.imports.import_options import ImportOptions
+from world.imports.projection import choose_crs, epsg_code, given_crs
+from world.imports.world_import import (
+    ImportReport,
+    exclusive,
+    refuse_if_empty,
+    refuse_if_strict,
+    report_of,
+    same_version,
+)
+from world.progress import Progress
+from world.sources.geoparquet import read_layout
+from world.sources.geoparquet_columns import GeoParquetLayout
+from world.sources.problems import Problem, ProblemKind, ProblemSummary
+from world.sources.source_files import describe
+from world.versions.store import WorldStore
+from world.versions.version_facts import SourceFacts, VersionFacts
+
+# Large enough that a file is worth opening, small enough that several can be read at once.
+ROWS_PER_FILE: Final = 2_000_000
+
+
+def import_geoparquet(
+    spark: SparkSession,
+    sources: Sequence[Path],
+    world: str,
+    options: ImportOptions,
+    *,
+    strict: bool,
+    force: bool,
+    progress: Progress,
+) -> ImportReport:
+    """One more version of the world out of GeoParquet sources, or the newest if that is it."""
+    store = WorldStore(world)
+    facts = describe(sources, progress)
+    with exclusive(store):
+        known = None if force else same_version(store, facts, options)
+        if known is not None:
+            return report_of(store, known, created=False, strict=strict)
+        layouts = [
+            read_layout(path, id_field=options.id_field, category=options.category)
+            for path in sources
+        ]
+        kept: list[DataFrame] = []
+        what = f"import into {world} failed in Spark"
+        names = [path.name for path in sources]
+        try:
+            with spark_errors_as(SourceError, what, about=names):
+                crs = _target_crs(spark, layouts, options.srid, progress)
+                progress("checking and projecting", 0, None)
+                draft = _draft(world_frames.checked_rows(spark, layouts, crs), layouts, crs, kept)
+                return draft.write(store, facts, options, strict=strict, progress=progress)
+        finally:
+            for frame in kept:
+                frame.unpersist()
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """Everything of a version before it is written."""
+
+    entities: DataFrame
+    problems: DataFrame
+    crs: CRS
+
+    def write(
+        self,
+        store: WorldStore,
+        facts: tuple[SourceFacts, ...],
+        options: ImportOptions,
+        *,
+        strict: bool,
+        progress: Progress,
+    ) -> ImportReport:
+        """Write entities and problems, and the row that makes the version exist last."""
+        summaries = _summaries(self.problems)
+        refuse_if_strict(summaries, strict=strict)
+        entity_count, checksum = count_and_checksum(self.entities)
+        refuse_if_empty(entity_count, summaries)
+        tops = world_frames.top_categories(self.entities)
+        extent = world_frames.extent_of_entities(self.entities, self.crs)
+        version = store.next_version()
+        store.create_tables()
+        progress("writing", 0, None)
+        files = max(1, entity_count // ROWS_PER_FILE)
+        in_ranges = self.entities.repartitionByRange(files, entity.PEID)
+        _replace(store, entity.ENTITIES_TABLE, version, in_ranges)
+        if summaries:
+            _replace(store, entity.PROBLEMS_TABLE, version, self.problems.coalesce(1))
+        state = store.state()
+        written = VersionFacts(
+            version=version,
+            srid=epsg_code(self.crs),
+            created_at=datetime.now(UTC),
+            sources=facts,
+            rules_sha256=options.fingerprint(facts),
+            entity_count=entity_count,
+            problem_counts={summary.kind.value: summary.count for summary in summaries},
+            checksum=checksum,
+        )
+        store.publish(written, state)
+        return ImportReport(
+            written, created=True, problems=summaries, top_categories=tops,
+            extent=extent, warnings=_warnings(summaries),
+        )  # fmt: skip
+
+
+def _warnings(summaries: Sequence[ProblemSummary]) -> tuple[str, ...]:
+    """Return what looks wrong about where the rows lie, by those that could not be projected."""
+    outside = [each for each in summaries if each.kind is ProblemKind.OUTSIDE_PROJECTION]
+    return tuple(
+        f"{each.count:,} rows lie outside ±90° latitude or where the CRS is not defined: look "
+        f"whether longitude and latitude are swapped (such as {each.example})"
+        for each in outside
+    )
+
+
+def _draft(
+    checked: DataFrame, layouts: list[GeoParquetLayout], crs: CRS, kept: list[DataFrame]
+) -> _Draft:
+    """The frames of a version; those that several steps read are put aside, into ``kept``."""
+
+    def keep(frame: DataFrame) -> DataFrame:
+        kept.append(frame.persist(StorageLevel.DISK_ONLY))
+        return frame
+
+    rows = keep(checked)
+    ranked = keep(world_frames.ranked_rows(rows))
+    problems = keep(world_frames.problems_of(rows, ranked, [layout.source for layout in layouts]))
+    return _Draft(world_frames.entities_of(ranked), problems, crs)
+
+
+def _target_crs(
+    spark: SparkSession, layouts: list[GeoParquetLayout], srid: int | None, progress: Progress
+) -> CRS:
+    if srid is not None:
+        return given_crs(srid)
+    progress("looking where the data lies", 0, None)
+    return choose_crs(
+        [layout.crs for layout in layouts], lambda: world_frames.zone_counts(spark, layouts)
+    )
+
+
+def _replace(store: WorldStore, table: str, version: int, rows: DataFrame) -> None:
+    """Write a version's rows in place of any that a killed import left under its number."""
+    folder = store.local_folder()
+    uri = store.table_uri(table) if folder is None else f"file://{folder.resolve()}/{table}"
+    versioned = rows.withColumn(entity.VERSION, F.lit(version).cast("long"))
+    # Spark sorts by the partition column before it writes; sorted by it already, it leaves
+    # the order by peid alone.
+    ordered = versioned.sortWithinPartitions(entity.VERSION, entity.PEID)
+    (
+        ordered.select(entity.VERSION, *rows.columns)
+        .write.format("delta")
+        .mode("overwrite")
+        .option("replaceWhere", f"{entity.VERSION} = {version}")
+        .option("compression", "zstd")
+        .save(uri)
+    )
+
+
+def _summaries(problems: DataFrame) -> tuple[ProblemSummary, ...]:
+    """One summary for each kind, in the order of ``ProblemKind``."""
+    columns = [entity.SOURCE, entity.LOCATOR, entity.REASON, entity.PEID, entity.KEPT]
+    rows = (
+        problems.groupBy(entity.PROBLEM_KIND)
+        .agg(
+            F.count("*").alias("count"),
+            F.sum(F.col(entity.KEPT).cast("long")).alias("kept"),
+            F.min(F.struct(*columns)).alias("example"),
+        )
+        .collect()
+    )
+    summaries = [
+        ProblemSummary(
+            kind=ProblemKind(row[entity.PROBLEM_KIND]),
+            count=row["count"],
+            kept=row["kept"],
+            example=Problem(kind=ProblemKind(row[entity.PROBLEM_KIND]), **row["example"].asDict()),
+        )
+        for row in rows
+    ]
+    return tuple(sorted(summaries, key=lambda summary: list(ProblemKind).index(summary.kind)))

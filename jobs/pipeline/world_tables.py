@@ -1,0 +1,108 @@
+"""A world version as the bulk job reads it: its facts, and the files of its entities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.pipeline.lake_tables import LakeTable, TableFile, counted, lake_errors, lake_table
+from schemas.entity import (
+    CATEGORIES,
+    CHECKSUM,
+    ENTITIES_TABLE,
+    ENTITY_COUNT,
+    GEOMETRY,
+    PEID,
+    VERSION,
+    VERSIONS_TABLE,
+)
+from schemas.errors import WorldError
+from world.places import local_folder
+from world.versions.table_errors import check_table_folder
+
+SHOWN_VERSIONS: Final = 5
+_ENTITY_TYPES: Final = f"{PEID} bigint, {CATEGORIES} array<string>, {GEOMETRY} binary"
+
+
+@dataclass(frozen=True, slots=True)
+class WorldVersion:
+    """One complete version."""
+
+    spark: SparkSession
+    path: str
+    version: int
+    checksum: str
+    entity_count: int
+    files: tuple[TableFile, ...]
+
+    def table(self, name: str) -> LakeTable:
+        """A table beside the entities."""
+        return lake_table(self.spark, f"{self.path}/{name}")
+
+    def entities(self, version: int | None = None) -> DataFrame:
+        """Peid, categories and geometry (WKB) of this or another version, as Spark reads them."""
+        table = self.table(ENTITIES_TABLE)
+        files = self.files if version is None else table.files(version)
+        return frame_of_files(self.spark, table, files, _ENTITY_TYPES)
+
+
+def frame_of_files(
+    spark: SparkSession,
+    table: LakeTable,
+    files: tuple[TableFile, ...] | list[TableFile],
+    types: str,
+) -> DataFrame:
+    """Rows of some files of a table, without asking Spark's Delta for them."""
+    if not files:
+        return spark.createDataFrame([], types)
+    names = [part.split()[0] for part in types.split(", ")]
+    paths = [f"{table.uri}/{file.path}" for file in files]
+    return spark.read.schema(types).parquet(*paths).select(*names)
+
+
+def world_id(spark: SparkSession, path: str) -> str:
+    """Return the id of the world, as ``WorldStore.world_id`` does; "" where there is no world."""
+    folder = path.rstrip("/")
+    with lake_errors(folder):
+        versions = lake_table(spark, f"{folder}/{VERSIONS_TABLE}").opened()
+        return "" if versions is None else str(versions.metadata().id)
+
+
+def open_world(spark: SparkSession, path: str, version: int | None) -> WorldVersion:
+    """The version, the newest when none is given; a WorldError when it is not whole."""
+    folder = path.rstrip("/")
+    table = lake_table(spark, f"{folder}/{VERSIONS_TABLE}")
+    if (local := local_folder(table.uri)) is not None:
+        check_table_folder(local)
+    with lake_errors(folder):
+        rows = table.rows(columns=[VERSION, CHECKSUM, ENTITY_COUNT])
+    if rows is None:
+        raise WorldError(f"no world at {folder}: it has no table {VERSIONS_TABLE}")
+    known = {row[VERSION]: row for row in rows.to_pylist()}
+    chosen = max(known, default=None) if version is None else version
+    if chosen is None or chosen not in known:
+        shown = ", ".join(str(number) for number in sorted(known)[-SHOWN_VERSIONS:]) or "none"
+        raise WorldError(f"world {folder} has no version {chosen} (there: {shown})")
+    facts = known[chosen]
+    files = _entity_files(spark, folder, chosen, facts[ENTITY_COUNT])
+    return WorldVersion(spark, folder, chosen, facts[CHECKSUM], facts[ENTITY_COUNT], files)
+
+
+def _entity_files(
+    spark: SparkSession, folder: str, version: int, expected: int
+) -> tuple[TableFile, ...]:
+    table = lake_table(spark, f"{folder}/{ENTITIES_TABLE}")
+    with lake_errors(f"world {folder} cannot be read"):
+        opened = table.opened()
+        if opened is None:
+            raise WorldError(f"world {folder} cannot be read: it has no table {ENTITIES_TABLE}")
+        files = counted(table, table.files(version))
+    found = sum(file.rows or 0 for file in files)
+    if found != expected:
+        raise WorldError(
+            f"world {folder}: version {version} should have {expected} entities, "
+            f"its table has {found}"
+        )
+    return tuple(files)

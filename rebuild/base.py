@@ -1,0 +1,111 @@
+"""What a rebuild can start from: results of earlier ones that still hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rebuild.record import PUSH, RESOLVE, RebuildRecord, RebuildRecords
+from rebuild.registered_sets import KnownSubscriptions
+from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_store import current_generation
+from schemas.generation import GenerationFacts, RegistryCoverage
+from world.memberships.resolved_sets import ResolvedSets
+from world.versions.store import WorldStore
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResolvedBase:
+    """Members of all neighborhoods that were registered then, on a version that is there."""
+
+    version: int
+    registry: str
+    result: ResolvedSets
+    # Where the result lies.
+    folder: Path
+
+    def known(self) -> KnownSubscriptions:
+        """The subscriptions that need not be read again."""
+        return KnownSubscriptions(self.registry, self.result)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PushedBase:
+    """The generation in force, and the members that it was made of."""
+
+    facts: GenerationFacts
+    result: ResolvedSets
+
+
+def resolved_base(
+    records: RebuildRecords, store: WorldStore, registry: str, wanted: int
+) -> ResolvedBase | None:
+    """The newest result; one of the wanted version before all others.
+
+    The checksum tells a version from another one of its number in a world that was made anew.
+    """
+    versions = {facts.version: facts.checksum for facts in store.versions()}
+    usable = [
+        record
+        for record in records.all()
+        if (facts := record.steps.get(RESOLVE)) is not None
+        and facts["registry"] == registry
+        and versions.get(record.version) == facts["worldChecksum"]
+    ]
+    usable.sort(key=lambda record: (record.version == wanted, record.number))
+    while usable:
+        record = usable.pop()
+        result = ResolvedSets.load(record.folder)
+        if result is not None:
+            return ResolvedBase(record.version, registry, result, record.folder)
+    return None
+
+
+def pushed_base(
+    records: RebuildRecords,
+    client: RedisClient,
+    registry: str,
+    loaded: ResolvedBase | None = None,
+) -> PushedBase | None:
+    """The generation in force, if one of the records made it, of subscriptions of this registry.
+
+    Mostly that is what is ``loaded`` already.
+    """
+    current = current_generation(client)
+    if current is None or current.coverage.registry != registry:
+        return None
+    for record in reversed(records.all()):
+        pushed = record.steps.get(PUSH)
+        if pushed is not None and pushed["token"] == current.token:
+            if loaded is not None and loaded.folder == record.folder:
+                return PushedBase(current, loaded.result)
+            result = ResolvedSets.load(record.folder)
+            return None if result is None else PushedBase(current, result)
+    return None
+
+
+def coverage_of(record: RebuildRecord) -> RegistryCoverage:
+    """Which subscriptions the resolved members of a record are about."""
+    facts = record.steps[RESOLVE]
+    return RegistryCoverage(facts["registry"], facts["upTo"])
+
+
+def found_in_force(
+    record: RebuildRecord, records: RebuildRecords, client: RedisClient
+) -> GenerationFacts | None:
+    """The generation in force, if this record has pushed it, noted or not.
+
+    One that is not noted is ours when it names our run. Facts of an earlier release name none:
+    then it is ours when it is about the same version and subscriptions.
+    """
+    current = current_generation(client)
+    if current is None:
+        return None
+    if PUSH in record.steps:
+        return current if record.steps[PUSH]["token"] == current.token else None
+    if (current.version, current.coverage) != (record.version, coverage_of(record)):
+        return None
+    if current.run:
+        return current if current.run == record.run else None
+    noted = {each.steps.get(PUSH, {}).get("token") for each in records.all()}
+    return None if current.token in noted else current

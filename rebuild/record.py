@@ -1,0 +1,201 @@
+"""What rebuilds did, step by step, in a folder beside the lake: the memory of a killed one.
+
+One folder for each rebuild, with ``record.json`` and the members that it resolved. The record is
+replaced as a whole after each step, so that it names exactly the steps that are complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from schemas.errors import RebuildBusyError, WorldError
+from world.memberships.run_marks import new_run_id
+from world.named_lock import named_lock
+
+LOCK_FILE: Final = ".rebuild.lock"
+RECORD_FILE: Final = "record.json"
+
+# Steps in their order.
+IMPORT: Final = "import"
+COMPARE: Final = "compare"
+RESOLVE: Final = "resolve"
+PUSH: Final = "push"
+CLEAN: Final = "clean"
+STEPS: Final = (IMPORT, COMPARE, RESOLVE, PUSH, CLEAN)
+
+# What became of it. One that was killed has no outcome until the next one looks at it.
+COMPLETE: Final = "complete"
+FAILED: Final = "failed"
+ABANDONED: Final = "abandoned"
+
+
+class RebuildRecord:
+    """One rebuild or rollback; ``steps`` holds the facts of each complete step."""
+
+    def __init__(self, folder: Path, content: dict[str, Any]) -> None:
+        self.folder = folder
+        self._content = content
+
+    @property
+    def number(self) -> int:
+        """Counts from 1."""
+        return int(self._content["rebuild"])
+
+    @property
+    def kind(self) -> str:
+        """``rebuild`` or ``rollback``."""
+        return str(self._content["kind"])
+
+    @property
+    def version(self) -> int:
+        """The world version that it is about."""
+        return int(self._content["version"])
+
+    @property
+    def run(self) -> str:
+        """The id under which its memberships stand in Delta and in Redis; "" in old records."""
+        return str(self._content.get("run", ""))
+
+    @property
+    def started_at(self) -> datetime:
+        """When it began, the first time."""
+        return datetime.fromisoformat(self._content["startedAt"])
+
+    @property
+    def outcome(self) -> str | None:
+        """COMPLETE, FAILED, ABANDONED, or None while it runs and after a kill."""
+        found = self._content["outcome"]
+        return None if found is None else str(found)
+
+    @property
+    def error(self) -> str:
+        """Why it failed; empty when it did not."""
+        return str(self._content["error"])
+
+    @property
+    def steps(self) -> dict[str, dict[str, Any]]:
+        """Facts by step, of the complete ones alone."""
+        steps: dict[str, dict[str, Any]] = self._content["steps"]
+        return steps
+
+    def note(self, step: str, seconds: float, **facts: Any) -> None:
+        """A step is complete."""
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.steps[step] = {"at": at, "seconds": round(seconds, 3), **facts}
+        self.save()
+
+    def end(self, outcome: str, error: str = "") -> None:
+        """How it ended."""
+        self._content["outcome"], self._content["error"] = outcome, error
+        self.save()
+
+    def summary(self) -> str:
+        """One line about a rebuild that has switched."""
+        pushed = self.steps[PUSH]
+        seconds = ", ".join(f"{step} {facts['seconds']:.1f}" for step, facts in self.steps.items())
+        return (
+            f"{self.kind} {self.number}: world version {self.version} is in force as generation "
+            f"{pushed['generation']} ({pushed['pairs']:,} pairs; seconds: {seconds})"
+        )
+
+    def save(self) -> None:
+        """Put it on the disk, in place of what is there."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f"{RECORD_FILE}.part"
+        with part.open("w", encoding="utf-8") as file:
+            json.dump(self._content, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.folder / RECORD_FILE)
+        _sync(self.folder)
+
+
+class RebuildRecords:
+    """All records under one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def all(self) -> list[RebuildRecord]:
+        """Every record, oldest first."""
+        return sorted(self._found(), key=lambda record: record.number)
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """A context in which nobody else rebuilds; who comes second is told who runs."""
+
+        def busy(holder: str) -> RebuildBusyError:
+            return RebuildBusyError(f"another rebuild runs: {holder}")
+
+        return named_lock(self.folder / LOCK_FILE, busy)
+
+    def unfinished(self, kind: str, version: int) -> RebuildRecord | None:
+        """The newest record, if it is about the same and did not come to its end."""
+        records = self.all()
+        if not records or records[-1].outcome == COMPLETE:
+            return None
+        last = records[-1]
+        return last if (last.kind, last.version) == (kind, version) else None
+
+    def begin(self, kind: str, version: int) -> RebuildRecord:
+        """A new record, on the disk before anything is done in its name."""
+        records = self.all()
+        for record in records:
+            if record.outcome is None:
+                record.end(ABANDONED, "killed, and another one began instead")
+        number = records[-1].number + 1 if records else 1
+        content = {
+            "rebuild": number,
+            "kind": kind,
+            "version": version,
+            "run": new_run_id(),
+            "startedAt": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "by": f"process {os.getpid()} on {socket.gethostname()}",
+            "steps": {},
+            "outcome": None,
+            "error": "",
+        }
+        record = RebuildRecord(self.folder / f"{number:08d}", content)
+        record.save()
+        return record
+
+    def remove(self, record: RebuildRecord) -> None:
+        """Forget a record; its text goes first, without which nobody looks at the rest."""
+        (record.folder / RECORD_FILE).unlink(missing_ok=True)
+        shutil.rmtree(record.folder, ignore_errors=True)
+
+    def remove_leftovers(self) -> None:
+        """Folders without a record: of a removal that was killed."""
+        for folder in self._folders():
+            if not (folder / RECORD_FILE).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _folders(self) -> Iterator[Path]:
+        if self.folder.is_dir():
+            yield from (path for path in self.folder.iterdir() if path.name.isdecimal())
+
+    def _found(self) -> Iterator[RebuildRecord]:
+        for folder in self._folders():
+            path = folder / RECORD_FILE
+            if not path.exists():
+                continue
+            try:
+                yield RebuildRecord(folder, json.loads(path.read_text("utf-8")))
+            except (OSError, ValueError) as error:
+                raise WorldError(f"the record {path} cannot be read: {error}") from error
+
+
+def _sync(folder: Path) -> None:
+    """Let the folder itself reach the disk: a renamed file is only then there for good."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

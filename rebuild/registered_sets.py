@@ -1,0 +1,147 @@
+"""The registered subscriptions as a rebuild sees them: each distinct neighborhood once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from redis_link.connection.client import RedisClient
+from redis_link.registry.subscription_registry import (
+    registered_numbers,
+    registered_subscriptions,
+    registrations_of,
+    registry_coverage,
+)
+from redis_link.sets.tally import Int64s
+from schemas.errors import DescriptorError
+from schemas.generation import RegistryCoverage
+from schemas.language.descriptor_json import parse_descriptor
+from schemas.language.neighborhood import Neighborhood
+from schemas.registration import Registration
+from world.memberships.resolved_sets import Bools, ResolvedSets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegisteredSets:
+    """Set ``i`` is the neighborhood with ``hashes[i]``; ``set_of[k]`` is that of ``sub_ids[k]``.
+
+    Subscriptions stand in the order of their sets. ``neighborhoods[i]`` is None where this
+    release cannot read the descriptor; ``faults`` says why.
+    """
+
+    coverage: RegistryCoverage
+    hashes: tuple[str, ...]
+    neighborhoods: tuple[Neighborhood | None, ...]
+    descriptors: tuple[str, ...]
+    sub_ids: Int64s
+    set_of: Int64s
+    faults: dict[int, str]
+
+    def __len__(self) -> int:
+        """The number of distinct neighborhoods."""
+        return len(self.hashes)
+
+    def with_a_reference(self, existing: Int64s) -> Bools:
+        """For each set, whether at least one of its references exists."""
+        counts = [0 if each is None else len(each.refs) for each in self.neighborhoods]
+        refs = [ref for each in self.neighborhoods if each is not None for ref in each.refs]
+        found = np.isin(np.array(refs, np.int64), existing)
+        owners = np.repeat(np.arange(len(counts)), counts)
+        with_one: Bools = np.bincount(owners[found], minlength=len(counts)) > 0
+        return with_one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownSubscriptions:
+    """Those that an earlier rebuild read, and the registry that they stood in."""
+
+    registry: str
+    result: ResolvedSets
+
+
+def read_registered(client: RedisClient, known: KnownSubscriptions | None = None) -> RegisteredSets:
+    """All registered subscriptions; what is registered meanwhile a broker adds by itself.
+
+    Of those that are known already only the numbers are asked for: a registration never changes.
+    """
+    coverage = registry_coverage(client)
+    if known is None or known.registry != coverage.registry:
+        return registered_sets(coverage, registered_subscriptions(client))
+    numbers = np.fromiter(registered_numbers(client), np.int64)
+    result = known.result
+    stays = np.isin(result.sub_ids, numbers)
+    unread = np.setdiff1d(numbers[numbers <= coverage.up_to], result.sub_ids, assume_unique=True)
+    fresh = _Entries()
+    fresh.read(registrations_of(client, unread.tolist()), coverage)
+    set_of = result.set_of[stays]
+    descriptors = {
+        result.hashes[number]: result.descriptors[number] for number in np.unique(set_of).tolist()
+    }
+    hashes = np.array([*result.hashes, ""], object)[set_of].tolist()
+    entries = _Entries(
+        fresh.descriptors | descriptors, [*fresh.sub_ids, *result.sub_ids[stays].tolist()],
+        [*fresh.hashes, *hashes],
+    )  # fmt: skip
+    return entries.grouped(coverage)
+
+
+def registered_sets(
+    coverage: RegistryCoverage, registered: Iterable[tuple[int, Registration]]
+) -> RegisteredSets:
+    """Group subscriptions by the hash of their neighborhood."""
+    entries = _Entries()
+    entries.read(registered, coverage)
+    return entries.grouped(coverage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """Subscriptions as they come, with the descriptors by their hash."""
+
+    descriptors: dict[str, str] = field(default_factory=dict)
+    sub_ids: list[int] = field(default_factory=list)
+    hashes: list[str] = field(default_factory=list)
+
+    def read(
+        self, registered: Iterable[tuple[int, Registration]], coverage: RegistryCoverage
+    ) -> None:
+        for sub_id, entry in registered:
+            # One above the number was registered after it was asked for, and is not promised.
+            if sub_id <= coverage.up_to:
+                self.descriptors.setdefault(entry.neighborhood_hash, entry.descriptor)
+                self.sub_ids.append(sub_id)
+                self.hashes.append(entry.neighborhood_hash)
+
+    def grouped(self, coverage: RegistryCoverage) -> RegisteredSets:
+        names = sorted(self.descriptors)
+        numbers = {name: number for number, name in enumerate(names)}
+        set_of = np.array([numbers[name] for name in self.hashes], np.int64)
+        numbered = np.array(self.sub_ids, np.int64)
+        order = np.lexsort((numbered, set_of))
+        texts = tuple(self.descriptors[name] for name in names)
+        neighborhoods, faults = _parsed(texts)
+        return RegisteredSets(
+            coverage=coverage,
+            hashes=tuple(names),
+            neighborhoods=neighborhoods,
+            descriptors=texts,
+            sub_ids=numbered[order],
+            set_of=set_of[order],
+            faults=faults,
+        )
+
+
+def _parsed(
+    texts: Sequence[str],
+) -> tuple[tuple[Neighborhood | None, ...], dict[int, str]]:
+    neighborhoods: list[Neighborhood | None] = []
+    faults: dict[int, str] = {}
+    for number, text in enumerate(texts):
+        try:
+            neighborhoods.append(parse_descriptor(text))
+        except DescriptorError as error:
+            neighborhoods.append(None)
+            faults[number] = str(error)
+    return tuple(neighborhoods), faults

@@ -1,0 +1,258 @@
+"""The steps of a rebuild after the version is known: compare, resolve, push and switch, clean up.
+
+Each one looks first whether it is complete already: that is how a killed rebuild goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from rebuild.base import (
+    ResolvedBase,
+    coverage_of,
+    found_in_force,
+    pushed_base,
+    resolved_base,
+)
+from rebuild.cleanup import clean_up
+from rebuild.members import Resolving
+from rebuild.push import Push
+from rebuild.record import (
+    CLEAN,
+    COMPARE,
+    COMPLETE,
+    FAILED,
+    PUSH,
+    RESOLVE,
+    RebuildRecord,
+    RebuildRecords,
+)
+from rebuild.registered_sets import RegisteredSets, read_registered
+from rebuild.request import Engine, RebuildReport, RebuildRequest
+from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_push import PushSource
+from redis_link.generation.generation_store import all_generations
+from redis_link.generation.push_report import PushReport
+from redis_link.generation.sweep import Retention
+from redis_link.registry.subscription_registry import registry_coverage
+from schemas.errors import SpapsError
+from schemas.exit_codes import EXIT_NOT_CLEAN
+from schemas.generation import RegistryCoverage
+from world.imports.world_import import ImportReport
+from world.memberships.resolved_sets import ResolvedSets
+from world.versions.changes import WorldChanges, compare_versions
+from world.versions.store import WorldStore
+
+if TYPE_CHECKING:  # at run time only where Spark is the engine
+    from jobs.pipeline.rebuild_engine import SparkRebuild
+
+UNRESOLVED_LISTED: Final = 1_000
+
+
+class RebuildSteps:
+    """The steps after the version is known."""
+
+    def __init__(
+        self,
+        request: RebuildRequest,
+        records: RebuildRecords,
+        record: RebuildRecord,
+        client: RedisClient,
+        imported: ImportReport | None = None,
+    ) -> None:
+        """``imported``: who made the version may still have it in memory."""
+        self._request, self._imported = request, imported
+        self._records = records
+        self._record = record
+        self._client = client
+        self._store = WorldStore(request.places.world)
+        self._facts = self._store.facts_of(record.version)
+        self._started_spark: SparkRebuild | None = None
+        self._push_begun: Push | None = None
+        self._changes: dict[int, WorldChanges] = {}
+
+    def go(self) -> RebuildReport:
+        """All steps that are not complete yet."""
+        record, say = self._record, self._request.say
+        if record.steps.keys() & {COMPARE, RESOLVE, PUSH}:
+            say(f"{record.kind} {record.number} goes on after: {', '.join(record.steps)}")
+        try:
+            kept = self._kept()
+            if kept is None:
+                with ThreadPoolExecutor(1, "subscriptions") as thread:
+                    reading = thread.submit(self._read_subscriptions)
+                    self._compare()
+                    kept = self._resolve(*reading.result())
+            self._push(kept)
+        except SpapsError as error:
+            record.end(FAILED, str(error))
+            raise
+        finally:
+            # The grace time is no reason to hold a cluster.
+            if self._started_spark is not None:
+                self._started_spark.close()
+            if self._push_begun is not None:
+                self._push_begun.close()
+        return self._clean()
+
+    def _compare(self) -> None:
+        """What the version changed against the one before it, for people."""
+        if COMPARE in self._record.steps:
+            return
+        started = time.monotonic()
+        earlier = [f.version for f in self._store.versions() if f.version < self._record.version]
+        if not earlier:
+            self._record.note(COMPARE, 0.0, against=None, changes={})
+            return
+        counts = self._changes_since(earlier[-1]).counts()
+        self._record.note(COMPARE, time.monotonic() - started, against=earlier[-1], changes=counts)
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+        self._request.say(f"against version {earlier[-1]}: {listed or 'no entity is different'}")
+
+    def _changes_since(self, version: int) -> WorldChanges:
+        """Compared once: mostly the version before is the one that is gone on from."""
+        if version not in self._changes:
+            made, new = self._imported, self._record.version
+            entities = made.entities() if made is not None else None
+            self._changes[version] = compare_versions(self._store, version, new, entities)
+        return self._changes[version]
+
+    def _kept(self) -> ResolvedSets | None:
+        """The members, if they are resolved already."""
+        done = self._record.steps.get(RESOLVE)
+        if done is None:
+            return None
+        # Numbers of a registry that is gone would mean nothing to brokers.
+        known = (self._facts.checksum, registry_coverage(self._client).registry)
+        if (done["worldChecksum"], done["registry"]) != known:
+            return None
+        return ResolvedSets.load(self._record.folder)
+
+    def _read_subscriptions(self) -> tuple[RegisteredSets, ResolvedBase | None]:
+        """Beside the comparison: what to resolve and to go on from; Redis begins to copy."""
+        registry = registry_coverage(self._client).registry
+        base = None
+        if not self._request.full:
+            base = resolved_base(self._records, self._store, registry, self._record.version)
+        registered = read_registered(self._client, None if base is None else base.known())
+        self._request.say(
+            f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
+        )
+        push = self._push_of(registered.coverage.registry, base)
+        # Spark may take long, and others should not be kept from pushing meanwhile.
+        if base is not None and self._request.engine is not Engine.SPARK:
+            push.begin(self._source(registered.coverage))
+        return registered, base
+
+    def _resolve(self, registered: RegisteredSets, base: ResolvedBase | None) -> ResolvedSets:
+        started = time.monotonic()
+        resolving = Resolving(
+            self._request, self._record, self._store, self._imported,
+            self._changes_since, self._spark, self._keep_and_prepare,
+        )  # fmt: skip
+        result, how = resolving.resolved(registered, base)
+        rows, lacking = how.pop("rows"), ~result.resolved[result.set_of]
+        self._record.note(
+            RESOLVE, time.monotonic() - started,
+            registry=registered.coverage.registry, upTo=registered.coverage.up_to,
+            worldChecksum=self._facts.checksum, subscriptions=len(registered.sub_ids),
+            neighborhoods=len(registered), rows=rows, unresolvedCount=int(lacking.sum()),
+            unresolved=np.sort(result.sub_ids[lacking])[:UNRESOLVED_LISTED].tolist(), **how,
+        )  # fmt: skip
+        self._request.say(
+            f"memberships of version {self._record.version}: {rows:,} rows; "
+            f"{int(lacking.sum()):,} subscriptions have no reference there"
+        )
+        return result
+
+    def _spark(self) -> SparkRebuild:
+        """Its module is loaded here and not before: a small world is rebuilt without Java."""
+        from jobs.pipeline.rebuild_engine import SparkRebuild  # noqa: PLC0415 - as the docstring says
+
+        if self._started_spark is None:
+            places = self._request.places
+            self._started_spark = SparkRebuild(places.world, places.out, self._request.say)
+        return self._started_spark
+
+    def _push(self, result: ResolvedSets) -> None:
+        if self._pushed_already():
+            return
+        started = time.monotonic()
+        report, how = self._pushed(result)
+        facts = {"pairs": report.pairs, "how": how, "replaced": report.replaced}
+        self._note_push(report.generation, time.monotonic() - started, **facts)
+        for line in (report.summary(), *(f"note: {each}" for each in report.advice)):
+            self._request.say(line)
+
+    def _pushed(self, result: ResolvedSets) -> tuple[PushReport, str]:
+        record, places = self._record, self._request.places
+        source = self._source(coverage_of(record))
+        # What was replaced is removed by the last step.
+        keep = Retention(self._request.grace_seconds, keep=1)
+        push = self._push_of(source.coverage.registry)
+        if record.steps[RESOLVE]["engine"] == Engine.EXACT:
+            return push.run(source, result, keep)
+        return push.run(
+            source, result, keep,
+            lambda before_switch: self._spark().push(source, places.redis_url, keep, before_switch),
+        )  # fmt: skip
+
+    def _push_of(self, registry: str, loaded: ResolvedBase | None = None) -> Push:
+        """The push of this rebuild, which may have begun while members were resolved."""
+        if self._push_begun is None:
+            request, base = (
+                self._request,
+                pushed_base(self._records, self._client, registry, loaded),
+            )
+            self._push_begun = Push(self._client, base, request.say, everything=request.full)
+        return self._push_begun
+
+    def _keep_and_prepare(self, result: ResolvedSets) -> None:
+        result.save(self._record.folder)
+        if self._push_begun is not None:
+            self._push_begun.prepare(result)
+
+    def _source(self, coverage: RegistryCoverage) -> PushSource:
+        what = f"{self._record.kind} {self._record.number}"
+        commit = self._record.steps.get(RESOLVE, {}).get("commit")
+        return PushSource(
+            self._record.version, what, coverage, self._record.run, commit, self._store.world_id()
+        )
+
+    def _pushed_already(self) -> bool:
+        """Also when it was killed between the switch and its note."""
+        current = found_in_force(self._record, self._records, self._client)
+        if current is not None and PUSH not in self._record.steps:
+            facts = {"pairs": current.pairs, "how": "found", "replaced": None}
+            self._note_push(current.generation, 0.0, **facts)
+        return current is not None
+
+    def _note_push(self, generation: int, seconds: float, **facts: Any) -> None:
+        tokens = {known.generation: known.token for known in all_generations(self._client)}
+        facts["token"] = tokens.get(generation, "")
+        self._record.note(PUSH, seconds, generation=generation, **facts)
+
+    def _clean(self) -> RebuildReport:
+        record, places = self._record, self._request.places
+        pushed = record.steps[PUSH]
+        started = time.monotonic()
+        try:
+            removed = clean_up(
+                self._client, self._records, places.world, places.out,
+                keep_versions=self._request.keep_versions,
+                retention=Retention(self._request.grace_seconds),
+                remove_all=self._request.say if self._request.full else None,
+            )  # fmt: skip
+        except SpapsError as error:
+            record.end(FAILED, str(error))
+            summary = f"{record.summary()}; cleaning up failed: {error}"
+            return RebuildReport(
+                record.number, record.version, pushed["generation"], summary, EXIT_NOT_CLEAN
+            )
+        record.note(CLEAN, time.monotonic() - started, removed=removed)
+        record.end(COMPLETE)
+        return RebuildReport(record.number, record.version, pushed["generation"], record.summary())

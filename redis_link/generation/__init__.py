@@ -1,0 +1,1 @@
+"""Generations: built, verified, switched to, repaired and removed."""

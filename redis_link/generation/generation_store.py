@@ -1,0 +1,178 @@
+"""Facts of generations and the pointer to the current one: read, and changed atomically.
+
+Every change names what it expects to find, so a change that was decided on something outdated
+does nothing. And each script takes "already done" for done: redis-py asks again when an
+answer is lost on its way.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Final
+
+from redis_link.connection.client import RedisClient
+from redis_link.connection.failures import damage_in, redis_errors_from
+from schemas.errors import DamagedRedisError, GenerationError
+from schemas.generation import GenerationFacts, GenerationState
+from schemas.redis_keys import (
+    GENERATION_CHANNEL,
+    current_generation_key,
+    generations_key,
+    last_generation_key,
+    push_lock_key,
+)
+
+# KEYS: lock, counter, generations, current. ARGV: lock value, facts. Gives the number, 0: the lock
+# was lost. The counter may be lost: the number is above every one that is known.
+BEGIN: Final = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+local highest = tonumber(redis.call('GET', KEYS[4]) or '0') or 0
+for _, known in ipairs(redis.call('HKEYS', KEYS[3])) do
+  highest = math.max(highest, tonumber(known) or 0)
+end
+local last = tonumber(redis.call('GET', KEYS[2]) or '0')
+if last and last < highest then redis.call('SET', KEYS[2], highest) end
+local number = redis.call('INCR', KEYS[2])
+redis.call('HSET', KEYS[3], number, ARGV[2])
+return number
+"""
+# KEYS: lock, current, generations. ARGV: lock value, number, its facts, its new facts,
+# current number, its facts, its new facts ('' thrice for none), channel, notice.
+SWITCH: Final = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 'the push lock was lost' end
+local current = redis.call('GET', KEYS[2]) or ''
+local facts = redis.call('HGET', KEYS[3], ARGV[2])
+if current == ARGV[2] and facts == ARGV[4] then return '' end
+if facts ~= ARGV[3] then return 'its facts were changed by somebody else' end
+if current ~= ARGV[5] then return 'another generation became current meanwhile' end
+if current ~= '' and ARGV[6] ~= '' then
+  if redis.call('HGET', KEYS[3], current) ~= ARGV[6] then
+    return 'the facts of the current generation were changed by somebody else'
+  end
+  redis.call('HSET', KEYS[3], current, ARGV[7])
+end
+redis.call('HSET', KEYS[3], ARGV[2], ARGV[4])
+redis.call('SET', KEYS[2], ARGV[2])
+redis.call('PUBLISH', ARGV[8], ARGV[9])
+return ''
+"""
+# KEYS: current, generations. ARGV: number, its facts, its new facts ('': forget them).
+CHANGE: Final = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then return 0 end
+local facts = redis.call('HGET', KEYS[2], ARGV[1]) or ''
+if facts == ARGV[3] then return 1 end
+if facts ~= ARGV[2] then return 0 end
+if ARGV[3] == '' then return redis.call('HDEL', KEYS[2], ARGV[1]) end
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
+return 1
+"""
+# With a key, so that in a cluster the node of the control keys is asked and no other.
+TIME: Final = "return redis.call('TIME')"
+
+_WHAT: Final = "(the facts of generations)"
+
+
+def current_number(client: RedisClient) -> int | None:
+    """The number of the generation in force, or None when there was never one."""
+    with redis_errors_from(_WHAT), damage_in("the pointer to the generation in force"):
+        number = client.get(current_generation_key())
+        return None if number is None else int(number)
+
+
+def current_generation(client: RedisClient) -> GenerationFacts | None:
+    """The generation in force, or None when there was never one."""
+    number = current_number(client)
+    if number is None:
+        return None
+    with redis_errors_from(_WHAT), damage_in("the table of generations"):
+        facts = client.hget(generations_key(), str(number))
+    if facts is None:
+        raise DamagedRedisError(f"generation {number} is in force, and its facts are gone")
+    return GenerationFacts.from_json(number, facts)
+
+
+def all_generations(client: RedisClient) -> list[GenerationFacts]:
+    """Every generation that exists or left traces, by number."""
+    with redis_errors_from(_WHAT), damage_in("the table of generations"):
+        found = client.hgetall(generations_key())
+        return sorted(
+            (GenerationFacts.from_json(int(number), facts) for number, facts in found.items()),
+            key=lambda facts: facts.generation,
+        )
+
+
+def server_time(client: RedisClient) -> float:
+    """Seconds since 1970 by the clock of Redis, the only one that all machines share."""
+    with redis_errors_from(_WHAT):
+        seconds, microseconds = client.eval(TIME, 1, current_generation_key())
+    return int(seconds) + int(microseconds) / 1e6
+
+
+def begin_generation(
+    client: RedisClient, lock_value: str, facts: GenerationFacts
+) -> GenerationFacts:
+    """Number and record a generation that is about to be built."""
+    keys = (
+        push_lock_key(), last_generation_key(), generations_key(), current_generation_key(),
+    )  # fmt: skip
+    with redis_errors_from(_WHAT), damage_in("the counter of generations"):
+        number = int(client.eval(BEGIN, len(keys), *keys, lock_value, facts.to_json()))
+    if number == 0:
+        raise GenerationError("no generation was begun: the push lock was lost")
+    return replace(facts, generation=number)
+
+
+def switch_generation(
+    client: RedisClient, lock_value: str, facts: GenerationFacts, completed: GenerationFacts
+) -> GenerationFacts | None:
+    """Make a generation current in one step; gives the one that it replaced."""
+    number = current_number(client)
+    old = {known.generation: known for known in all_generations(client)}.get(number or 0)
+    old_texts = ["" if number is None else str(number), "", ""]
+    if old is not None:
+        retired = replace(old, retired_at=server_time(client))
+        old_texts[1:] = [old.to_json(), retired.to_json()]
+    notice = {"generation": facts.generation, "version": facts.version, "token": facts.token}
+    keys = (push_lock_key(), current_generation_key(), generations_key())
+    new_texts = [str(facts.generation), facts.to_json(), completed.to_json()]
+    with redis_errors_from(_WHAT):
+        refusal = client.eval(
+            SWITCH, len(keys), *keys, lock_value, *new_texts, *old_texts,
+            GENERATION_CHANNEL, json.dumps(notice, separators=(",", ":")),
+        )  # fmt: skip
+    if refusal:
+        raise GenerationError(
+            f"generation {facts.generation} did not become current: {refusal.decode()}"
+        )
+    return old
+
+
+def change_facts(
+    client: RedisClient, facts: GenerationFacts, changed: GenerationFacts | None
+) -> bool:
+    """Change (None: forget) the facts of a generation that is not current; whether it was done."""
+    keys = (current_generation_key(), generations_key())
+    new_text = "" if changed is None else changed.to_json()
+    with redis_errors_from(_WHAT):
+        done = client.eval(
+            CHANGE, len(keys), *keys, str(facts.generation), facts.to_json(), new_text
+        )
+    return bool(done)
+
+
+def facts_are(client: RedisClient, facts: GenerationFacts) -> bool:
+    """Whether a generation still has these facts and is not current."""
+    if current_number(client) == facts.generation:
+        return False
+    with redis_errors_from(_WHAT):
+        text = client.hget(generations_key(), str(facts.generation))
+    return text == facts.to_json().encode()
+
+
+def require_complete(client: RedisClient, generation: int) -> GenerationFacts:
+    """The facts of a generation that can be read; ask before and after reading it."""
+    for facts in all_generations(client):
+        if facts.generation == generation and facts.state is GenerationState.COMPLETE:
+            return facts
+    raise GenerationError(f"generation {generation} is not complete in Redis, or no longer there")

@@ -1,0 +1,1 @@
+"""Membership sets: packed, written, copied, read back and counted."""

@@ -1,0 +1,1 @@
+"""The language of neighborhoods: descriptor, notation, conditions, categories, limits."""

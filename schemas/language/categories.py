@@ -1,0 +1,99 @@
+"""Category patterns, and which categories of a world they select.
+
+A pattern matches as an MQTT topic filter does, with one difference: a name that begins
+with ``$`` is nothing special, because every character but ``#``, ``+`` and ``/`` stands for
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from schemas.errors import DescriptorError
+from schemas.language.limits import MAX_CATEGORY_LEVELS
+
+ANY_BELOW: Final = "#"
+ONE_LEVEL: Final = "+"
+SEPARATOR: Final = "/"
+
+
+def checked_pattern(pattern: str, stage: int | None = None) -> str:
+    """The pattern without its trailing ``/``; a DescriptorError when it breaks a rule."""
+    text = pattern.removesuffix(SEPARATOR)
+    if not text:
+        raise DescriptorError(
+            f"the category pattern {pattern!a} is empty; "
+            "allowed: levels separated by '/', such as road/#",
+            stage,
+        )
+    levels = text.split(SEPARATOR)
+    if len(levels) > MAX_CATEGORY_LEVELS:
+        raise DescriptorError(
+            f"a category pattern has {len(levels)} levels; allowed: at most {MAX_CATEGORY_LEVELS}",
+            stage,
+        )
+    for place, level in enumerate(levels, start=1):
+        if ANY_BELOW in level and (level != ANY_BELOW or place < len(levels)):
+            raise _wildcard_error(pattern, "'#' alone in the last level, such as road/#", stage)
+        if ONE_LEVEL in level and level != ONE_LEVEL:
+            raise _wildcard_error(pattern, "'+' alone in its level, such as road/+/link", stage)
+    return text
+
+
+def _wildcard_error(pattern: str, allowed: str, stage: int | None) -> DescriptorError:
+    shown = ascii(pattern if len(pattern) <= 60 else pattern[:57] + "...")
+    return DescriptorError(f"the category pattern {shown} is wrong; allowed: {allowed}", stage)
+
+
+def matching(patterns: Iterable[str], categories: Collection[str]) -> frozenset[str]:
+    """Those of the categories that at least one of the patterns selects."""
+    names = tuple(categories)
+    return frozenset(names[code] for code in CategoryTree(names).codes(patterns))
+
+
+@dataclass(slots=True)
+class _Node:
+    code: int | None = None
+    below: dict[str, _Node] = field(default_factory=dict)
+
+
+class CategoryTree:
+    """The categories of a world version by level, so that a pattern is looked up, not scanned."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Number the categories in the order given: a code is a position in ``names``."""
+        self.names: Final = tuple(names)
+        self._root = _Node()
+        for code, name in enumerate(self.names):
+            node = self._root
+            for level in name.split(SEPARATOR):
+                node = node.below.setdefault(level, _Node())
+            node.code = code
+
+    def codes(self, patterns: Iterable[str]) -> tuple[int, ...]:
+        """The codes of the categories that at least one pattern selects, ascending."""
+        found: set[int] = set()
+        for pattern in patterns:
+            found.update(self._codes_of(checked_pattern(pattern)))
+        return tuple(sorted(found))
+
+    def _codes_of(self, pattern: str) -> Iterable[int]:
+        nodes = [self._root]
+        for level in pattern.split(SEPARATOR):
+            if level == ANY_BELOW:
+                nodes = _with_all_below(nodes)
+            elif level == ONE_LEVEL:
+                nodes = [child for node in nodes for child in node.below.values()]
+            else:
+                nodes = [node.below[level] for node in nodes if level in node.below]
+        return (node.code for node in nodes if node.code is not None)
+
+
+def _with_all_below(nodes: list[_Node]) -> list[_Node]:
+    """The nodes themselves too: ``road/#`` selects ``road``."""
+    reached = list(nodes)
+    for node in reached:  # grows while it is walked
+        reached.extend(node.below.values())
+    return reached

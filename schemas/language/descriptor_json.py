@@ -1,0 +1,222 @@
+"""The neighborhood descriptor as JSON, read strictly and written back.
+
+Nothing is guessed: an unknown key, a Boolean where a number belongs or a key written twice is
+an error that names the stage and says what is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeGuard
+
+from schemas.errors import DescriptorError, NotationError
+from schemas.language.condition_parser import parse_condition
+from schemas.language.condition_printer import condition_text
+from schemas.language.conditions import Condition
+from schemas.language.descriptor_rules import (
+    LONGEST_INTEGER,
+    REFS_ALLOWED,
+    StageCollector,
+    checked_refs,
+    shown,
+)
+from schemas.language.limits import MAX_DESCRIPTOR_BYTES
+from schemas.language.neighborhood import Neighborhood, RefStages
+from schemas.language.strict_json import check_bytes, decoded, key_written_twice
+
+_KEYS: Final = ("name", "refs", "stages", "visible")
+_STAGE_KEYS: Final = ("refStages", "cats", "cond", "repeat")
+
+
+def parse_descriptor(source: str | bytes | Mapping[str, Any]) -> Neighborhood:
+    """The neighborhood of a JSON text, or of the object that such a text stands for."""
+    if isinstance(source, str | bytes):
+        return _neighborhood(decoded(source, MAX_DESCRIPTOR_BYTES))
+    neighborhood = _neighborhood(source)
+    if not _surely_fits(neighborhood, source):
+        check_size(neighborhood)
+    return neighborhood
+
+
+def descriptor_object(neighborhood: Neighborhood, *, symbols: bool = False) -> dict[str, Any]:
+    """The descriptor as the object that JSON encodes; what has its default is left out.
+
+    With ``symbols`` the conditions are as short as can be: ``&`` for AND and so on.
+    """
+    stages: list[dict[str, Any]] = []
+    for stage in neighborhood.stages:
+        entry: dict[str, Any] = {}
+        if stage.ref_stages is not None:
+            explicit = isinstance(stage.ref_stages, tuple)
+            entry["refStages"] = list(stage.ref_stages) if explicit else stage.ref_stages
+        entry["cats"] = list(stage.categories)
+        entry["cond"] = condition_text(stage.condition, symbols=symbols)
+        if stage.repeat > 1:
+            entry["repeat"] = stage.repeat
+        stages.append(entry)
+    descriptor: dict[str, Any] = {}
+    if neighborhood.name is not None:
+        descriptor["name"] = neighborhood.name
+    descriptor |= {"refs": list(neighborhood.refs), "stages": stages}
+    if not all(neighborhood.visible):
+        descriptor["visible"] = list(neighborhood.visible)
+    return descriptor
+
+
+def descriptor_json(neighborhood: Neighborhood) -> str:
+    """The descriptor as one line of JSON.
+
+    Where words such as AND would push it over the limit, symbols stand for them: so what was
+    short enough to be read is short enough to be written.
+    """
+    text = _encoded(descriptor_object(neighborhood))
+    if len(text.encode()) > MAX_DESCRIPTOR_BYTES:
+        return _encoded(descriptor_object(neighborhood, symbols=True))
+    return text
+
+
+def _encoded(descriptor: dict[str, Any]) -> str:
+    return json.dumps(descriptor, ensure_ascii=False, separators=(",", ":"))
+
+
+def check_size(neighborhood: Neighborhood) -> None:
+    """Refuse a neighborhood whose descriptor could not travel as one MQTT string."""
+    check_bytes(len(descriptor_json(neighborhood).encode()), MAX_DESCRIPTOR_BYTES)
+
+
+def _surely_fits(neighborhood: Neighborhood, source: Mapping[str, Any]) -> bool:
+    """A quick bound, because bulk runs read objects by the hundred thousand.
+
+    A character takes at most 6 bytes in JSON, a peid 20; the rest of a stage less than 300.
+    """
+    characters = len(neighborhood.name or "") + sum(
+        len(stage["cond"]) + sum(map(len, stage["cats"])) + 3 * len(stage["cats"])
+        for stage in source["stages"]
+    )
+    rest = 20 * len(neighborhood.refs) + 300 * len(neighborhood.visible)
+    return 6 * characters + rest < MAX_DESCRIPTOR_BYTES
+
+
+def _neighborhood(descriptor: object) -> Neighborhood:
+    if not isinstance(descriptor, Mapping):
+        raise DescriptorError(
+            f"the descriptor is {shown(descriptor)}; allowed: an object with refs and stages"
+        )
+    _check_keys(descriptor, _KEYS, ("refs", "stages"), None)
+    refs = _refs(descriptor["refs"])
+    stages = descriptor["stages"]
+    if not _is_list(stages) or not stages:
+        raise DescriptorError(
+            f"stages is {shown(stages)}; allowed: a non-empty list of stage objects", 1
+        )
+    collector = StageCollector()
+    for stage in stages:
+        _read_stage(stage, collector)
+    visible = _visible(descriptor["visible"]) if "visible" in descriptor else None
+    name = descriptor.get("name")
+    if "name" in descriptor and not isinstance(name, str):
+        raise DescriptorError(f"name is {shown(name)}; allowed: a string")
+    return collector.neighborhood(refs, visible, name)
+
+
+def _check_keys(
+    entry: Mapping[Any, Any], known: tuple[str, ...], required: tuple[str, ...], stage: int | None
+) -> None:
+    for key in entry:
+        if key not in known:
+            raise DescriptorError(f"unknown key {shown(key)}; allowed: {', '.join(known)}", stage)
+    twice = key_written_twice(entry)
+    if twice is not None:
+        raise DescriptorError(f"{twice} is written twice; allowed: each key once", stage)
+    for key in required:
+        if key not in entry:
+            raise DescriptorError(
+                f"{key} is missing; allowed: {', '.join(known)}, of which "
+                f"{' and '.join(required)} are required",
+                stage,
+            )
+
+
+def _refs(refs: object) -> tuple[int, ...]:
+    if not _is_list(refs):
+        raise DescriptorError(f"refs is {shown(refs)}; {REFS_ALLOWED}", 1)
+    return checked_refs([_peid(ref) for ref in refs])
+
+
+def _peid(ref: object) -> int:
+    if type(ref) is int:
+        return ref
+    if isinstance(ref, str) and ref.isascii() and ref.isdigit():
+        significant = ref.lstrip("0") or "0"
+        if len(significant) <= LONGEST_INTEGER:
+            return int(significant)
+    raise DescriptorError(f"refs has {shown(ref)}; {REFS_ALLOWED}", 1)
+
+
+def _read_stage(stage: object, collector: StageCollector) -> None:
+    if not isinstance(stage, Mapping):
+        raise collector.error(f"it is {shown(stage)}; allowed: an object with cats and cond")
+    _check_keys(stage, _STAGE_KEYS, ("cats", "cond"), collector.number)
+    collector.add(
+        categories=_categories(stage["cats"], collector),
+        condition=_condition(stage["cond"], collector),
+        ref_stages=_ref_stages(stage["refStages"], collector) if "refStages" in stage else None,
+        repeat=_repeat(stage["repeat"], collector) if "repeat" in stage else None,
+    )
+
+
+def _categories(categories: object, collector: StageCollector) -> Sequence[str]:
+    allowed = "allowed: a non-empty list of category patterns such as road/#"
+    if not _is_list(categories):
+        raise collector.error(f"cats is {shown(categories)}; {allowed}")
+    for pattern in categories:
+        if not isinstance(pattern, str):
+            raise collector.error(f"cats has {shown(pattern)}; {allowed}")
+    return categories
+
+
+def _condition(condition: object, collector: StageCollector) -> Condition:
+    if not isinstance(condition, str):
+        raise collector.error(f"cond is {shown(condition)}; allowed: a string such as C AND B")
+    try:
+        return parse_condition(condition)
+    except NotationError as error:
+        raise NotationError(
+            condition, error.position, error.expected, collector.number, "cond"
+        ) from None
+
+
+def _ref_stages(ref_stages: object, collector: StageCollector) -> RefStages:
+    allowed = 'allowed: "Prev", "Anc" or a list of stage numbers'
+    if ref_stages == "Prev":
+        return "Prev"
+    if ref_stages == "Anc":
+        return "Anc"
+    if not _is_list(ref_stages):
+        raise collector.error(f"refStages is {shown(ref_stages)}; {allowed}")
+    for number in ref_stages:
+        if type(number) is not int:
+            raise collector.error(f"refStages has {shown(number)}; {allowed}")
+    return tuple(ref_stages)
+
+
+def _repeat(repeat: object, collector: StageCollector) -> int:
+    if type(repeat) is not int:
+        raise collector.error(f"repeat is {shown(repeat)}; allowed: an integer of at least 1")
+    return repeat
+
+
+def _visible(visible: object) -> Sequence[bool]:
+    if not _is_list(visible):
+        raise DescriptorError(
+            f"visible is {shown(visible)}; allowed: a list with true or false for each stage"
+        )
+    for number, flag in enumerate(visible, start=1):
+        if type(flag) is not bool:
+            raise DescriptorError(f"visible has {shown(flag)}; allowed: true or false", number)
+    return visible
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, list | tuple)

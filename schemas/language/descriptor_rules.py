@@ -1,0 +1,160 @@
+"""The rules that hold for a neighborhood however it was written, as JSON or as notation.
+
+Both readers hand over what they read piece by piece; a violation names the written-out
+number of the stage and says what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from schemas.errors import DescriptorError
+from schemas.language.categories import checked_pattern
+from schemas.language.conditions import Condition
+from schemas.language.limits import MAX_CATEGORY_PATTERNS, MAX_PEID, MAX_REFS, MAX_STAGES
+from schemas.language.neighborhood import Neighborhood, RefStages, Stage
+
+# Numbers with more digits are out of every range, and Python refuses to convert very long ones.
+LONGEST_INTEGER: Final = 20
+REFS_ALLOWED: Final = f"allowed: a non-empty list of integers 0 .. {MAX_PEID}"
+_JSON_WORDS: Final = {"None": "null", "True": "true", "False": "false"}
+
+
+def shown(value: object) -> str:
+    """A value for an error text: one line, ASCII, short, whatever it is."""
+    match value:
+        case None | bool() | float():
+            text = _JSON_WORDS.get(str(value), str(value))
+        case int():
+            text = str(value) if value.bit_length() <= 64 else "an integer that is too large"
+        case str():
+            text = ascii(value if len(value) <= 40 else value[:37] + "...")
+        case Mapping():
+            text = "an object"
+        case list() | tuple():
+            text = f"a list of {len(value)}"
+        case _:
+            text = f"a {type(value).__name__}"
+    return text
+
+
+def checked_text(text: str, what: str, stage: int | None = None) -> str:
+    """The text, when it can travel in an MQTT string: no U+0000, no half of a character."""
+    if "\0" in text:
+        raise DescriptorError(f"{what} has the character U+0000; allowed: any other", stage)
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise DescriptorError(
+            f"{what} has half of a surrogate pair; allowed: valid Unicode text", stage
+        )
+    return text
+
+
+def checked_refs(refs: Sequence[int]) -> tuple[int, ...]:
+    """The references, each once, in the order written; they belong to stage 1."""
+    for ref in refs:
+        if not 0 <= ref <= MAX_PEID:
+            raise DescriptorError(f"refs has {shown(ref)}; {REFS_ALLOWED}", 1)
+    once = tuple(dict.fromkeys(refs))
+    if not once:
+        raise DescriptorError(f"refs is empty; {REFS_ALLOWED}", 1)
+    if len(once) > MAX_REFS:
+        raise DescriptorError(f"refs has {len(once)} peids; allowed: at most {MAX_REFS}", 1)
+    return once
+
+
+class StageCollector:
+    """Takes the stages in order and knows the written-out number of the next one."""
+
+    def __init__(self) -> None:
+        self._stages: list[Stage] = []
+        self.number = 1
+
+    def add(
+        self,
+        categories: Sequence[str],
+        condition: Condition,
+        ref_stages: RefStages | None,
+        repeat: int | None,
+    ) -> None:
+        """Check one stage as it was written; None stands for what was left out."""
+        stage = Stage(
+            categories=self._checked_categories(categories),
+            condition=condition,
+            ref_stages=self._checked_ref_stages(ref_stages),
+            repeat=self._checked_repeat(repeat),
+        )
+        self._stages.append(stage)
+        self.number += stage.repeat
+
+    def error(self, message: str) -> DescriptorError:
+        """An error of the stage that comes next."""
+        return DescriptorError(message, self.number)
+
+    def neighborhood(
+        self, refs: tuple[int, ...], visible: Sequence[bool] | None, name: str | None
+    ) -> Neighborhood:
+        """All together, when every stage has been added."""
+        count = self.number - 1
+        flags = (True,) * count if visible is None else tuple(visible)
+        if len(flags) != count:
+            raise DescriptorError(
+                f"visible has {len(flags)} values; allowed: one for each of the "
+                f"{count} written-out stages",
+                min(len(flags), count) + 1,
+            )
+        if not any(flags):
+            raise DescriptorError(
+                f"visible shows none of the stages 1 .. {count}; allowed: at least one true"
+            )
+        if name is not None:
+            checked_text(name, "name")
+        return Neighborhood(refs=refs, stages=tuple(self._stages), visible=flags, name=name)
+
+    def _checked_ref_stages(self, ref_stages: RefStages | None) -> RefStages | None:
+        """An explicit list ascending and each number once; Prev and Anc as they are."""
+        number = self.number
+        allowed = f'allowed: "Prev", "Anc" or a non-empty list out of 1 .. {number - 1}'
+        match ref_stages:
+            case None if number == 1:
+                return None
+            case None:
+                raise self.error(f"refStages is missing; {allowed}")
+            case _ if number == 1:
+                raise self.error("refStages is not allowed in stage 1, whose references are refs")
+            case "Prev" | "Anc":
+                return ref_stages
+            case ():
+                raise self.error(f"refStages is empty; {allowed}")
+        for wanted in ref_stages:
+            if not 1 <= wanted < number:
+                raise self.error(f"refStages has {shown(wanted)}; {allowed}")
+        return tuple(sorted(set(ref_stages)))
+
+    def _checked_repeat(self, repeat: int | None) -> int:
+        """How often the stage is written, within the limit of written-out stages."""
+        if repeat is not None and self.number == 1:
+            raise self.error("repeat is not allowed in stage 1; allowed: in stage 2 and later")
+        count = 1 if repeat is None else repeat
+        if count < 1:
+            raise self.error(f"repeat is {shown(count)}; allowed: an integer of at least 1")
+        if self.number + count - 1 > MAX_STAGES:
+            raise self.error(
+                f"with repeat {shown(count)} there are too many written-out stages; "
+                f"allowed: at most {MAX_STAGES}"
+            )
+        return count
+
+    def _checked_categories(self, categories: Sequence[str]) -> tuple[str, ...]:
+        allowed = f"allowed: 1 to {MAX_CATEGORY_PATTERNS} category patterns"
+        if not categories:
+            raise self.error(f"cats is empty; {allowed}")
+        if len(categories) > MAX_CATEGORY_PATTERNS:
+            raise self.error(f"cats has {len(categories)} patterns; {allowed}")
+        stage = self.number
+        return tuple(
+            dict.fromkeys(
+                checked_pattern(checked_text(pattern, "a category pattern", stage), stage)
+                for pattern in categories
+            )
+        )

@@ -1,0 +1,187 @@
+"""What a neighborhood means, in plain English sentences, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from schemas.language.condition_printer import distance_text
+from schemas.language.conditions import (
+    And,
+    Condition,
+    Leaf,
+    Not,
+    Or,
+    Relate,
+    Topological,
+    WithinDistance,
+)
+from schemas.language.neighborhood import Neighborhood, Stage
+from schemas.language.notation import pattern_text
+
+# Relation -> what the entities do to the reference, and what they do not.
+_PHRASES: Final = {
+    "E": ("cover the same points as {}", "do not cover the same points as {}"),
+    "I": ("share a point with {}", "share no point with {}"),
+    "D": ("share no point with {}", "share a point with {}"),
+    "T": ("touch {}", "do not touch {}"),
+    "C": ("lie inside {}", "do not lie inside {}"),
+    "W": ("contain {}", "do not contain {}"),
+    "CV": ("are covered by {}", "are not covered by {}"),
+    "CB": ("cover {}", "do not cover {}"),
+    "X": ("cross {}", "do not cross {}"),
+    "O": ("overlap {}", "do not overlap {}"),
+    "B": ("meet the border of {}", "do not meet the border of {}"),
+}
+_REFS_SHOWN: Final = 5
+
+
+def explain(neighborhood: Neighborhood) -> list[str]:
+    """One sentence for each stage as typed, then what holds for all of them."""
+    sentences: list[str] = []
+    refs = _texts(neighborhood.refs, None)
+    number = 1
+    for stage in neighborhood.stages:
+        copies = range(number, number + stage.repeat)
+        number += stage.repeat
+        heading = f"Stage {copies[0]}" if stage.repeat == 1 else f"Stages {_to(copies)}"
+        shown = _shown_note(copies, neighborhood.visible)
+        sentences.append(f"{heading}{shown}: {_selection(stage, copies[0], refs)}.")
+    sentences.append("A reference of a stage is never a member of that stage.")
+    return sentences
+
+
+def in_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> str:
+    """The whole neighborhood in one line; ``names`` are those of references, where known."""
+    steps: list[str] = []
+    refs = _texts(neighborhood.refs, names)
+    number = 1
+    for stage in neighborhood.stages:
+        copies = range(number, number + stage.repeat)
+        number += stage.repeat
+        times = f"{stage.repeat} times " if stage.repeat > 1 else ""
+        shown = _shown_note(copies, neighborhood.visible)
+        steps.append(f"{times}{_selection(stage, copies[0], refs)}{shown}")
+    return "; then ".join(steps)
+
+
+def stage_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> list[str]:
+    """What each written-out stage selects, without its number: for legends and tables."""
+    words: list[str] = []
+    refs = _texts(neighborhood.refs, names)
+    for stage in neighborhood.stages:
+        first = len(words) + 1
+        words += [_selection(stage, first, refs)] * stage.repeat
+    return words
+
+
+def _texts(refs: tuple[int, ...], names: Mapping[int, str] | None) -> tuple[str, ...]:
+    return tuple((names or {}).get(ref, str(ref)) for ref in refs)
+
+
+def _to(numbers: Sequence[int]) -> str:
+    return f"{numbers[0]} to {numbers[-1]}"
+
+
+def _shown_note(copies: range, visible: Sequence[bool]) -> str:
+    shown = [copy for copy in copies if visible[copy - 1]]
+    if len(shown) == len(copies):
+        return ""
+    return f" (shown: {_listed(shown, 'and')})" if shown else " (not shown)"
+
+
+def _selection(stage: Stage, number: int, refs: tuple[str, ...]) -> str:
+    reference = _reference(stage, number, refs, one_of_them=_denies(stage.condition))
+    return f"{_categories(stage.categories)} that {_Wording(reference).of(stage.condition)}"
+
+
+def _denies(condition: Condition, *, negated: bool = False) -> bool:
+    """Whether "a member" could be misread as "any member": where something is denied."""
+    match condition:
+        case Not(operand):
+            return _denies(operand, negated=not negated)
+        case And(operands) | Or(operands):
+            return any(_denies(operand, negated=negated) for operand in operands)
+        case _:
+            return negated != (condition == Topological("D"))
+
+
+def _reference(stage: Stage, number: int, refs: tuple[str, ...], one_of_them: bool) -> str:
+    at_least = "at least " if one_of_them else ""
+    match stage.ref_stages:
+        case None if len(refs) == 1:
+            return f"entity {refs[0]}" if refs[0].isdigit() else refs[0]
+        case None:
+            first = list(refs[:_REFS_SHOWN])
+            more = [f"{len(refs) - _REFS_SHOWN} more"] if len(refs) > _REFS_SHOWN else []
+            return f"{at_least}one of the entities {_listed(first + more, 'and')}"
+        case "Prev" if stage.repeat > 1:
+            source = "any earlier stage"
+        case "Anc" if stage.repeat > 1:
+            source = "the stage before"
+        case "Prev":
+            source = _stage_list(range(1, number))
+        case "Anc":
+            source = _stage_list((number - 1,))
+        case _:
+            source = _stage_list(stage.ref_stages)
+    return f"{at_least}{'one' if one_of_them else 'a'} member of {source}"
+
+
+def _stage_list(numbers: Sequence[int]) -> str:
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"stages {_to(numbers)}"
+    return f"stage {_listed(numbers, 'or')}"
+
+
+def _listed(items: Sequence[object], joint: str) -> str:
+    texts = [str(item) for item in items]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {joint} {texts[-1]}"
+
+
+def _categories(patterns: tuple[str, ...]) -> str:
+    if "#" in patterns:
+        return "entities of any category"
+    texts = [
+        f"{pattern_text(pattern.removesuffix('/#'))} or below"
+        if pattern.endswith("/#")
+        else pattern_text(pattern)
+        for pattern in patterns
+    ]
+    return f"entities in {_listed(texts, 'or')}"
+
+
+class _Wording:
+    """Names the reference where it comes first and says "it" from then on.
+
+    All parts of a condition speak of one and the same reference.
+    """
+
+    def __init__(self, reference: str) -> None:
+        self._reference = reference
+
+    def of(self, condition: Condition, *, negated: bool = False, inside: str = "") -> str:
+        """The words; ``inside`` is the joint around them, which decides about parentheses."""
+        match condition:
+            case Not(operand):
+                return self.of(operand, negated=not negated, inside=inside)
+            case And(operands) | Or(operands):
+                joint = "and" if isinstance(condition, And) != negated else "or"
+                words = [self.of(part, negated=negated, inside=joint) for part in operands]
+                text = f" {joint} ".join(words)
+                return text if inside in ("", joint) else f"({text})"
+            case _:
+                return self._phrase(condition, negated)
+
+    def _phrase(self, leaf: Leaf, negated: bool) -> str:
+        match leaf:
+            case Topological(short):
+                phrase = _PHRASES[short][negated]
+            case WithinDistance(metres):
+                far = "more than" if negated else "at most"
+                phrase = f"are {far} {distance_text(metres)} m from {{}}"
+            case Relate(mask):
+                fit = "do not fit" if negated else "fit"
+                phrase = f"{fit} the DE-9IM mask {mask} seen from {{}}"
+        reference, self._reference = self._reference, "it"
+        return phrase.format(reference).replace("the border of it", "its border")

@@ -1,0 +1,49 @@
+"""What a condition gives on far pairs: disjoint, and further apart than all its distances.
+
+On such a pair it depends on the two shapes alone, because ``Relate`` may look at the cells of
+the exteriors. The truth for all pairs of shapes is one number with a bit for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from schemas.language.conditions import Condition, Leaf, Relate, Topological, fold
+from schemas.topology.matrix_sets import MatrixSet
+from schemas.topology.relations import Shape, disjoint_matrix
+
+SHAPE_PAIRS: Final = tuple((reference, entity) for reference in Shape for entity in Shape)
+_FAR: Final = MatrixSet([(*pair, disjoint_matrix(*pair)) for pair in SHAPE_PAIRS])
+
+
+def far_value(condition: Condition, reference: Shape, entity: Shape) -> bool:
+    """Whether the condition holds for a far pair of these shapes."""
+    return bool(far_bits(condition) >> SHAPE_PAIRS.index((reference, entity)) & 1)
+
+
+def far_values(condition: Condition) -> Mapping[tuple[Shape, Shape], bool]:
+    """Whether it holds for a far pair, for each (shape of the reference, shape of the entity)."""
+    bits = far_bits(condition)
+    return {pair: bool(bits >> place & 1) for place, pair in enumerate(SHAPE_PAIRS)}
+
+
+def always_false_when_far(condition: Condition) -> bool:
+    """Whether no far pair of any shapes can satisfy it: then an index finds all candidates."""
+    return far_bits(condition) == 0
+
+
+def far_bits(condition: Condition) -> int:
+    """The truth on far pairs, one bit for each of SHAPE_PAIRS, the first one lowest."""
+    return fold(condition, leaf_far_bits, _FAR.complement, int.__and__, int.__or__)
+
+
+def leaf_far_bits(leaf: Leaf) -> int:
+    """The same for one relation."""
+    match leaf:
+        case Topological(short):
+            return _FAR.named(short)
+        case Relate(mask):
+            return _FAR.fitting(mask)
+        case _:  # a far pair is further apart than every distance
+            return 0

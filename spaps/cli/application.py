@@ -1,0 +1,58 @@
+"""The commands of ``spaps`` put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from spaps.cli.command_help import PlainCommand, PlainGroup
+from spaps.cli.commands.broker_command import broker
+from spaps.cli.commands.check_command import check
+from spaps.cli.commands.import_command import import_sources
+from spaps.cli.commands.passwd_command import passwd
+from spaps.cli.commands.pub_command import pub
+from spaps.cli.commands.rebuild_command import rebuild_world
+from spaps.cli.commands.resolve_command import resolve
+from spaps.cli.commands.rollback_command import rollback_world
+from spaps.cli.commands.sessions_command import sessions
+from spaps.cli.commands.sub_command import sub
+from spaps.cli.commands.top_command import top
+from spaps.cli.commands.versions_command import show_versions
+from spaps.cli.mqtt_options import HELP_OPTIONS
+
+app = typer.Typer(
+    help="Spatial publish/subscribe: neighborhoods of a world model, and what they hold.",
+    cls=PlainGroup,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("import", cls=PlainCommand)(import_sources)
+app.command("check", cls=PlainCommand)(check)
+app.command("resolve", cls=PlainCommand)(resolve)
+app.command("rebuild", cls=PlainCommand)(rebuild_world)
+app.command("rollback", cls=PlainCommand)(rollback_world)
+app.command("versions", cls=PlainCommand)(show_versions)
+app.command("broker", cls=PlainCommand)(broker)
+app.command("passwd", cls=PlainCommand)(passwd)
+app.command("sub", cls=PlainCommand, context_settings=HELP_OPTIONS)(sub)
+app.command("pub", cls=PlainCommand, context_settings=HELP_OPTIONS)(pub)
+app.command("top", cls=PlainCommand)(top)
+app.add_typer(sessions, name="sessions")
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Print version or help when no command is given."""
+    if show_version:
+        from importlib.metadata import version  # noqa: PLC0415 - slow, and for this alone
+
+        typer.echo(f"spaps {version('spaps')}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())

@@ -1,0 +1,1 @@
+"""The commands of ``spaps``, one file for each."""

@@ -1,0 +1,1 @@
+"""Behind ``spaps top``, ``sub`` and ``sessions``: a running broker, looked at."""

@@ -1,0 +1,1 @@
+"""Behind ``spaps rebuild`` and ``versions``: schedules and tables."""

@@ -1,0 +1,1 @@
+"""Behind ``spaps resolve``: one neighborhood or many, as tables, GeoJSON and Parquet."""

@@ -1,0 +1,1 @@
+"""The bulk engine's part: Sedona columns and kernels from Arrow to Arrow."""

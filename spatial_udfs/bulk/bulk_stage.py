@@ -1,0 +1,203 @@
+"""One level of nodes in one bucket: who is asked for, what is found, who is a member.
+
+Every node of a level is resolved by the same few array operations, whatever its condition,
+categories and distances are. ``ask`` goes from the references in a bucket to entities in any
+bucket; ``select`` decides, in the bucket of the entities, who of them is a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spatial_udfs.bulk.batch_tables import (
+    BatchTables,
+    Int32s,
+    LevelEdges,
+    shape_pair,
+    widest,
+)
+from spatial_udfs.bulk.stage_rows import Members, NearPairs, NearRows, RelatedRows, all_members
+from spatial_udfs.bulk.world_bucket import BucketEntities, PairRows
+from spatial_udfs.entity_table import Int64s
+from spatial_udfs.position_sets import is_in, spread_out
+from spatial_udfs.topology.shapes import SHAPE_COUNT
+from spatial_udfs.topology.stored_kinds import reference_shapes
+
+# The most pairs that are looked at in one go.
+PAIRS_AT_ONCE: Final = 2_000_000
+
+Counts = NDArray[np.int64]
+
+
+class BulkStage:
+    """A level of a batch in one bucket."""
+
+    def __init__(
+        self,
+        edges: LevelEdges,
+        tables: BatchTables,
+        entities: BucketEntities,
+        state: Sequence[object],
+    ) -> None:
+        """``state``: whatever the bucket holds, the members of earlier levels among it."""
+        self._edges = edges
+        self._tables = tables
+        self._entities = entities
+        nodes, references, joined = edges.references(*all_members(state))
+        keys = self._keys(nodes, references)
+        self._excluded = np.unique(keys)
+        self._asked = np.unique(keys[joined])
+
+    def ask_related(self, pairs: PairRows) -> Iterator[RelatedRows]:
+        """Pairs of the references that share a point, of selected categories."""
+        tables = self._tables
+        nodes, references = self._unkeyed(self._asked)
+        for part in _portions(references, pairs):
+            rows, places = pairs.of(references[part])
+            of_rows = nodes[part][rows]
+            chosen = tables.selects(of_rows, pairs.category_sets[places])
+            of_rows, places = of_rows[chosen], places[chosen]
+            holds = tables.related_truth(of_rows, pairs.kinds[places])
+            kept = holds | (tables.far_of(of_rows) != 0) if self._edges.with_far else holds
+            of_rows, places, holds = of_rows[kept], places[kept], holds[kept]
+            shapes = reference_shapes(pairs.kinds[places])
+            yield RelatedRows(of_rows, pairs.entities[places], holds, shapes)
+
+    def ask_near(self, near: NearPairs) -> NearRows:
+        """Disjoint pairs within the reach of each node that asks for their reference."""
+        nodes, references = self._unkeyed(self._asked)
+        reaches = self._tables.reach_of(nodes)
+        measuring = ~np.isnan(reaches)
+        nodes, references, reaches = nodes[measuring], references[measuring], reaches[measuring]
+        order = np.lexsort((near.distances, near.references))
+        known, distances = near.references[order], near.distances[order]
+        first = np.searchsorted(known, references)
+        last = _within(distances, reaches, first, np.searchsorted(known, references, side="right"))
+        rows, near_places = spread_out(first, last - first)
+        places = order[near_places]
+        shapes = self._entities.shapes[self._entities.places_of(references)]
+        return NearRows(nodes[rows], near.entities[places], near.distances[places], shapes[rows])
+
+    def reaches_asked(self) -> tuple[Int64s, NDArray[np.float64]]:
+        """References from which distances are measured, each once with its widest reach."""
+        nodes, references = self._unkeyed(self._asked)
+        home = self._entities.is_home(references)
+        return widest(references[home], self._tables.reach_of(nodes[home]))
+
+    def references_by_shape(self) -> tuple[Int32s, Counts]:
+        """For nodes that far pairs matter to: how many references of each shape are here."""
+        nodes, references = self._unkeyed(self._asked)
+        counted = (self._tables.far_of(nodes) != 0) & self._entities.is_home(references)
+        nodes, references = nodes[counted], references[counted]
+        shapes = self._entities.shapes[self._entities.places_of(references)]
+        found, places = np.unique(nodes, return_inverse=True)
+        cells = np.bincount(places * SHAPE_COUNT + shapes, minlength=len(found) * SHAPE_COUNT)
+        return found, cells.reshape(-1, SHAPE_COUNT)
+
+    def select(
+        self,
+        related: Sequence[RelatedRows],
+        near: Sequence[NearRows],
+        far_nodes: Int32s,
+        totals: Counts,
+    ) -> Members:
+        """Members of the level in this bucket.
+
+        ``totals``: for each of the ``far_nodes``, how many references of each shape it has in
+        all buckets.
+        """
+        rows = [*related, *(self._judged(each) for each in near)]
+        keys = [self._keys(each.nodes, each.entities) for each in rows]
+        held = [key[each.holds] for key, each in zip(keys, rows, strict=True)]
+        if len(far_nodes):
+            held += self._far(far_nodes, totals, rows, keys)
+        found = np.unique(np.concatenate(held)) if held else np.empty(0, np.int64)
+        members = found[~is_in(found, self._excluded)]
+        return Members(self._edges.level, *self._unkeyed(members))
+
+    def _judged(self, rows: NearRows) -> RelatedRows:
+        """Near rows of selected categories, with the truth of their condition."""
+        tables, places = self._tables, self._entities.places_of(rows.entities)
+        chosen = np.flatnonzero(tables.selects(rows.nodes, self._entities.category_sets[places]))
+        nodes, reference_shapes = rows.nodes[chosen], rows.reference_shapes[chosen]
+        pairs = shape_pair(reference_shapes, self._entities.shapes[places[chosen]])
+        holds = tables.disjoint_truth(nodes, rows.distances[chosen], pairs)
+        return RelatedRows(nodes, rows.entities[chosen], holds, reference_shapes)
+
+    def _far(
+        self, nodes: Int32s, totals: Counts, rows: Sequence[RelatedRows], keys: Sequence[Int64s]
+    ) -> Iterator[Int64s]:
+        """Node by node, the entities of its categories of which some reference is far and holds.
+
+        A reference that is near an entity is a row here: what is left of the total is far. Only
+        entities of the node's categories are looked at, and nearly all of these are members.
+        """
+        tables, entities = self._tables, self._entities
+        count = len(entities.peids)
+        every_key = np.concatenate([np.empty(0, np.int64), *keys])
+        every_shape = np.concatenate(
+            [np.empty(0, np.uint8), *(each.reference_shapes for each in rows)]
+        )
+        order = np.argsort(every_key)
+        every_key, every_shape = every_key[order], every_shape[order]
+        starts = nodes.astype(np.int64) * count
+        spans = np.searchsorted(every_key, np.stack([starts, starts + count]))
+        holding = tables.far_by_shapes(nodes)
+        patterns = tables.patterns[nodes]
+        last, wanted = -1, np.empty(0, np.int64)
+        # Nodes of one pattern after each other: their entities are looked for once, and let go.
+        for row in np.argsort(patterns, kind="stable").tolist():
+            if patterns[row] != last:
+                last = patterns[row]
+                wanted = np.flatnonzero(tables.selected[last][entities.category_sets])
+            near = slice(*spans[:, row])
+            places = every_key[near] - starts[row]
+            counted = holding[row][every_shape[near], entities.shapes[places]]
+            came = np.searchsorted(wanted, places[counted])
+            total = totals[row] @ holding[row]
+            far = total[entities.shapes[wanted]] > np.bincount(came, minlength=len(wanted))
+            yield starts[row] + wanted[far]
+
+    def _keys(self, nodes: Int32s, entities: Int64s) -> Int64s:
+        """Rows as single numbers; the entities must be of this bucket, or heavy."""
+        count = len(self._entities.peids)
+        keys: Int64s = nodes.astype(np.int64) * count + self._entities.places_of(entities)
+        return keys
+
+    def _unkeyed(self, keys: Int64s) -> tuple[Int32s, Int64s]:
+        nodes, places = np.divmod(keys, max(len(self._entities.peids), 1))
+        return nodes.astype(np.int32), self._entities.peids[places]
+
+
+def _portions(references: Int64s, pairs: PairRows) -> Iterator[slice]:
+    """The asked ones in portions with about so many pairs."""
+    if not len(references):
+        return
+    counts = np.searchsorted(pairs.references, references, side="right")
+    counts -= np.searchsorted(pairs.references, references)
+    ends = np.cumsum(counts)
+    inner = np.searchsorted(ends, np.arange(PAIRS_AT_ONCE, int(ends[-1]), PAIRS_AT_ONCE))
+    bounds = [0, *np.unique(inner).tolist(), len(references)]
+    for first, last in pairwise(bounds):
+        if first < last:
+            yield slice(first, last)
+
+
+def _within(
+    distances: NDArray[np.float64], reaches: NDArray[np.float64], first: Int64s, last: Int64s
+) -> Int64s:
+    """For each span of ascending distances, the end of those up to the reach: by bisection."""
+    low, high = first.copy(), last.copy()
+    while True:
+        open_spans = np.flatnonzero(low < high)
+        if not len(open_spans):
+            return low
+        middle = (low[open_spans] + high[open_spans]) // 2
+        inside = distances[middle] <= reaches[open_spans]
+        low[open_spans[inside]] = middle[inside] + 1
+        high[open_spans[~inside]] = middle[~inside]

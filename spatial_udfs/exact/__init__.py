@@ -1,0 +1,1 @@
+"""The exact resolver: one neighborhood on one world version, in one process."""

@@ -1,0 +1,126 @@
+"""The members of one stage: which entities have a reference for which the condition holds.
+
+Candidate pairs come in steps: those whose boxes meet when a disjoint pair has nothing to add,
+else all within reach. Every pair that does not come is far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from schemas.language.conditions import Condition
+from spatial_udfs.entity_table import EntityTable, Int64s, Positions
+from spatial_udfs.exact.candidate_search import CandidateSearch
+from spatial_udfs.exact.far_count import FarCount
+from spatial_udfs.exact.open_entities import OpenEntities
+from spatial_udfs.exact.pair_distances import PairDistances
+from spatial_udfs.exact.pair_memory import Pairs
+from spatial_udfs.exact.related_pairs import RelatedPairs
+from spatial_udfs.position_sets import EMPTY, as_set, is_in
+from spatial_udfs.resolution_limits import ResolutionLimits
+from spatial_udfs.topology.condition_needs import ConditionNeeds
+from spatial_udfs.topology.condition_verdicts import truth_by_kind, verdict_of
+from spatial_udfs.topology.pair_kinds import Bools, shape_pairs
+from spatial_udfs.topology.shapes import shape_codes
+
+_needs_of = lru_cache(maxsize=4096)(ConditionNeeds.of)
+
+
+class StageMembers:
+    """Evaluates stages on one world version. Safe to share between threads."""
+
+    def __init__(self, table: EntityTable, max_pairs: int) -> None:
+        """Index the entities; pairs are computed when first needed."""
+        self._shapes = shape_codes(table)
+        self._search = CandidateSearch(table.geometries)
+        self.related = RelatedPairs(table.geometries, self._search, self._shapes, max_pairs)
+        self._distances = PairDistances(table.geometries, self._search, self.related.share_a_point)
+
+    def select(
+        self,
+        condition: Condition,
+        candidates: OpenEntities,
+        references: Positions,
+        limits: ResolutionLimits,
+    ) -> Positions:
+        """The candidates that the condition ties to a reference."""
+        if not len(references):
+            return EMPTY
+        needs = _needs_of(condition)
+        far = FarCount(needs.far, self._shapes, references) if needs.has_far else None
+        found = []
+        for pairs in self._pairs(needs, candidates, references):
+            if far is not None:
+                far.add_candidates(pairs.references, pairs.entities)
+            selected = self._select(condition, needs, pairs, limits)
+            candidates.close(selected)
+            found.append(selected)
+            limits.check_time()
+        if far is not None:
+            found.append(far.selected(candidates.mask()))
+        return as_set(np.concatenate(found)) if found else EMPTY
+
+    def _select(
+        self, condition: Condition, needs: ConditionNeeds, pairs: Pairs, limits: ResolutionLimits
+    ) -> Positions:
+        if needs.has_topology:
+            self.related.complete(pairs, limits)
+        if needs.has_distance:
+            return self._select_by_distance(condition, pairs, limits)
+        return pairs.entities[truth_by_kind(condition, self.related.kinds)[pairs.kinds]]
+
+    def _select_by_distance(
+        self, condition: Condition, pairs: Pairs, limits: ResolutionLimits
+    ) -> Positions:
+        """Pairs that boxes cannot decide get an exact distance, unless that cannot matter."""
+        kinds, distances = self.related.kinds, self._distances
+        rough = distances.rough(pairs)
+        verdict = verdict_of(condition, kinds, pairs.kinds, rough)
+        sure = as_set(pairs.entities[~verdict.can_fail])
+        open_pairs = verdict.can_hold & verdict.can_fail
+        pairs = pairs.where(open_pairs & ~is_in(pairs.entities, sure))
+        exact = distances.exact(pairs, limits)
+        verdict = verdict_of(condition, kinds, pairs.kinds, exact)
+        return np.concatenate([sure, pairs.entities[verdict.can_hold]])
+
+    def _pairs(
+        self, needs: ConditionNeeds, candidates: OpenEntities, references: Positions
+    ) -> Iterator[Pairs]:
+        """Pairs of candidates. Kinds are known, unknown yet, or not needed at all."""
+        if needs.meeting_only or not needs.has_distance:
+            for pairs in self.related.meeting(references):
+                yield pairs.where(self._fitting(needs, candidates, pairs))
+            return
+        for step in self._search.steps(references, needs.reach):
+            first, second = self._distances.candidates(step, needs.reach)
+            wanted = candidates.among(second)
+            first, second = first[wanted], second[wanted]
+            if not needs.has_topology:
+                yield Pairs(first, second, np.empty(len(first), np.uint16))
+                continue
+            # The kind of a disjoint pair is the place of its shapes.
+            kinds = shape_pairs(self._shapes[first], self._shapes[second]).astype(np.uint16)
+            pairs = Pairs(first, second, kinds)
+            meeting = list(self.related.meeting(step))
+            # First those that need no matrix: what they select, the others need not.
+            yield pairs.where(~is_in(self._keys(pairs), np.sort(self._keys(*meeting))))
+            for part in meeting:
+                yield part.where(self._fitting(needs, candidates, part))
+
+    def _fitting(self, needs: ConditionNeeds, candidates: OpenEntities, pairs: Pairs) -> Bools:
+        """Pairs of candidates that may nest as the condition needs it."""
+        fitting = candidates.among(pairs.entities)
+        if needs.entity_inside:
+            fitting &= self._search.entity_may_be_inside(pairs)
+        if needs.reference_inside:
+            fitting &= self._search.reference_may_be_inside(pairs)
+        return fitting
+
+    def _keys(self, *parts: Pairs) -> Int64s:
+        """One number for each pair."""
+        count = np.int64(len(self._shapes))
+        keys = [part.references * count + part.entities for part in parts]
+        return np.concatenate(keys)

@@ -1,0 +1,1 @@
+"""Members on a new world version, out of those on the old one and of what changed."""

@@ -1,0 +1,1 @@
+"""Shapes, matrices and kinds of pairs, and what a condition has to know about a pair."""

@@ -1,0 +1,1 @@
+"""What tests and benchmarks share: worlds that are the same for the same seed."""

@@ -1,0 +1,163 @@
+"""Where sources and versions lie on the Earth, and what looks wrong about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from spatial_udfs.entity_table import Geometries
+from world.imports.projection import in_degrees
+
+EAST_END: Final = 180.0
+NORTH_END: Final = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A box in degrees on WGS 84."""
+
+    west: float
+    south: float
+    east: float
+    north: float
+
+    def __str__(self) -> str:
+        return (
+            f"longitude {self.west:.4f} to {self.east:.4f}, "
+            f"latitude {self.south:.4f} to {self.north:.4f} (WGS 84)"
+        )
+
+    def swapped(self) -> Extent:
+        """Return the box that it would be if longitude and latitude were the other way round."""
+        return Extent(self.south, self.west, self.north, self.east)
+
+    def meets(self, other: Extent) -> bool:
+        """Return whether the boxes share a point."""
+        return (
+            self.west <= other.east
+            and other.west <= self.east
+            and self.south <= other.north
+            and other.south <= self.north
+        )
+
+    def is_on_earth(self) -> bool:
+        """Return whether all of it lies within ±180° longitude and ±90° latitude."""
+        return (
+            max(abs(self.west), abs(self.east)) <= EAST_END
+            and max(abs(self.south), abs(self.north)) <= NORTH_END
+        )
+
+
+def union(extents: Iterable[Extent]) -> Extent | None:
+    """Return the box around all of them; None for none."""
+    boxes = [(each.west, each.south, each.east, each.north) for each in extents]
+    if not boxes:
+        return None
+    corners = np.array(boxes)
+    west, south = corners[:, :2].min(axis=0).tolist()
+    east, north = corners[:, 2:].max(axis=0).tolist()
+    return Extent(west, south, east, north)
+
+
+def extent_of(geometries: Geometries, crs: CRS) -> Extent | None:
+    """Return the box around geometries in their CRS; None where they have no point."""
+    bounds = shapely.bounds(geometries)
+    return extent_of_boxes(bounds[np.isfinite(bounds).all(axis=1)], crs)
+
+
+def extent_of_boxes(boxes: NDArray[np.float64], crs: CRS) -> Extent | None:
+    """Return the box around boxes in a CRS (least x and y, greatest x and y); None for none."""
+    if not len(boxes):
+        return None
+    if crs.is_geographic:
+        corners = np.concatenate([boxes[:, :2], boxes[:, 2:]])
+    else:
+        # Few points are enough: what is extreme in degrees is on the hull, or very near to it.
+        everything = shapely.multipoints(boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2))
+        hull = shapely.get_coordinates(shapely.convex_hull(everything))
+        corners = in_degrees(hull, crs)
+        corners = corners[np.isfinite(corners).all(axis=1)]
+        if not len(corners):
+            return None
+    (west, south), (east, north) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
+    return Extent(west, south, east, north)
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlace:
+    """Where the rows of one source lie; ``outside``: how many have a point off the Earth."""
+
+    source: str
+    extent: Extent
+    rows: int
+    outside: int
+
+
+def source_place(source: str, geometries: Geometries, crs: CRS) -> SourcePlace | None:
+    """Return where rows lie, as far as their coordinates are finite; None where there are none."""
+    extent = extent_of(geometries, crs)
+    if extent is None:
+        return None
+    outside = 0
+    if not extent.is_on_earth() and crs.is_geographic:
+        bounds = np.abs(shapely.bounds(geometries))
+        limits = np.array([EAST_END, NORTH_END, EAST_END, NORTH_END])
+        outside = int((bounds > limits).any(axis=1).sum())
+    return SourcePlace(source, extent, len(geometries), outside)
+
+
+def joined_places(places: Iterable[SourcePlace | None]) -> list[SourcePlace]:
+    """Return one place for each source, out of those of its parts."""
+    parts: dict[str, list[SourcePlace]] = {}
+    for place in places:
+        if place is not None:
+            parts.setdefault(place.source, []).append(place)
+    joined = []
+    for source, found in parts.items():
+        extent = union(part.extent for part in found)
+        if extent is not None:
+            rows, outside = sum(part.rows for part in found), sum(part.outside for part in found)
+            joined.append(SourcePlace(source, extent, rows, outside))
+    return joined
+
+
+def placement_warnings(places: Sequence[SourcePlace], earlier: Extent | None = None) -> list[str]:
+    """Return what looks wrong: coordinates off the Earth, or longitude and latitude swapped.
+
+    ``earlier`` is where the version before lies.
+    """
+    warnings = []
+    for place in places:
+        if place.outside:
+            warnings.append(_off_the_earth(place))
+            continue
+        others = [other.extent for other in places if other is not place and not other.outside]
+        around = union(others or ([earlier] if earlier else []))
+        swapped = place.extent.swapped()
+        if around is None or place.extent.meets(around) or not swapped.meets(around):
+            continue
+        beside = "the other sources" if others else "the version before"
+        warnings.append(
+            f"{place.source}: longitude and latitude look swapped: it lies far from {beside}, "
+            "and beside them when they are exchanged"
+        )
+    return warnings
+
+
+def _off_the_earth(place: SourcePlace) -> str:
+    count = f"{place.outside:,} of {place.rows:,}"
+    if place.extent.swapped().is_on_earth():
+        return (
+            f"{place.source}: longitude and latitude look swapped: {count} lie outside ±90° "
+            "latitude, and none when they are exchanged (longitude stands first)"
+        )
+    return (
+        f"{place.source}: {count} lie outside ±180° longitude and ±90° latitude: "
+        "these are no degrees, or their CRS is another than the file says"
+    )

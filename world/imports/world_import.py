@@ -1,0 +1,184 @@
+"""Sources in, one more world version out. The Spark job shares all but reading and writing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import shapely
+from pyproj import CRS
+
+from schemas import entity
+from schemas.errors import SourceError
+from spatial_udfs.entity_table import EntityTable
+from world.imports.combination import Combined, combine
+from world.imports.extent import Extent, extent_of, placement_warnings
+from world.imports.import_lock import import_lock
+from world.imports.import_options import ImportOptions
+from world.imports.projection import epsg_code
+from world.progress import Progress, silent
+from world.snapshot import entity_table
+from world.sources.problems import ProblemSummary, problem_table, problems_of, summarize
+from world.sources.source_files import describe
+from world.sources.source_rows import read_sources
+from world.versions.leftovers import remove_leftovers
+from world.versions.store import WorldStore
+from world.versions.version_facts import SourceFacts, VersionFacts
+
+# Between categories where they are counted as one text: no category can hold it.
+_BETWEEN: Final = "\x00"
+# Entities of the version before that say where it lies.
+SAMPLE: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did: ``created`` is False when the newest version was this one already.
+
+    ``top_categories``: how many entities stand under each first level, most first.
+    """
+
+    facts: VersionFacts
+    created: bool
+    problems: tuple[ProblemSummary, ...]
+    top_categories: dict[str, int]
+    # Of a version that was made just now: where it lies, and what looks wrong about that.
+    extent: Extent | None = None
+    warnings: tuple[str, ...] = ()
+    # The entities of a version that was made just now, for who goes on with them.
+    combined: Combined | None = field(default=None, compare=False, repr=False)
+
+    def entities(self) -> pa.Table | None:
+        """The rows (UNVERSIONED_ENTITIES) of a version that was made just now, in any order."""
+        return None if self.combined is None else self.combined.entities
+
+    def snapshot(self) -> EntityTable | None:
+        """The version in memory, if it was made just now: as reading it would give it."""
+        if self.combined is None:
+            return None
+        return entity_table(self.combined.entities, self.facts, self.combined.geometries)
+
+
+def import_world(  # noqa: PLR0913  the options of the command, by name
+    sources: Sequence[str | Path],
+    world: str | Path,
+    *,
+    srid: int | None = None,
+    rules: str | Path | None = None,
+    category: str | None = None,
+    id_field: str | None = None,
+    strict: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """One more version of the world out of the sources, or the newest if that is the same."""
+    tell = progress or silent
+    options = ImportOptions.checked(srid=srid, rules=rules, category=category, id_field=id_field)
+    store = WorldStore(str(world))
+    paths = [Path(source) for source in sources]
+    facts = describe(paths, tell)
+    with exclusive(store):
+        known = None if force else same_version(store, facts, options)
+        if known is not None:
+            return report_of(store, known, created=False, strict=strict)
+        readings = list(read_sources(paths, options, tell))
+        combined = combine(readings, options.srid, tell)
+        problems = summarize(combined.problems)
+        warnings = placement_warnings(combined.places, _earlier_extent(store))
+        refuse_if_strict(problems, strict=strict)
+        refuse_if_empty(combined.entities.num_rows, problems, warnings)
+        tell("writing", 0, None)
+        written = store.write_version(
+            combined.entities,
+            srid=epsg_code(combined.crs),
+            sources=facts,
+            rules_sha256=options.fingerprint(facts),
+            problems=problem_table(combined.problems),
+        )
+    return ImportReport(
+        facts=written,
+        created=True,
+        problems=problems,
+        top_categories=top_categories(combined.entities),
+        extent=extent_of(combined.geometries, combined.crs),
+        warnings=tuple(warnings),
+        combined=combined,
+    )
+
+
+def locked(store: WorldStore) -> contextlib.AbstractContextManager[None]:
+    """Keep imports into the same folder out; an object store has no lock."""
+    folder = store.local_folder()
+    return contextlib.nullcontext() if folder is None else import_lock(folder)
+
+
+@contextlib.contextmanager
+def exclusive(store: WorldStore) -> Iterator[None]:
+    """Keep other imports out for as long as this one runs, and start from clean tables."""
+    with locked(store):
+        if store.local_folder() is not None:
+            remove_leftovers(store, {facts.version for facts in store.versions()})
+        yield
+
+
+def same_version(
+    store: WorldStore, facts: tuple[SourceFacts, ...], options: ImportOptions
+) -> VersionFacts | None:
+    """The newest version, if it came from the same sources by the same options."""
+    versions = store.versions()
+    if versions and versions[-1].same_input(facts, options.fingerprint(facts)):
+        return versions[-1]
+    return None
+
+
+def _earlier_extent(store: WorldStore) -> Extent | None:
+    """Return about where the newest version lies, by some of its entities."""
+    versions = store.versions()
+    if not versions:
+        return None
+    shapes = store.some_geometries(versions[-1].version, SAMPLE)
+    return extent_of(shapely.from_wkb(shapes), CRS.from_epsg(versions[-1].srid))
+
+
+def refuse_if_strict(problems: Sequence[ProblemSummary], *, strict: bool) -> None:
+    """Fail on any problem at all, before anything is written."""
+    if strict and problems:
+        found = "; ".join(map(str, problems))
+        raise SourceError(f"strict import, nothing written: {found}")
+
+
+def refuse_if_empty(
+    entity_count: int, problems: Sequence[ProblemSummary], warnings: Sequence[str] = ()
+) -> None:
+    """A version without entities would empty every neighborhood: surely the wrong file."""
+    if entity_count == 0:
+        found = "; ".join([*warnings, *map(str, problems)]) or "there is nothing in them to import"
+        raise SourceError(f"no entity came out of the sources, nothing written: {found}")
+
+
+def report_of(
+    store: WorldStore, facts: VersionFacts, *, created: bool, strict: bool
+) -> ImportReport:
+    """The report about a version that stands in the store."""
+    problems = summarize(problems_of(store.problems(facts.version)))
+    refuse_if_strict(problems, strict=strict)
+    entities = store.entities(facts.version)
+    return ImportReport(facts, created, problems, top_categories(entities))
+
+
+def top_categories(entities: pa.Table) -> dict[str, int]:
+    """How many entities stand under each first level of the hierarchy, most first."""
+    lists = entities.column(entity.CATEGORIES)
+    # A world has few different lists of categories: counted by Arrow, taken apart once each.
+    listed = pc.value_counts(pc.binary_join(lists, _BETWEEN)).to_pylist()
+    counts: Counter[str] = Counter()
+    for each in listed:
+        for top in {category.split("/", 1)[0] for category in each["values"].split(_BETWEEN)}:
+            counts[top] += each["counts"]
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

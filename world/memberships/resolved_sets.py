@@ -1,0 +1,216 @@
+"""Members of distinct neighborhoods as arrays: small, because subscriptions are not written out.
+
+Kept with the record of each rebuild, all stages of them. So the next rebuild sees what a change
+can reach, and which pairs in Redis are different, without looking at a single membership row.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from spatial_udfs.entity_table import Int64s
+
+Int32s: TypeAlias = NDArray[np.int32]
+Bools: TypeAlias = NDArray[np.bool_]
+
+MEMBERS_FILE: Final = "members.parquet"
+SETS_FILE: Final = "sets.parquet"
+SUBSCRIPTIONS_FILE: Final = "subscriptions.parquet"
+# Raise it whenever a neighborhood can have other members than before on the same world version.
+# Results of another method are not taken over.
+MEMBER_METHOD: Final = 2
+# Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.
+ROWS_IN_BLOCK: Final = 250_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemberRows:
+    """Rows by set, and within a set by stage and peid; ``shown``: the stage is visible."""
+
+    sets: Int32s
+    stages: Int32s
+    shown: Bools
+    peids: Int64s
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.peids)
+
+    def where(self, chosen: Bools) -> MemberRows:
+        """Some of the rows."""
+        return MemberRows(
+            self.sets[chosen], self.stages[chosen], self.shown[chosen], self.peids[chosen]
+        )
+
+    def visible(self) -> MemberRows:
+        """The rows of visible stages."""
+        return self if self.shown.all() else self.where(self.shown)
+
+    def numbered(self, numbers: Int64s) -> MemberRows:
+        """The rows with other set numbers: ``numbers[old]`` is the new one."""
+        return MemberRows(numbers[self.sets].astype(np.int32), self.stages, self.shown, self.peids)
+
+    @classmethod
+    def joined(cls, parts: Sequence[MemberRows]) -> MemberRows:
+        """All rows of some parts, in order; no set stands in two of them."""
+        if not parts:
+            return NO_ROWS
+        sets = np.concatenate([part.sets for part in parts])
+        order = np.argsort(sets, kind="stable")
+        return cls(
+            sets[order],
+            np.concatenate([part.stages for part in parts])[order],
+            np.concatenate([part.shown for part in parts])[order],
+            np.concatenate([part.peids for part in parts])[order],
+        )
+
+
+NO_ROWS: Final = MemberRows(
+    np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.bool_), np.empty(0, np.int64)
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResolvedSets:
+    """The result of one rebuild. ``resolved[i]`` is False where no reference of set i exists.
+
+    ``whole``: rows of invisible stages are there too. ``descriptors`` are texts of the sets.
+    """
+
+    hashes: tuple[str, ...]
+    descriptors: tuple[str, ...]
+    resolved: Bools
+    rows: MemberRows
+    sub_ids: Int64s
+    set_of: Int64s
+    whole: bool = True
+
+    def membership_count(self) -> int:
+        """How many rows the memberships have."""
+        shown = np.bincount(self.rows.sets[self.rows.shown], minlength=len(self.hashes))
+        return int(shown[self.set_of].sum())
+
+    def memberships(self) -> Iterator[tuple[Int64s, Int64s, Int32s]]:
+        """Rows (subId, peid, stageNo) in blocks."""
+        shown = self.rows.visible()
+        for subscriptions, places in written_out(shown.sets, self.set_of):
+            yield self.sub_ids[subscriptions], shown.peids[places], shown.stages[places]
+
+    def split(self, parts: int) -> list[ResolvedSets]:
+        """Visible rows, and subscriptions in some groups that have about as many memberships."""
+        rows = self.rows.visible()
+        shown = np.bincount(rows.sets, minlength=len(self.hashes))
+        ends = np.cumsum(shown[self.set_of])
+        total = int(ends[-1]) if len(ends) else 0
+        inner = np.searchsorted(ends, [total * place // parts for place in range(1, parts)])
+        bounds = [0, *inner.tolist(), len(self.sub_ids)]
+        return [
+            replace(
+                self, rows=rows, sub_ids=self.sub_ids[first:last], set_of=self.set_of[first:last]
+            )
+            for first, last in pairwise(bounds)
+        ]
+
+    def save(self, folder: Path) -> None:
+        """Write the files; whoever records that they are there does so afterwards."""
+        rows = self.rows
+        _write(
+            folder / MEMBERS_FILE,
+            pa.table({"set": rows.sets, "stageNo": rows.stages, "shown": rows.shown,
+                      "peid": rows.peids}),
+        )  # fmt: skip
+        hashes = pa.array(self.hashes, pa.string())
+        texts = pa.array(self.descriptors, pa.string())
+        whole = pa.array(np.full(len(self.hashes), self.whole))
+        method = pa.array(np.full(len(self.hashes), MEMBER_METHOD, np.int32))
+        _write(
+            folder / SETS_FILE,
+            pa.table(
+                {"hash": hashes, "descriptor": texts, "resolved": self.resolved, "whole": whole,
+                 "method": method}
+            ),
+        )  # fmt: skip
+        _write(folder / SUBSCRIPTIONS_FILE, pa.table({"subId": self.sub_ids, "set": self.set_of}))
+
+    @staticmethod
+    def remove(folder: Path) -> None:
+        """Remove what was saved there, if anything was."""
+        for name in (MEMBERS_FILE, SETS_FILE, SUBSCRIPTIONS_FILE):
+            (folder / name).unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, folder: Path) -> ResolvedSets | None:
+        """What was saved there, or None when some of it is gone or of another method."""
+        try:
+            members, sets, subscriptions = (
+                pq.read_table(folder / name)
+                for name in (MEMBERS_FILE, SETS_FILE, SUBSCRIPTIONS_FILE)
+            )
+        except (OSError, pa.ArrowException):
+            return None
+        if "method" not in sets.column_names:
+            return None
+        if set(sets.column("method").to_pylist()) - {MEMBER_METHOD}:
+            return None
+        rows = MemberRows(
+            members.column("set").to_numpy(),
+            members.column("stageNo").to_numpy(),
+            np.asarray(members.column("shown").to_numpy(), np.bool_),
+            members.column("peid").to_numpy(),
+        )
+        return cls(
+            hashes=tuple(sets.column("hash").to_pylist()),
+            descriptors=tuple(sets.column("descriptor").to_pylist()),
+            resolved=np.array(sets.column("resolved").to_numpy(), np.bool_),
+            rows=rows,
+            sub_ids=subscriptions.column("subId").to_numpy(),
+            set_of=subscriptions.column("set").to_numpy(),
+            whole=all(sets.column("whole").to_pylist()),
+        )
+
+
+def written_out(sets: NDArray[np.integer], set_of: Int64s) -> Iterator[tuple[Int64s, Int64s]]:
+    """Every subscription with every row of its set, in blocks: places in both arrays.
+
+    ``sets`` ascends; ``set_of`` has the set of each subscription. Subscriptions are few beside
+    rows, so a block is a range of them.
+    """
+    # Looked up once for each set, of which there are few.
+    bounds_of = np.searchsorted(sets, np.arange(int(set_of.max(initial=-1)) + 2))
+    starts = bounds_of[set_of]
+    lengths = bounds_of[set_of + 1] - starts
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    if not total:
+        return
+    bounds = np.searchsorted(ends, np.arange(0, total, ROWS_IN_BLOCK), side="right")
+    for first, last in zip(bounds, [*bounds[1:], len(set_of)], strict=True):
+        own = lengths[first:last]
+        before = np.cumsum(own) - own
+        size = int(own.sum())
+        places = np.repeat(starts[first:last] - before, own)
+        places += np.arange(size)
+        yield np.repeat(np.arange(first, last), own), places
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    """Whole or not at all, and on the disk when it is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        # Entities are too many for a dictionary.
+        names = [name for name in table.column_names if name != "peid"]
+        pq.write_table(table, file, compression="lz4", use_dictionary=names)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)

@@ -1,0 +1,1 @@
+"""Source files as rows: GeoJSON, GeoParquet and OpenStreetMap."""

@@ -1,0 +1,175 @@
+"""One pass through an extract: what the rules make of its nodes, ways and areas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import osmium
+import shapely
+
+from world.progress import Progress
+from world.sources.osm.awaited_areas import AwaitedAreas
+from world.sources.osm.rules import GeometryKind, Rules
+from world.sources.osm.segments import Locations, RoadWay
+from world.sources.problems import Problem, ProblemKind
+
+PROGRESS_STEP: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """An element that becomes an entity as a whole; ``element`` is node, way or relation."""
+
+    kind: GeometryKind
+    element: str
+    osm_id: int
+    categories: tuple[str, ...]
+    name: str | None
+    geometry: Any
+
+
+@dataclass(slots=True)
+class Extract:
+    """What the rules found in one extract; ``source`` is what problems call it."""
+
+    source: str
+    features: list[Feature] = field(default_factory=list)
+    roads: list[RoadWay] = field(default_factory=list)
+    locations: Locations = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def note(self, kind: ProblemKind, locator: str, reason: str, *, kept: bool = False) -> None:
+        """Write a problem down."""
+        self.problems.append(Problem(kind, kept, None, self.source, locator, reason))
+
+
+def read_extract(path: Path, source: str, rules: Rules, tell: Progress) -> Extract:
+    """Everything in the extract that a rule fits."""
+    reader = _Reader(Extract(source), rules, AwaitedAreas.of_relations(path, rules))
+    elements = (
+        osmium.FileProcessor(str(path))
+        .with_areas()
+        .with_filter(osmium.filter.KeyFilter(*rules.by_key))
+    )
+    for count, element in enumerate(elements):
+        if count % PROGRESS_STEP == 0:
+            tell(f"reading {path.name}", count, None)
+        reader.take(element)
+    for kind, locator, reason in reader.awaited.faults():
+        reader.extract.note(kind, locator, reason)
+    return reader.extract
+
+
+class _Reader:
+    def __init__(self, extract: Extract, rules: Rules, awaited: AwaitedAreas) -> None:
+        self.extract = extract
+        self.awaited = awaited
+        self._rules = rules
+        self._wkb = osmium.geom.WKBFactory()
+
+    def take(self, element: Any) -> None:
+        tags = dict(element.tags)
+        if not element.visible:
+            return  # deleted: an element that the map no longer has
+        match element.type_str():
+            case "n":
+                self._node(element, tags)
+            case "w":
+                self._way(element, tags)
+            case "a":
+                self._area(element, tags)
+
+    def _node(self, node: Any, tags: Mapping[str, str]) -> None:
+        categories = self._rules.categories(GeometryKind.POINT, tags)
+        if not categories:
+            return
+        if not node.location.valid():
+            reason = "has no place on Earth"
+            self.extract.note(ProblemKind.MISSING_GEOMETRY, f"node {node.id}", reason)
+            return
+        point = shapely.Point(node.location.lon, node.location.lat)
+        self._add(GeometryKind.POINT, "node", node.id, tags, categories, point)
+
+    def _way(self, way: Any, tags: Mapping[str, str]) -> None:
+        encloses = way.is_closed() and tags.get("area") != "no"
+        as_area = self._rules.categories(GeometryKind.AREA, tags)
+        as_road = self._rules.categories(GeometryKind.ROAD, tags)
+        # A rule for lines and areas alike makes one entity of a closed way, not two.
+        as_line = self._rules.categories(
+            GeometryKind.LINE, tags, unless=GeometryKind.AREA if encloses else None
+        )
+        if as_road:
+            self._road(way, tags, as_road)
+        if as_line:
+            self._line(way, tags, as_line)
+        if as_area and encloses:
+            self.awaited.await_way(way)
+        elif as_area and not as_road and not as_line and way.id not in self.awaited.members:
+            # An open way within a relation is a part of that relation's outline.
+            what = "says area=no" if way.is_closed() else "is not closed"
+            reason = f"has the tags of an area but {what}"
+            self.extract.note(ProblemKind.OPEN_AREA, f"way {way.id}", reason)
+
+    def _road(self, way: Any, tags: Mapping[str, str], categories: tuple[str, ...]) -> None:
+        stretches = self._stretches(way)
+        if stretches:
+            road = RoadWay(way.id, stretches, categories, self._rules.name(tags))
+            self.extract.roads.append(road)
+
+    def _line(self, way: Any, tags: Mapping[str, str], categories: tuple[str, ...]) -> None:
+        lines = [
+            shapely.LineString([self.extract.locations[node] for node in stretch])
+            for stretch in self._stretches(way)
+        ]
+        if lines:
+            geometry = lines[0] if len(lines) == 1 else shapely.MultiLineString(lines)
+            self._add(GeometryKind.LINE, "way", way.id, tags, categories, geometry)
+
+    def _stretches(self, way: Any) -> tuple[tuple[int, ...], ...]:
+        """The way's nodes without immediate repetitions, cut where the extract lacks some."""
+        stretches: list[list[int]] = [[]]
+        missing = 0
+        for node in way.nodes:
+            if not node.location.valid():
+                missing += 1
+                stretches.append([])
+            elif not stretches[-1] or stretches[-1][-1] != node.ref:
+                stretches[-1].append(node.ref)
+                self.extract.locations[node.ref] = (node.location.lon, node.location.lat)
+        usable = tuple(tuple(stretch) for stretch in stretches if len(stretch) > 1)
+        if missing:
+            reason = f"{missing} of its nodes are not in the extract"
+            self.extract.note(
+                ProblemKind.INCOMPLETE_WAY, f"way {way.id}", reason, kept=bool(usable)
+            )
+        elif not usable:
+            reason = "has fewer than two different nodes"
+            self.extract.note(ProblemKind.EMPTY_GEOMETRY, f"way {way.id}", reason)
+        return usable
+
+    def _area(self, area: Any, tags: Mapping[str, str]) -> None:
+        categories = self._rules.categories(GeometryKind.AREA, tags)
+        outer_rings, _ = area.num_rings()
+        if not categories or not outer_rings or (area.from_way() and tags.get("area") == "no"):
+            return
+        self.awaited.arrived(from_way=area.from_way(), osm_id=area.orig_id())
+        geometry: Any = shapely.from_wkb(self._wkb.create_multipolygon(area))
+        if shapely.get_num_geometries(geometry) == 1:
+            geometry = shapely.get_geometry(geometry, 0)
+        element = "way" if area.from_way() else "relation"
+        self._add(GeometryKind.AREA, element, area.orig_id(), tags, categories, geometry)
+
+    def _add(
+        self,
+        kind: GeometryKind,
+        element: str,
+        osm_id: int,
+        tags: Mapping[str, str],
+        categories: tuple[str, ...],
+        geometry: Any,
+    ) -> None:
+        name = self._rules.name(tags)
+        self.extract.features.append(Feature(kind, element, osm_id, categories, name, geometry))

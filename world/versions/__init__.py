@@ -1,0 +1,1 @@
+"""The versions of a world as Delta tables, read and written without Spark."""

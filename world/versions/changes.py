@@ -1,0 +1,120 @@
+"""What is different between two world versions, entity by entity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas import entity
+from spatial_udfs.entity_table import Int64s
+from spatial_udfs.topology.pair_kinds import Bools
+from world.versions.store import WorldStore
+
+# Between categories where they are compared as one text: no category can hold it.
+_BETWEEN = "\x00"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorldChanges:
+    """Peids, ascending. An entity can be both moved and recategorised."""
+
+    added: Int64s
+    removed: Int64s
+    moved: Int64s
+    recategorised: Int64s
+    # A name decides about no neighborhood; it is counted for people.
+    renamed: Int64s
+    # Where those that moved or were removed had been: peids, ascending, and WKB.
+    left: Int64s
+    left_places: pa.ChunkedArray
+
+    def touched(self) -> Int64s:
+        """Every entity that may count differently for a neighborhood."""
+        parts = (self.added, self.removed, self.moved, self.recategorised)
+        return np.unique(np.concatenate(parts))
+
+    def arrived(self) -> Int64s:
+        """Those of them that the new version has."""
+        return np.unique(np.concatenate((self.added, self.moved, self.recategorised)))
+
+    def counts(self) -> dict[str, int]:
+        """How many of each kind, by name."""
+        return {
+            "added": len(self.added),
+            "removed": len(self.removed),
+            "moved": len(self.moved),
+            "recategorised": len(self.recategorised),
+            "renamed": len(self.renamed),
+        }
+
+
+def compare_versions(
+    store: WorldStore, old: int, new: int, entities: pa.Table | None = None
+) -> WorldChanges:
+    """What came into a world between two of its versions; ``entities`` of the new one, if known."""
+    nothing = np.empty(0, np.int64)
+    if old == new:
+        nowhere = pa.chunked_array([], pa.binary())
+        return WorldChanges(nothing, nothing, nothing, nothing, nothing, nothing, nowhere)
+    same_crs = store.facts_of(old).srid == store.facts_of(new).srid
+    rows = store.entities(new) if entities is None else entities
+    return compare_entities(store.entities(old), rows, same_crs=same_crs)
+
+
+def compare_entities(old: pa.Table, new: pa.Table, *, same_crs: bool = True) -> WorldChanges:
+    """The differences of two tables of entities (UNVERSIONED_ENTITIES).
+
+    Coordinates of another CRS are other coordinates: then every entity has moved.
+    """
+    old_peids, new_peids = _peids(old), _peids(new)
+    common, old_places, new_places = np.intersect1d(
+        old_peids, new_peids, assume_unique=True, return_indices=True
+    )
+    before, after = old.take(pa.array(old_places)), new.take(pa.array(new_places))
+    moved = _differs(before, after, entity.GEOMETRY) if same_crs else np.ones(len(common), bool)
+    removed = np.setdiff1d(old_peids, common, assume_unique=True)
+    left = np.union1d(removed, common[moved])
+    places = _places(old_peids, left)
+    return WorldChanges(
+        added=np.setdiff1d(new_peids, common, assume_unique=True),
+        removed=removed,
+        moved=common[moved],
+        recategorised=common[_recategorised(before, after)],
+        renamed=common[_differs(before, after, entity.NAME)],
+        left=left,
+        left_places=old.column(entity.GEOMETRY).take(pa.array(places)),
+    )
+
+
+def _peids(rows: pa.Table) -> Int64s:
+    peids: Int64s = rows.column(entity.PEID).to_numpy()
+    return peids
+
+
+def _places(peids: Int64s, wanted: Int64s) -> Int64s:
+    """Where each wanted peid stands among the peids; all of them do."""
+    order = np.argsort(peids)
+    places: Int64s = order[np.searchsorted(peids, wanted, sorter=order)]
+    return places
+
+
+def _differs(before: pa.Table, after: pa.Table, name: str) -> Bools:
+    """Where the two columns hold other values; two nulls are the same."""
+    old, new = before.column(name), after.column(name)
+    same = pc.fill_null(pc.equal(old, new), fill_value=False)
+    both_null = pc.and_(pc.is_null(old), pc.is_null(new))
+    different: Bools = np.asarray(pc.invert(pc.or_(same, both_null)).to_numpy(), np.bool_)
+    return different
+
+
+def _recategorised(before: pa.Table, after: pa.Table) -> Bools:
+    """Where the categories are another set; their order says nothing."""
+    texts = [pc.binary_join(rows.column(entity.CATEGORIES), _BETWEEN) for rows in (before, after)]
+    differs = np.array(pc.not_equal(*texts).to_numpy(), np.bool_)
+    for place in np.flatnonzero(differs).tolist():
+        old, new = (set(text[place].as_py().split(_BETWEEN)) for text in texts)
+        differs[place] = old != new
+    return differs

@@ -1,0 +1,75 @@
+"""What a killed import or removal left behind: rows without a version, files without a row.
+
+Files that somebody may still read or is about to commit stay for a day. That is longer than any
+run takes (docs/operations.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from deltalake import DeltaTable
+
+from schemas import entity
+from world.versions.store import PARTITIONED, SCHEMAS, WorldStore
+
+# Longer than any run that reads files of a state, or has written some that are not committed.
+KEEP_FILES_HOURS: Final = 24
+_OF_VERSION: Final = re.compile(rf"{entity.VERSION}=(\d+)/")
+
+
+def remove_leftovers(store: WorldStore, published: Collection[int]) -> None:
+    """Clear the tables of everything that belongs to none of the versions that are there.
+
+    In a folder only for the holder of the lock: the files of an import that still runs look the
+    same. What a complete version consists of is never touched, and the files of a version that
+    was removed stay for a day, so readers are not disturbed.
+    """
+    newest = max(published, default=0)
+    folder = store.local_folder()
+    for name in SCHEMAS:
+        # What a damaged log does not name looks like the files of a killed import.
+        store.check_table(name)
+        with store.world_errors(name):
+            if not DeltaTable.is_deltatable(store.table_uri(name)):
+                continue
+            table = store.open_table(name)
+            if name in PARTITIONED:
+                _remove_rows(table, published, newest, is_locked=folder is not None)
+            if folder is not None:
+                _remove_unpublished_files(table, folder / name, newest)
+            remove_files(table)
+
+
+def _remove_rows(
+    table: DeltaTable, published: Collection[int], newest: int, *, is_locked: bool
+) -> None:
+    """Remove rows without a version; without a lock, an import may be writing the next one."""
+    written = {int(partition[entity.VERSION]) for partition in table.partitions()}
+    nobodys = sorted(version for version in written - {*published} if is_locked or version < newest)
+    if nobodys:
+        table.delete(f"{entity.VERSION} in ({', '.join(map(str, nobodys))})")
+
+
+def _remove_unpublished_files(table: DeltaTable, folder: Path, newest: int) -> None:
+    """Remove what no reader can have: files no commit named, and those of unpublished versions.
+
+    The newest version is never removed, so a version beyond it was never there.
+    """
+    dropped = {*table.vacuum(0, enforce_retention_duration=False)}
+    for path in table.vacuum(0, enforce_retention_duration=False, full=True):
+        of_version = _OF_VERSION.match(path)
+        is_unpublished = of_version is not None and int(of_version[1]) > newest
+        if path not in dropped or is_unpublished:
+            (folder / path).unlink(missing_ok=True)
+
+
+def remove_files(table: DeltaTable) -> None:
+    """Remove files that no state of the table has needed for a day, and those of killed writers."""
+    hours = KEEP_FILES_HOURS
+    # Looked for first: removing writes to the table's log even when there is nothing to do.
+    if table.vacuum(hours, enforce_retention_duration=False, full=True):
+        table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)

@@ -1,0 +1,210 @@
+"""A world on disk or in an object store: the Delta tables, and which versions exist.
+
+The row in ``versions`` is written last, so a version is there completely or not at all: what
+a killed import left in the other tables has no row, no reader looks at it, and the next
+import writes over it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
+from numpy.typing import NDArray
+
+from schemas import entity
+from schemas.errors import WorldError
+from world.places import local_folder
+from world.versions import tables
+from world.versions.checksum import content_checksum
+from world.versions.delta_rows import delta_rows
+from world.versions.table_errors import check_table_folder, table_errors
+from world.versions.version_facts import SourceFacts, VersionFacts
+
+SCHEMAS: Final = {
+    entity.ENTITIES_TABLE: tables.ENTITIES,
+    entity.PROBLEMS_TABLE: tables.PROBLEMS,
+    entity.VERSIONS_TABLE: tables.VERSIONS,
+}
+PARTITIONED: Final = (entity.ENTITIES_TABLE, entity.PROBLEMS_TABLE)
+# Small enough that a look-up by peid skips most of a file, large enough to compress well.
+ROW_GROUP_ROWS: Final = 65_536
+
+
+class WorldStore:
+    """The tables under one path: a local folder or a URI that Delta can write to."""
+
+    def __init__(self, path: str) -> None:
+        if not str(path).strip():
+            raise WorldError("the folder of the world is an empty text: give --world DIR")
+        self.path = str(path).rstrip("/") or "/"
+
+    def table_uri(self, table: str) -> str:
+        """Where a table of this world lies."""
+        return f"{self.path.rstrip('/')}/{table}"
+
+    def local_folder(self) -> Path | None:
+        """The world's folder, or None when it lies in an object store."""
+        return local_folder(self.path)
+
+    def versions(self) -> list[VersionFacts]:
+        """All complete versions, oldest first; none where there is no world yet."""
+        self.check_table(entity.VERSIONS_TABLE)
+        with self.world_errors(entity.VERSIONS_TABLE):
+            if not DeltaTable.is_deltatable(self.table_uri(entity.VERSIONS_TABLE)):
+                return []
+            rows = delta_rows(self.open_table(entity.VERSIONS_TABLE)).to_pylist()
+        return sorted((VersionFacts.from_row(row) for row in rows), key=lambda facts: facts.version)
+
+    def latest(self) -> VersionFacts:
+        """The newest complete version."""
+        versions = self.versions()
+        if not versions:
+            raise WorldError(f"no world at {self.path}: import one with 'spaps import'")
+        return versions[-1]
+
+    def facts_of(self, version: int | None) -> VersionFacts:
+        """The facts of one version; the newest when None is asked for."""
+        if version is None:
+            return self.latest()
+        versions = self.versions()
+        for facts in versions:
+            if facts.version == version:
+                return facts
+        there = ", ".join(str(facts.version) for facts in versions) or "none"
+        raise WorldError(f"world {self.path} has no version {version} (there: {there})")
+
+    def entities(self, version: int) -> pa.Table:
+        """The entities of one version, without reading any other."""
+        with self.world_errors(entity.ENTITIES_TABLE):
+            table = self.open_table(entity.ENTITIES_TABLE)
+            return delta_rows(
+                table, tables.UNVERSIONED_ENTITIES.names, ds.field(entity.VERSION) == version
+            )
+
+    def some_geometries(self, version: int, count: int) -> NDArray[Any]:
+        """Return the WKB of some entities of a version, without reading all of them."""
+        with self.world_errors(entity.ENTITIES_TABLE):
+            table = self.open_table(entity.ENTITIES_TABLE)
+            chosen = ds.field(entity.VERSION) == version
+            some = delta_rows(table, [entity.GEOMETRY], chosen, most=count)
+            shapes: NDArray[Any] = some.column(entity.GEOMETRY).to_numpy()
+            return shapes
+
+    def problems(self, version: int) -> pa.Table:
+        """The problems that the import of one version met."""
+        with self.world_errors(entity.PROBLEMS_TABLE):
+            table = self.open_table(entity.PROBLEMS_TABLE)
+            return delta_rows(
+                table, tables.UNVERSIONED_PROBLEMS.names, ds.field(entity.VERSION) == version
+            )
+
+    def write_version(
+        self,
+        entities: pa.Table,
+        *,
+        srid: int,
+        sources: tuple[SourceFacts, ...] = (),
+        rules_sha256: str = "",
+        problems: pa.Table | None = None,
+    ) -> VersionFacts:
+        """One more version out of entities that are clean and unique (UNVERSIONED_ENTITIES)."""
+        problems = tables.UNVERSIONED_PROBLEMS.empty_table() if problems is None else problems
+        version = self.next_version()
+        self.create_tables()
+        with ThreadPoolExecutor(1, "checksum") as thread:
+            checksum = thread.submit(content_checksum, entities)
+            self._replace(entity.ENTITIES_TABLE, version, entities.sort_by(entity.PEID))
+            self._replace(entity.PROBLEMS_TABLE, version, problems)
+        state = self.state()
+        kinds = problems.column(entity.PROBLEM_KIND).value_counts().to_pylist()
+        facts = VersionFacts(
+            version=version,
+            srid=srid,
+            created_at=datetime.now(UTC),
+            sources=sources,
+            rules_sha256=rules_sha256,
+            entity_count=entities.num_rows,
+            problem_counts={kind["values"]: kind["counts"] for kind in kinds},
+            checksum=checksum.result(),
+        )
+        self.publish(facts, state)
+        return facts
+
+    def world_id(self) -> str:
+        """Return what tells this world from every other; copies of its folder have the same id."""
+        with self.world_errors(entity.VERSIONS_TABLE):
+            return str(self.open_table(entity.VERSIONS_TABLE).metadata().id)
+
+    def next_version(self) -> int:
+        """The number that the next version gets."""
+        versions = self.versions()
+        return versions[-1].version + 1 if versions else 1
+
+    def create_tables(self) -> None:
+        """Make the tables that are not there yet, so that every writer meets the same types."""
+        with self.world_errors():
+            for table, schema in SCHEMAS.items():
+                DeltaTable.create(
+                    self.table_uri(table),
+                    schema,
+                    mode="ignore",
+                    partition_by=[entity.VERSION] if table in PARTITIONED else None,
+                )
+
+    def state(self) -> dict[str, int]:
+        """How often each table has been written to: changes when anybody writes."""
+        with self.world_errors():
+            return {table: self.open_table(table).version() for table in SCHEMAS}
+
+    def publish(self, facts: VersionFacts, state: dict[str, int]) -> None:
+        """Make a version exist, whose rows are all written.
+
+        ``state`` is that of the moment after: when somebody else has written since then, what
+        stands in the tables is no longer this version. Imports into one folder keep each other
+        out by a lock; an object store has no lock, there this is what stops the second one.
+        """
+        if self.state() != state:
+            raise WorldError(f"world {self.path}: another import has written to it meanwhile")
+        row = pa.Table.from_pylist([facts.as_row()], schema=tables.VERSIONS)
+        with self.world_errors():
+            write_deltalake(
+                self.open_table(entity.VERSIONS_TABLE),
+                row,
+                mode="append",
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+
+    def check_table(self, table: str) -> None:
+        """Raise an error for a table that looks empty because its folder is damaged or closed."""
+        folder = self.local_folder()
+        if folder is not None:
+            check_table_folder(folder / table)
+
+    def open_table(self, table: str) -> DeltaTable:
+        """The Delta table as it is now."""
+        return DeltaTable(self.table_uri(table))
+
+    def _replace(self, table: str, version: int, rows: pa.Table) -> None:
+        """Write a version's rows in place of any that a killed import left under its number."""
+        numbers = pa.array([version] * rows.num_rows, pa.int64())
+        with self.world_errors(table):
+            write_deltalake(
+                self.table_uri(table),
+                rows.add_column(0, entity.VERSION, numbers),
+                mode="overwrite",
+                predicate=f"{entity.VERSION} = {version}",
+                writer_properties=WriterProperties(
+                    compression="ZSTD", max_row_group_size=ROW_GROUP_ROWS
+                ),
+            )
+
+    def world_errors(self, table: str = "") -> contextlib.AbstractContextManager[None]:
+        """Turn what Delta, Arrow or the file system say into one line about this world."""
+        return table_errors(f"world {self.path}" + (f", table {table}" if table else ""))
