@@ -18,7 +18,7 @@ from schemas.errors import NoReferenceError, WorldError
 from schemas.language.neighborhood import Neighborhood
 from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver
-from world.memberships.resolved_sets import NO_ROWS, MemberRows
+from spatial_udfs.incremental.member_rows import NO_ROWS, MemberRows
 from world.snapshot import load_snapshot
 
 SETS_IN_TASK: Final = 100

@@ -19,11 +19,11 @@ from rebuild.record import RebuildRecord
 from rebuild.registered_sets import RegisteredSets
 from rebuild.request import Engine, RebuildRequest
 from rebuild.resolve_plan import ResolvePlan, carry_out, plan_of, resolve_all
+from spatial_udfs.incremental.world_changes import WorldChanges
 from world.imports.world_import import ImportReport
 from world.memberships.exact_memberships import write_memberships
 from world.memberships.resolved_sets import ResolvedSets
 from world.snapshot import load_snapshot
-from world.versions.changes import WorldChanges
 from world.versions.store import WorldStore
 
 if TYPE_CHECKING:  # at run time only where Spark is the engine

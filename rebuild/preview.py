@@ -21,9 +21,10 @@ from redis_link.generation.generation_changes import SubscriptionChanges
 from redis_link.generation.generation_store import current_generation
 from redis_link.sets.tally import Int64s
 from schemas.generation import GenerationFacts
+from spatial_udfs.incremental.world_changes import WorldChanges
 from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
-from world.versions.changes import WorldChanges, compare_entities
+from world.versions.changes import compare_entities
 from world.versions.store import WorldStore
 from world.versions.version_facts import VersionFacts
 

@@ -20,7 +20,8 @@ from schemas.generation import RegistryCoverage
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.neighborhood import Neighborhood
 from schemas.registration import Registration
-from world.memberships.resolved_sets import Bools, ResolvedSets
+from spatial_udfs.incremental.member_rows import Bools
+from world.memberships.resolved_sets import ResolvedSets
 
 
 @dataclass(frozen=True, slots=True, eq=False)

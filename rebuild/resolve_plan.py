@@ -15,8 +15,9 @@ from spatial_udfs.incremental.affected_sets import affected_sets
 from spatial_udfs.incremental.changed_members import changed_members
 from spatial_udfs.incremental.changed_stages import in_place
 from spatial_udfs.incremental.changed_world import ChangedWorld
-from world.memberships.resolved_sets import Bools, MemberRows, ResolvedSets
-from world.versions.changes import WorldChanges
+from spatial_udfs.incremental.member_rows import Bools, MemberRows
+from spatial_udfs.incremental.world_changes import WorldChanges
+from world.memberships.resolved_sets import ResolvedSets
 
 # Where more of the world is different, hardly a member stays, and resolving anew is quicker.
 MOST_TOUCHED: Final = 0.2

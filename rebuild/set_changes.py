@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from redis_link.generation.generation_changes import SubscriptionChanges
 from redis_link.sets.tally import Int64s
+from spatial_udfs.incremental.member_rows import MemberRows
 from spatial_udfs.incremental.row_keys import differences, distinct
-from world.memberships.resolved_sets import MemberRows, ResolvedSets, written_out
+from world.memberships.resolved_sets import ResolvedSets, written_out
 
 Pairs = tuple[Int64s, Int64s]
 

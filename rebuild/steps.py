@@ -42,9 +42,10 @@ from redis_link.registry.subscription_registry import registry_coverage
 from schemas.errors import SpapsError
 from schemas.exit_codes import EXIT_NOT_CLEAN
 from schemas.generation import RegistryCoverage
+from spatial_udfs.incremental.world_changes import WorldChanges
 from world.imports.world_import import ImportReport
 from world.memberships.resolved_sets import ResolvedSets
-from world.versions.changes import WorldChanges, compare_versions
+from world.versions.changes import compare_versions
 from world.versions.store import WorldStore
 
 if TYPE_CHECKING:  # at run time only where Spark is the engine

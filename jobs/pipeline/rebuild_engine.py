@@ -32,8 +32,9 @@ from redis_link.sets.tally import Int64s
 from schemas.errors import WorldError
 from schemas.language.descriptor_json import descriptor_json
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
+from spatial_udfs.incremental.member_rows import NO_ROWS, MemberRows
 from world.memberships.exact_memberships import memberships_path
-from world.memberships.resolved_sets import NO_ROWS, MemberRows, ResolvedSets
+from world.memberships.resolved_sets import ResolvedSets
 from world.versions.delta_rows import delta_rows
 from world.versions.store import WorldStore
 

@@ -24,8 +24,8 @@ from schemas.language.neighborhood import Neighborhood, WrittenStage
 from schemas.topology.far_pairs import always_false_when_far
 from spatial_udfs.category_masks import CategoryMasks
 from spatial_udfs.entity_table import EntityTable, Int64s
-from world.memberships.resolved_sets import Bools, Int32s, MemberRows
-from world.versions.changes import WorldChanges
+from spatial_udfs.incremental.member_rows import Bools, Int32s, MemberRows
+from spatial_udfs.incremental.world_changes import WorldChanges
 
 # From how far away a stage sees an entity: in metres, or from anywhere.
 ANYWHERE: Final = math.inf

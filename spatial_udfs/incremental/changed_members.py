@@ -11,8 +11,8 @@ from spatial_udfs.entity_table import Int64s
 from spatial_udfs.incremental.changed_stages import InPlace
 from spatial_udfs.incremental.changed_world import ChangedWorld
 from spatial_udfs.incremental.incremental_stage import ChangingRows
+from spatial_udfs.incremental.member_rows import MemberRows
 from spatial_udfs.incremental.row_keys import RowKeys, distinct
-from world.memberships.resolved_sets import MemberRows
 
 
 def changed_members(

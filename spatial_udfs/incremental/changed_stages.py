@@ -12,7 +12,7 @@ import numpy as np
 from schemas.language.conditions import Condition
 from schemas.language.neighborhood import Neighborhood, WrittenStage
 from schemas.topology.far_pairs import always_false_when_far
-from world.memberships.resolved_sets import Bools
+from spatial_udfs.incremental.member_rows import Bools
 
 # Each kind of stage costs a pass over all rows. Neighborhoods with rare ones are looked at in
 # another way (spatial_udfs/incremental/affected_sets.py).

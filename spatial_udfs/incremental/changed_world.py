@@ -15,8 +15,8 @@ from spatial_udfs.category_masks import CategoryMasks
 from spatial_udfs.entity_table import EntityTable, Geometries, Int64s
 from spatial_udfs.exact.pair_truth import pairs_hold
 from spatial_udfs.incremental.row_keys import merged
+from spatial_udfs.incremental.world_changes import WorldChanges
 from spatial_udfs.topology.pair_kinds import Bools
-from world.versions.changes import WorldChanges
 
 # Boxes are grown in floating point numbers: this share more than needed is surely enough.
 _SAFETY: Final = 1e-9

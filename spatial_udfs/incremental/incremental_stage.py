@@ -17,6 +17,7 @@ import numpy as np
 from spatial_udfs.entity_table import Int64s
 from spatial_udfs.incremental.changed_stages import StageKind
 from spatial_udfs.incremental.changed_world import ChangedWorld
+from spatial_udfs.incremental.member_rows import Bools
 from spatial_udfs.incremental.row_keys import (
     RowKeys,
     among,
@@ -26,7 +27,6 @@ from spatial_udfs.incremental.row_keys import (
     merged,
     without,
 )
-from world.memberships.resolved_sets import Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from spatial_udfs.incremental.member_rows import MemberRows
 from world.memberships import resolved_sets
-from world.memberships.resolved_sets import SETS_FILE, MemberRows, ResolvedSets
+from world.memberships.resolved_sets import SETS_FILE, ResolvedSets
 
 ROWS = MemberRows(
     np.array([0, 0], np.int32), np.array([1, 1], np.int32), np.array([True, True]), np.array([4, 7])

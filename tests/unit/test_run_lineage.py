@@ -16,9 +16,10 @@ from schemas.errors import RunBusyError, WorldError
 from schemas.exit_codes import EXIT_BUSY, exit_code_of
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.membership import VERSION
+from spatial_udfs.incremental.member_rows import MemberRows
 from world.memberships.exact_memberships import SCHEMA, memberships_path, write_memberships
 from world.memberships.output_lock import output_lock
-from world.memberships.resolved_sets import MemberRows, ResolvedSets
+from world.memberships.resolved_sets import ResolvedSets
 from world.memberships.run_marks import (
     RunMark,
     chosen_run,

@@ -2,53 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import entity
 from spatial_udfs.entity_table import Int64s
+from spatial_udfs.incremental.world_changes import WorldChanges
 from spatial_udfs.topology.pair_kinds import Bools
 from world.versions.store import WorldStore
 
 # Between categories where they are compared as one text: no category can hold it.
 _BETWEEN = "\x00"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WorldChanges:
-    """Peids, ascending. An entity can be both moved and recategorised."""
-
-    added: Int64s
-    removed: Int64s
-    moved: Int64s
-    recategorised: Int64s
-    # A name decides about no neighborhood; it is counted for people.
-    renamed: Int64s
-    # Where those that moved or were removed had been: peids, ascending, and WKB.
-    left: Int64s
-    left_places: pa.ChunkedArray
-
-    def touched(self) -> Int64s:
-        """Every entity that may count differently for a neighborhood."""
-        parts = (self.added, self.removed, self.moved, self.recategorised)
-        return np.unique(np.concatenate(parts))
-
-    def arrived(self) -> Int64s:
-        """Those of them that the new version has."""
-        return np.unique(np.concatenate((self.added, self.moved, self.recategorised)))
-
-    def counts(self) -> dict[str, int]:
-        """How many of each kind, by name."""
-        return {
-            "added": len(self.added),
-            "removed": len(self.removed),
-            "moved": len(self.moved),
-            "recategorised": len(self.recategorised),
-            "renamed": len(self.renamed),
-        }
 
 
 def compare_versions(
