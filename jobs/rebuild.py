@@ -13,8 +13,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
+# spark-submit puts the folder of this file first on the path, where the file would stand before
+# the package of the same name.
+_FOLDER: Final = Path(__file__).resolve().parent
+sys.path[:] = [place for place in sys.path if Path(place).resolve() != _FOLDER]
+
+from jobs.bulk_engine import spark_engine
 from jobs.job_parser import JobParser, whole_number
 from rebuild.arguments import request_of, sources_of
 from rebuild.request import Engine
@@ -46,7 +53,7 @@ def _rebuilt(options: argparse.Namespace) -> int:
     with redis_or_embedded(settings) as url:
         request = request_of(
             settings, url, sources=sources, full=options.full,
-            if_changed=options.if_changed, say=_say,
+            if_changed=options.if_changed, say=_say, bulk=spark_engine,
             import_options={name: getattr(options, name) for name in IMPORT_OPTIONS},
         )  # fmt: skip
         report = rebuild(request)

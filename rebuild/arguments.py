@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from rebuild.bulk_engine import BulkEngineFactory
 from rebuild.request import Engine, Places, RebuildRequest
 from redis_link.connection.world_redis import redis_to_read
 from schemas.errors import SettingsError, WorldError
@@ -75,6 +76,7 @@ def request_of(  # noqa: PLR0913  what settings do not say
     if_changed: bool = False,
     say: Callable[[str], None],
     progress: Progress = silent,
+    bulk: BulkEngineFactory,
 ) -> RebuildRequest:
     """The request for a rebuild or a rollback."""
     if settings.rebuild.keep_versions < 1:
@@ -92,4 +94,5 @@ def request_of(  # noqa: PLR0913  what settings do not say
         grace_seconds=settings.rebuild.grace_seconds,
         say=say,
         progress=progress,
+        bulk=bulk,
     )

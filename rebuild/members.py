@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rebuild.base import ResolvedBase
+from rebuild.bulk_engine import BulkEngine
 from rebuild.engine_choice import (
     MOST_ENTITIES_IN_MEMORY,
     MOST_IN_PART,
@@ -26,9 +27,6 @@ from world.memberships.resolved_sets import ResolvedSets
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
-if TYPE_CHECKING:  # at run time only where Spark is the engine
-    from jobs.pipeline.rebuild_engine import SparkRebuild
-
 # The members, and for the record how they were found.
 Found = tuple[ResolvedSets, dict[str, Any]]
 
@@ -42,7 +40,7 @@ class Resolving:
     store: WorldStore
     imported: ImportReport | None
     changes_since: Callable[[int], WorldChanges]
-    spark: Callable[[], SparkRebuild]
+    bulk: Callable[[], BulkEngine]
     # What can be done with the members while they are being written out.
     meanwhile: Callable[[ResolvedSets], None]
 
@@ -77,7 +75,7 @@ class Resolving:
         request.say(f"resolving {count:,} of {len(registered):,} neighborhoods{origin}")
         workers: SetResolver = ExactWorkers(request.workers)
         if engine is Engine.SPARK:
-            workers = self.spark()
+            workers = self.bulk()
         result = carry_out(
             registered, plan, place, workers,
             lambda done, total: request.progress("resolving", done, total),
@@ -96,7 +94,7 @@ class Resolving:
 
     def _all_by_spark(self, registered: RegisteredSets) -> Found:
         version, run = self.record.version, self.record.run
-        result, facts = self.spark().resolve_all(version, registered, run)
+        result, facts = self.bulk().resolve_all(version, registered, run)
         self.meanwhile(result)
         how = {"engine": Engine.SPARK.value, "resolved": len(registered), "base": None}
         return result, how | {"rows": facts.rows, "commit": facts.commit}

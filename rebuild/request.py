@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from rebuild.bulk_engine import BulkEngineFactory, no_bulk_engine
 from redis_link.generation.sweep import GRACE_SECONDS
 from schemas.exit_codes import EXIT_DONE
 from world.progress import Progress, silent
@@ -50,6 +51,8 @@ class RebuildRequest:
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
     say: Callable[[str], None] = lambda _line: None
     progress: Progress = silent
+    # Who resolves and pushes what this process cannot.
+    bulk: BulkEngineFactory = no_bulk_engine
 
 
 @dataclass(frozen=True, slots=True)

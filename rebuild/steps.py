@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rebuild.base import (
     pushed_base,
     resolved_base,
 )
+from rebuild.bulk_engine import BulkEngine
 from rebuild.cleanup import clean_up
 from rebuild.members import Resolving
 from rebuild.push import Push
@@ -48,9 +49,6 @@ from world.memberships.resolved_sets import ResolvedSets
 from world.versions.changes import compare_versions
 from world.versions.store import WorldStore
 
-if TYPE_CHECKING:  # at run time only where Spark is the engine
-    from jobs.pipeline.rebuild_engine import SparkRebuild
-
 UNRESOLVED_LISTED: Final = 1_000
 
 
@@ -72,7 +70,7 @@ class RebuildSteps:
         self._client = client
         self._store = WorldStore(request.places.world)
         self._facts = self._store.facts_of(record.version)
-        self._started_spark: SparkRebuild | None = None
+        self._started_bulk: BulkEngine | None = None
         self._push_begun: Push | None = None
         self._changes: dict[int, WorldChanges] = {}
 
@@ -94,8 +92,8 @@ class RebuildSteps:
             raise
         finally:
             # The grace time is no reason to hold a cluster.
-            if self._started_spark is not None:
-                self._started_spark.close()
+            if self._started_bulk is not None:
+                self._started_bulk.close()
             if self._push_begun is not None:
                 self._push_begun.close()
         return self._clean()
@@ -153,7 +151,7 @@ class RebuildSteps:
         started = time.monotonic()
         resolving = Resolving(
             self._request, self._record, self._store, self._imported,
-            self._changes_since, self._spark, self._keep_and_prepare,
+            self._changes_since, self._bulk, self._keep_and_prepare,
         )  # fmt: skip
         result, how = resolving.resolved(registered, base)
         rows, lacking = how.pop("rows"), ~result.resolved[result.set_of]
@@ -170,14 +168,12 @@ class RebuildSteps:
         )
         return result
 
-    def _spark(self) -> SparkRebuild:
-        """Its module is loaded here and not before: a small world is rebuilt without Java."""
-        from jobs.pipeline.rebuild_engine import SparkRebuild  # noqa: PLC0415 - as the docstring says
-
-        if self._started_spark is None:
-            places = self._request.places
-            self._started_spark = SparkRebuild(places.world, places.out, self._request.say)
-        return self._started_spark
+    def _bulk(self) -> BulkEngine:
+        """Return the bulk engine; it is not loaded before: a small world needs no Java."""
+        if self._started_bulk is None:
+            request, places = self._request, self._request.places
+            self._started_bulk = request.bulk(places.world, places.out, request.say)
+        return self._started_bulk
 
     def _push(self, result: ResolvedSets) -> None:
         if self._pushed_already():
@@ -199,7 +195,7 @@ class RebuildSteps:
             return push.run(source, result, keep)
         return push.run(
             source, result, keep,
-            lambda before_switch: self._spark().push(source, places.redis_url, keep, before_switch),
+            lambda before_switch: self._bulk().push(source, places.redis_url, keep, before_switch),
         )  # fmt: skip
 
     def _push_of(self, registry: str, loaded: ResolvedBase | None = None) -> Push:

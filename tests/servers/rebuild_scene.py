@@ -11,6 +11,7 @@ from typing import Any
 import shapely
 from deltalake import DeltaTable
 
+from jobs.bulk_engine import spark_engine
 from rebuild.request import Engine, Places, RebuildRequest
 from rebuild.run import rebuild
 from redis_link.connection.client import RedisClient
@@ -109,6 +110,7 @@ class RebuildScene:
             "grace_seconds": 0.0,
             "workers": 1,
             "say": self.said.append,
+            "bulk": spark_engine,
         }
         return RebuildRequest(self.places, (str(self.source),), **(given | options))
 

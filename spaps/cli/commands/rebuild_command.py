@@ -92,6 +92,7 @@ def _one(
     dry_run: bool,
     **how: bool,
 ) -> int:
+    from jobs.bulk_engine import spark_engine
     from rebuild.arguments import request_of, sources_of
     from rebuild.run import rebuild
     from redis_link.connection.world_redis import redis_or_embedded, redis_or_empty
@@ -109,7 +110,7 @@ def _one(
         with PhaseProgress() as progress:
             request = request_of(
                 settings, url, sources=given,
-                import_options=import_options, say=say, progress=progress, **how,
+                import_options=import_options, say=say, progress=progress, bulk=spark_engine, **how,
             )  # fmt: skip
             if dry_run:
                 from rebuild.preview import preview

@@ -25,6 +25,7 @@ def rollback_world(
     config: ConfigOption = None,
 ) -> int:
     """Put an earlier world version in force again."""
+    from jobs.bulk_engine import spark_engine
     from rebuild.arguments import request_of, require_version
     from rebuild.run import rollback
     from redis_link.connection.world_redis import redis_or_embedded
@@ -42,7 +43,8 @@ def rollback_world(
         PhaseProgress() as progress,
     ):
         try:
-            report = rollback(request_of(settings, url, say=say, progress=progress), version)
+            request = request_of(settings, url, say=say, progress=progress, bulk=spark_engine)
+            report = rollback(request, version)
         except (RebuildBusyError, PushBusyError, RunBusyError) as error:
             say(f"spaps: {error}")
             return EXIT_BUSY

@@ -1,0 +1,30 @@
+"""The scripts of jobs/ by their path: their folder stands first on Python's path."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = ("import_world", "resolve_neighborhoods", "push_to_redis", "rebuild")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_finds_our_packages(name: str, repository: Path) -> None:
+    script = repository / "jobs" / f"{name}.py"
+    shown = subprocess.run(
+        [sys.executable, str(script), "--help"], capture_output=True, text=True, check=False
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.startswith(f"usage: {name}.py")
+
+
+def test_no_script_hides_a_library(repository: Path) -> None:
+    """Whatever lies in the folder is found before any package: also by libraries themselves."""
+    names = {path.stem for path in (repository / "jobs").iterdir() if path.stem != "__init__"}
+    elsewhere = {name for name in names if not name.startswith("__") and find_spec(name)}
+    # The one package of ours with that name: its script takes its own folder off the path.
+    assert elsewhere == {"rebuild"}
