@@ -27,11 +27,11 @@ setup-tests: ## the same for the tests: servers and programs that they start, wi
 	@$(PYTHON_IS_THERE)
 	@PYTHONUNBUFFERED=1 $(PYTHON) bootstrap.py tests
 
-test: setup-tests lint ## everything: installs what the tests need, lint, then all tests
+test: setup-tests lint ## everything: installs the servers that the tests start, then lint and all tests
 	@$(RUN) -m pytest $(WORKERS)
 
-check: lint ## the same without installing servers: tests that lack one are skipped and say so
-	@$(RUN) -m pytest $(WORKERS)
+check: lint ## for every save: lint and the unit tests; needs no servers
+	@$(RUN) -m pytest $(WORKERS) tests/unit
 
 lint: setup ## ruff, mypy strict, import-linter
 	@$(RUN) -m ruff check .

@@ -121,7 +121,7 @@ def install_test_programs() -> None:
     try:
         install(packages_for(missing), f"the tests need {', '.join(sorted(missing))}")
     except SetupError as error:
-        raise SetupError(f"{error}; `make check` skips what needs them") from None
+        raise SetupError(f"{error}; `make check` needs no servers") from None
     left = [name for name in missing if name != "java" and find_program(name) is None]
     if left:
         raise SetupError(f"{missing_line(left[0])}: apt has installed it, but it is not found")

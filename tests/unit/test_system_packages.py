@@ -161,5 +161,41 @@ def test_make_test_stops_in_one_line_where_nothing_can_be_installed(
     line, of_make = done.stderr.splitlines()
     assert line.startswith("setup: the tests need chromium, ")
     assert "run `sudo apt install --no-install-recommends chromium " in line
-    assert line.endswith(" (Debian, Ubuntu) and retry; `make check` skips what needs them")
+    assert line.endswith(" (Debian, Ubuntu) and retry; `make check` needs no servers")
     assert of_make.startswith("make: *** ")
+
+
+def test_make_check_is_lint_and_the_unit_tests_and_installs_no_server(
+    repository: Path, program: Callable[[str], Path]
+) -> None:
+    assert _commands_of("check", repository, program) == [
+        "-m pytest tests/unit",
+        "bootstrap.py",
+        "lint",
+    ]
+    assert _commands_of("test", repository, program) == [
+        "-m pytest",
+        "bootstrap.py",
+        "bootstrap.py tests",
+        "lint",
+    ]
+
+
+def _commands_of(target: str, repository: Path, program: Callable[[str], Path]) -> list[str]:
+    """What a target of the Makefile would run, in short and sorted; nothing is run."""
+    shown = subprocess.run(
+        [program("make"), "-s", "-n", target],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    found = set()
+    for line in shown.splitlines():
+        if "-m pytest" in line:
+            found.add("-m pytest tests/unit" if line.endswith(" tests/unit") else "-m pytest")
+        elif "bootstrap.py" in line and "mypy" not in line:
+            found.add("bootstrap.py tests" if line.endswith(" tests") else "bootstrap.py")
+        elif "ruff check" in line or "lint-imports" in line:
+            found.add("lint")
+    return sorted(found)
