@@ -1,11 +1,14 @@
-"""The code blocks of the README run, in their order, and print what stands below them."""
+"""The code blocks of README and of the pages beside it run, and print what stands below them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +18,11 @@ BLOCK = re.compile(
     r"^```(?P<kind>bash|python)\n(?P<code>.*?)^```\n(?:```text\n(?P<expected>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
-README = Path(__file__).resolve().parents[2] / "README.md"
+REPOSITORY = Path(__file__).resolve().parents[2]
+README = REPOSITORY / "README.md"
+# In this order: the pages after the README use what its blocks have made.
+PAGES = [README, REPOSITORY / "docs" / "language.md", REPOSITORY / "docs" / "commands.md"]
+MOST_LINES = 150
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ def blocks(text: str) -> list[Block]:
 
 
 @pytest.fixture(scope="module")
-def clone(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clone(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The repository as a folder of links, so that what the blocks write goes elsewhere."""
     folder = tmp_path_factory.mktemp("readme")
     for entry in repository.iterdir():
@@ -63,12 +70,37 @@ def clone(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / entry.name).symlink_to(entry)
     if not (folder / ".venv").exists():
         (folder / ".venv").symlink_to(Path(sys.prefix))
-    return folder
+    yield folder
+    # The reader is told to stop the broker; the tests do it when all blocks are through.
+    broker = folder / "out" / "broker.pid"
+    if broker.exists():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(broker.read_text()), signal.SIGTERM)
 
 
-@pytest.mark.parametrize("block", blocks(README.read_text("utf-8")), ids=lambda block: block.kind)
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, id=f"{page.stem}-{block.kind}")
+        for page in PAGES
+        for block in blocks(page.read_text("utf-8"))
+    ],
+)
 def test_the_block_runs(block: Block, clone: Path) -> None:
     block.run_in(clone)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text("utf-8").splitlines()) <= MOST_LINES
+
+
+def test_no_page_names_the_distribution_of_others(repository: Path) -> None:
+    # On the public index the bare name belongs to another product.
+    wrong = re.compile(r"pip3? install [^`\n]*\bspaps(?!-)\b")
+    assert wrong.search("pip install 'spaps[cli]'")
+    assert not wrong.search("pip install spaps-mqtt")
+    pages = [*repository.glob("*.md"), *repository.glob("d*/**/*.md")]
+    assert [page for page in pages if wrong.search(page.read_text("utf-8"))] == []
 
 
 def test_the_readme_has_blocks_of_both_kinds() -> None:
