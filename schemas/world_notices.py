@@ -1,6 +1,7 @@
 """What a broker tells about its world, on topics of its own: the names, and what is in them.
 
-Both are JSON, and nothing but plain MQTT (docs/decisions/0110-subscribers-can-know.md).
+Both are JSON, and nothing but plain MQTT (docs/decisions/0110-subscribers-can-know.md). A client
+reads them with ``spaps.client.notices``.
 """
 
 from __future__ import annotations
@@ -8,9 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-from schemas.errors import SpapsError
+from typing import Final
 
 # Retained: the world version and the generation in force, with counts.
 WORLD_TOPIC: Final = "$SYS/broker/world"
@@ -19,10 +18,6 @@ CHANGES_TOPIC: Final = "$SYS/broker/neighborhoods/changed"
 
 PRESENT: Final = "present"
 NONE_LEFT: Final = "none left"
-
-
-class NoticeError(SpapsError):
-    """A notice that no broker of ours has written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +62,6 @@ class NeighborhoodChange:
     version: int
     generation: int | None
 
-    def __str__(self) -> str:
-        counts = "changed" if self.gained is None else f"+{self.gained} -{self.lost}"
-        rest = "" if self.has_references else ", no reference is left"
-        return f"neighborhood {self.nsid}: {counts} (world version {self.version}{rest})"
-
 
 def changes_to_json(changes: Sequence[NeighborhoodChange]) -> str:
     """The payload on ``CHANGES_TOPIC``: changes of one switch, at least one."""
@@ -90,29 +80,3 @@ def changes_to_json(changes: Sequence[NeighborhoodChange]) -> str:
             ],
         }
     )
-
-
-def changes_from_json(payload: bytes) -> list[NeighborhoodChange]:
-    """The changes that a payload tells; NoticeError when it is something else."""
-    try:
-        content: dict[str, Any] = json.loads(payload)
-        version, generation = int(content["version"]), _number(content["generation"])
-        return [
-            NeighborhoodChange(
-                nsid=int(one["nsid"]),
-                gained=_number(one["gained"]),
-                lost=_number(one["lost"]),
-                has_references=one["references"] != NONE_LEFT,
-                version=version,
-                generation=generation,
-            )
-            for one in content["changes"]
-        ]
-    except (ValueError, TypeError, KeyError) as error:
-        raise NoticeError(
-            f"a notice of changed neighborhoods is not understood: {error}"
-        ) from error
-
-
-def _number(value: Any) -> int | None:
-    return None if value is None else int(value)

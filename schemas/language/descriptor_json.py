@@ -6,13 +6,11 @@ an error that names the stage and says what is allowed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from schemas.errors import DescriptorError, NotationError
 from schemas.language.condition_parser import parse_condition
-from schemas.language.condition_printer import condition_text
 from schemas.language.conditions import Condition
 from schemas.language.descriptor_rules import (
     LONGEST_INTEGER,
@@ -39,45 +37,14 @@ def parse_descriptor(source: str | bytes | Mapping[str, Any]) -> Neighborhood:
     return neighborhood
 
 
-def descriptor_object(neighborhood: Neighborhood, *, symbols: bool = False) -> dict[str, Any]:
-    """The descriptor as the object that JSON encodes; what has its default is left out.
-
-    With ``symbols`` the conditions are as short as can be: ``&`` for AND and so on.
-    """
-    stages: list[dict[str, Any]] = []
-    for stage in neighborhood.stages:
-        entry: dict[str, Any] = {}
-        if stage.ref_stages is not None:
-            explicit = isinstance(stage.ref_stages, tuple)
-            entry["refStages"] = list(stage.ref_stages) if explicit else stage.ref_stages
-        entry["cats"] = list(stage.categories)
-        entry["cond"] = condition_text(stage.condition, symbols=symbols)
-        if stage.repeat > 1:
-            entry["repeat"] = stage.repeat
-        stages.append(entry)
-    descriptor: dict[str, Any] = {}
-    if neighborhood.name is not None:
-        descriptor["name"] = neighborhood.name
-    descriptor |= {"refs": list(neighborhood.refs), "stages": stages}
-    if not all(neighborhood.visible):
-        descriptor["visible"] = list(neighborhood.visible)
-    return descriptor
+def descriptor_object(neighborhood: Neighborhood) -> dict[str, Any]:
+    """The descriptor as the object that JSON encodes; what has its default is left out."""
+    return neighborhood.to_object()
 
 
 def descriptor_json(neighborhood: Neighborhood) -> str:
-    """The descriptor as one line of JSON.
-
-    Where words such as AND would push it over the limit, symbols stand for them: so what was
-    short enough to be read is short enough to be written.
-    """
-    text = _encoded(descriptor_object(neighborhood))
-    if len(text.encode()) > MAX_DESCRIPTOR_BYTES:
-        return _encoded(descriptor_object(neighborhood, symbols=True))
-    return text
-
-
-def _encoded(descriptor: dict[str, Any]) -> str:
-    return json.dumps(descriptor, ensure_ascii=False, separators=(",", ":"))
+    """The descriptor as one line of JSON."""
+    return neighborhood.to_json()
 
 
 def check_size(neighborhood: Neighborhood) -> None:

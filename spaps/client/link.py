@@ -14,13 +14,6 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from schemas.errors import SpapsError
-from schemas.world_notices import (
-    CHANGES_TOPIC,
-    NeighborhoodChange,
-    NoticeError,
-    changes_from_json,
-)
 from spaps.client.answers import Answers, read_answer
 from spaps.client.errors import (
     AnswerTimeoutError,
@@ -28,10 +21,13 @@ from spaps.client.errors import (
     ClientUseError,
     ConnectRefusedError,
     NotConnectedError,
+    NoticeError,
     RefusedError,
 )
 from spaps.client.message import Message, packet_properties, read_message
+from spaps.client.notices import NeighborhoodChange, changes_from_json
 from spaps.client.options import ConnectionOptions, default_port, paho_client
+from spaps.client.protocol import CHANGES_TOPIC
 from spaps.client.publication import Publication, PublishRefusals
 
 log = logging.getLogger(__name__)
@@ -39,7 +35,7 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE_SECONDS: Final = 60
 
 OnMessage: TypeAlias = Callable[[Message], object]
-OnProblem: TypeAlias = Callable[[SpapsError], object]
+OnProblem: TypeAlias = Callable[[ClientError], object]
 OnNeighborhoodChange: TypeAlias = Callable[[NeighborhoodChange], object]
 
 
@@ -157,7 +153,7 @@ class ClientLink:
             raise NotConnectedError("not connected to the broker")
         return Publication(info, self._refusals, self.check_may_wait)
 
-    def report(self, problem: SpapsError) -> None:
+    def report(self, problem: ClientError) -> None:
         """An error that no caller waits for."""
         if self._on_problem is None:
             log.warning("%s", problem)

@@ -9,9 +9,8 @@ from typing import Any
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.properties import MQTTException, Properties
 
-from schemas.language.limits import MAX_PEID
-from schemas.user_properties import NSID, PEID
 from spaps.client.errors import ClientUseError
+from spaps.client.protocol import MAX_PEID, NSID, PEID
 
 
 @dataclass(frozen=True, slots=True)

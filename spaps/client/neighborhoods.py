@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from schemas.language.descriptor_json import descriptor_json, parse_descriptor
-from schemas.language.limits import MAX_PEID
-from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.user_properties import NEIGHBORHOOD, NSID
-from spaps.client.errors import ClientUseError
+from spaps.client.answers import Answer
+from spaps.client.errors import (
+    ClientUseError,
+    NeighborhoodRefusedError,
+    RefusedError,
+    SubscribeRefusedError,
+)
+from spaps.client.protocol import (
+    MAX_DESCRIPTOR_BYTES,
+    MAX_PEID,
+    NEIGHBORHOOD,
+    NEIGHBORHOOD_REFUSED,
+    NSID,
+)
 
-# What may be given for a neighborhood: JSON text or notation, the JSON object, or the schema.
-AnyNeighborhood: TypeAlias = str | Mapping[str, Any] | Neighborhood
+
+@runtime_checkable
+class WritesJson(Protocol):
+    """An object that can write itself as a JSON descriptor, such as the server's Neighborhood."""
+
+    def to_json(self) -> str:
+        """Return the descriptor as JSON text."""
+
+
+# What may be given for a neighborhood: JSON text or notation, the JSON object, or an object with
+# a method that writes it.
+AnyNeighborhood: TypeAlias = str | Mapping[str, Any] | WritesJson
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +62,53 @@ class Request:
 
 
 def written(neighborhood: AnyNeighborhood) -> str:
-    """The descriptor as it travels. A mistake in it is an error here, before anything is sent."""
-    if isinstance(neighborhood, Neighborhood):
-        return descriptor_json(neighborhood)
+    """Return the descriptor as it travels. The broker reads it, and refuses what is wrong in it.
+
+    Only what no MQTT packet can carry is an error here.
+    """
+    try:
+        text = _text(neighborhood)
+        size = len(text.encode())
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ClientUseError(f"a neighborhood that cannot be written: {error}") from error
+    if size > MAX_DESCRIPTOR_BYTES:
+        raise ClientUseError(f"a neighborhood has {size} bytes; allowed: {MAX_DESCRIPTOR_BYTES}")
+    if "\0" in text:
+        raise ClientUseError("a neighborhood has a character U+0000, which MQTT does not allow")
+    return text
+
+
+def _text(neighborhood: AnyNeighborhood) -> str:
     if isinstance(neighborhood, str):
-        return descriptor_json(read_neighborhood(neighborhood))
+        return neighborhood
     if isinstance(neighborhood, Mapping):
-        return descriptor_json(parse_descriptor(neighborhood))
+        return json.dumps(
+            neighborhood,
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+            default=_plain_object,
+        )
+    if isinstance(neighborhood, WritesJson):
+        return neighborhood.to_json()
     kind = type(neighborhood).__name__
     raise ClientUseError(f"a neighborhood is JSON, notation, a dict or a Neighborhood, not {kind}")
+
+
+def _plain_object(value: object) -> dict[Any, Any]:
+    """Return a mapping that is no dict as one; json asks for what it cannot write itself."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def refusal_of(request: Request, answer: Answer) -> RefusedError | None:
+    """Return the error for a request that is refused, None when it is granted."""
+    is_about_neighborhood = (
+        request.descriptor is not None and answer.code.value == NEIGHBORHOOD_REFUSED
+    )
+    kind = NeighborhoodRefusedError if is_about_neighborhood else SubscribeRefusedError
+    return answer.refusal(kind, str(request))
 
 
 def checked_nsid(nsid: int | None) -> int | None:

@@ -8,7 +8,6 @@ from typing import Any, Final, Self, Unpack
 
 from paho.mqtt.packettypes import PacketTypes
 
-from schemas.world_notices import CHANGES_TOPIC
 from spaps.client.errors import ClientError, ClientUseError
 from spaps.client.link import ClientLink, OnMessage, OnNeighborhoodChange, OnProblem
 from spaps.client.message import check_topic, packet_properties, peid_pair
@@ -20,6 +19,7 @@ from spaps.client.neighborhoods import (
     written,
 )
 from spaps.client.options import ConnectionOptions
+from spaps.client.protocol import CHANGES_TOPIC
 from spaps.client.publication import Publication
 from spaps.client.subscriptions import Subscribing
 

@@ -9,17 +9,16 @@ from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from schemas.user_properties import NSID, WARNING
 from spaps.client.answers import Answer, AnswerFuture, wait_for
 from spaps.client.errors import (
     ClientUseError,
     NotConnectedError,
-    SubscribeRefusedError,
     UnsubscribeRefusedError,
 )
 from spaps.client.link import ClientLink
 from spaps.client.message import numbers_of, packet_properties
-from spaps.client.neighborhoods import HeldSubscriptions, Request
+from spaps.client.neighborhoods import HeldSubscriptions, Request, refusal_of
+from spaps.client.protocol import NSID, WARNING
 
 
 class Subscribing:
@@ -35,7 +34,7 @@ class Subscribing:
         self._link.check_may_wait()
         future = self._link.answers.ask(partial(self._send, request), partial(self._undo, request))
         answer = wait_for(future, str(request), timeout)
-        refusal = answer.refusal(SubscribeRefusedError, str(request))
+        refusal = refusal_of(request, answer)
         if refusal is not None:
             raise refusal
         granted = _granted(request, answer)
@@ -100,7 +99,7 @@ class Subscribing:
     def _restored(self, request: Request, future: AnswerFuture) -> None:
         if future.exception() is not None:
             return  # the connection was lost again
-        refusal = future.result().refusal(SubscribeRefusedError, str(request))
+        refusal = refusal_of(request, future.result())
         if refusal is not None:
             # It stays held: what is refused now may be granted after the next reconnect.
             self._link.report(refusal)

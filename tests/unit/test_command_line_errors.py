@@ -71,7 +71,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(
         (WorldError("two\nlines"), 2, "spaps: two lines\n"),
         (OSError(28, "No space left on device", "out.parquet"), 2, "out.parquet: No space left"),
         (ZeroDivisionError("division by zero"), 2, "unexpected error, ZeroDivisionError"),
-        (ModuleNotFoundError("gone", name="pyspark.sql"), 2, "pip install 'spaps[batch]'"),
+        (ModuleNotFoundError("gone", name="pyspark.sql"), 2, "pip install 'spaps-server[batch]'"),
         (KeyboardInterrupt(), 130, ""),
     ],
 )
@@ -109,20 +109,20 @@ def call(arguments: list[str], before: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("package", "extra", "arguments"),
+    ("package", "wheel", "arguments"),
     [
-        ("typer", "cli", ["--help"]),
-        ("shapely", "world", ["resolve", "--world", "x", ONE]),
-        ("deltalake", "world", ["import", "--world", "x", "y.osm"]),
+        ("typer", "spaps-server", ["--help"]),
+        ("shapely", "'spaps-server[world]'", ["resolve", "--world", "x", ONE]),
+        ("deltalake", "'spaps-server[world]'", ["import", "--world", "x", "y.osm"]),
     ],
 )
-def test_a_missing_package_names_the_extra_to_install(
-    package: str, extra: str, arguments: list[str]
+def test_a_missing_package_names_the_wheel_to_install(
+    package: str, wheel: str, arguments: list[str]
 ) -> None:
     done = in_a_process(call(arguments, before=f"sys.modules['{package}'] = None"))
     assert done.returncode == 2
     assert done.stderr == (
-        f"spaps: this command needs the package {package}: pip install 'spaps[{extra}]'\n"
+        f"spaps: this command needs the package {package}: pip install {wheel}\n"
     )
 
 

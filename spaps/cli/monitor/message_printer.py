@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
-from schemas.errors import SpapsError
 from schemas.language.neighborhood import Neighborhood
-from schemas.world_notices import NeighborhoodChange
 from spaps.cli.printable_text import goes_to_terminal, printable, printable_bytes, printable_json
+from spaps.client.errors import ClientError
 from spaps.client.message import Message
+from spaps.client.notices import NeighborhoodChange
 from spaps.client.options import ConnectionOptions
 from spaps.client.spatial_client import SpatialClient
 
@@ -91,7 +91,7 @@ def print_messages(
 ) -> int:
     """Subscribe and print; the exit code."""
     deadline = None if seconds is None else time.monotonic() + seconds
-    inbox: queue.SimpleQueue[Message | NeighborhoodChange | SpapsError] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[Message | NeighborhoodChange | ClientError] = queue.SimpleQueue()
     host, port, options = broker
     with SpatialClient(
         host,
@@ -112,7 +112,7 @@ def print_messages(
                 if deadline is None:
                     continue
                 return TIME_IS_OVER
-            if isinstance(message, SpapsError):
+            if isinstance(message, ClientError):
                 sys.stderr.write(f"spaps: {printable(str(message))}\n")
             elif isinstance(message, NeighborhoodChange):
                 printer.show_change(message)

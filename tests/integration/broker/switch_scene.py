@@ -13,8 +13,8 @@ import pytest
 from rebuild import members as rebuild_members
 from schemas.errors import NoReferenceError
 from schemas.language.neighborhood_text import read_neighborhood
-from schemas.world_notices import NeighborhoodChange
 from spaps.client.message import Message
+from spaps.client.notices import NeighborhoodChange
 from spaps.client.spatial_client import SpatialClient
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.integration.broker.killable_broker import killable_broker

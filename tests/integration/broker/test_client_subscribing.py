@@ -6,16 +6,18 @@ import json
 import threading
 from collections.abc import Iterator
 from queue import Empty, Queue
+from typing import Any
 
 import pytest
 
-from schemas.errors import DescriptorError, SpapsError
 from schemas.language.neighborhood_text import read_neighborhood
 from schemas.language.notation import notation
 from spaps import Message, SpatialClient
 from spaps.client.errors import (
     AnswerTimeoutError,
+    ClientError,
     ClientUseError,
+    NeighborhoodRefusedError,
     NotConnectedError,
     PublishRefusedError,
     SubscribeRefusedError,
@@ -116,13 +118,41 @@ def test_the_brokers_no_is_an_exception_with_its_words(client: SpatialClient) ->
     assert refused.value.reason is not None
     assert "999999999" in refused.value.reason
     assert refused.value.reason in str(refused.value)
-    assert isinstance(refused.value, SpapsError)
+    assert isinstance(refused.value, ClientError)
+    assert client.nsids == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "({1},{road/#},C AND)",
+        {"refs": [1], "stages": [{"cats": ["road/#"], "cond": "C AND"}]},
+        '{"refs": [1], "stages": [{"cats": ["road/#"], "cond": "C AND"}]}',
+    ],
+    ids=["notation", "object", "JSON"],
+)
+def test_a_neighborhood_that_breaks_a_rule_is_refused_with_the_reason(
+    client: SpatialClient, wrong: str | dict[str, Any]
+) -> None:
+    with pytest.raises(NeighborhoodRefusedError, match="stage 1: at character") as refused:
+        client.subscribe("a", wrong)
+    assert isinstance(refused.value, SubscribeRefusedError)
+    assert refused.value.stage == 1
+    assert refused.value.reason is not None
+    assert refused.value.reason.startswith("stage 1: ")
+    assert client.is_connected
     assert client.nsids == ()
 
 
 def test_mistakes_are_found_before_anything_is_sent(client: SpatialClient) -> None:
-    with pytest.raises(DescriptorError, match="stage 1"):
-        client.subscribe("a", "({1},{road/#},C AND)")
+    with pytest.raises(ClientUseError, match="65536 bytes"):
+        client.subscribe("a", "x" * 65_536)
+    with pytest.raises(ClientUseError, match=r"U\+0000"):
+        client.subscribe("a", "({1},{\0},C)")
+    with pytest.raises(ClientUseError, match="cannot be written"):
+        client.subscribe("a", "\ud800")
+    with pytest.raises(ClientUseError, match="object is no JSON"):
+        client.subscribe("a", {"refs": object()})
     with pytest.raises(ClientUseError, match="not list"):
         client.subscribe("a", [1])  # type: ignore[arg-type]
     with pytest.raises(ClientUseError, match="QoS"):
@@ -146,7 +176,7 @@ def test_warnings_of_the_broker(client: SpatialClient, surroundings: Surrounding
 
 
 def test_a_refused_message(open_broker: RunningBroker) -> None:
-    problems: Queue[SpapsError] = Queue()
+    problems: Queue[ClientError] = Queue()
     with SpatialClient("127.0.0.1", open_broker.port, on_problem=problems.put) as client:
         wrong = client.publish("a", qos=1, user_properties=[("peid", "minus one")])
         with pytest.raises(PublishRefusedError) as refused:
@@ -165,7 +195,7 @@ def test_a_refused_message_of_qos_2(client: SpatialClient) -> None:
 def test_callbacks_may_publish_and_are_told_not_to_wait(
     open_broker: RunningBroker, surroundings: Surroundings
 ) -> None:
-    raised: Queue[SpapsError] = Queue()
+    raised: Queue[ClientError] = Queue()
     answers: Queue[bytes] = Queue()
 
     def reply(message: Message) -> None:

@@ -15,9 +15,10 @@ import shapely
 from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_store import current_number
 from schemas.redis_keys import broker_told_key, subscriptions_key
-from schemas.world_notices import CHANGES_TOPIC, NeighborhoodChange
+from schemas.world_notices import CHANGES_TOPIC
 from spaps.client.aio_client import AsyncSpatialClient
 from spaps.client.errors import PublishRefusedError
+from spaps.client.notices import NeighborhoodChange
 from spaps.client.spatial_client import SpatialClient
 from tests.integration.broker.running_broker import PATIENCE, until
 from tests.integration.broker.switch_scene import (

@@ -18,10 +18,10 @@ from broker.core.verdicts import Action, Identity
 from schemas.world_notices import (
     CHANGES_TOPIC,
     WORLD_TOPIC,
-    NoticeError,
     WorldNotice,
-    changes_from_json,
 )
+from spaps.client.errors import NoticeError
+from spaps.client.notices import changes_from_json
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 
