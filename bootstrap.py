@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
+CLIENT = ROOT / "wheels" / "client"
 VENV_PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "setup-stamp.json"
 LOG = VENV / "setup.log"
@@ -146,9 +147,12 @@ def install_packages() -> None:
     pip = [str(VENV_PYTHON), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     locked = [*pip, "--require-hashes", "-r", "requirements.lock"]
     run(locked, "the Python packages could not be installed")
+    failure = "spaPS itself could not be installed"
+    # Until 0.1.0 one distribution had this name; what is left of it would hide the two of today.
+    run([*pip[:-3], "uninstall", "--yes", "--disable-pip-version-check", "spaps"], failure)
     # The build tool came with the lock, so nothing unpinned is fetched to build ourselves.
-    ourselves = [*pip, "--no-deps", "--no-build-isolation", "--editable", "."]
-    run(ourselves, "spaPS itself could not be installed")
+    ourselves = [*pip, "--no-deps", "--no-build-isolation"]
+    run([*ourselves, "--editable", str(CLIENT), "--editable", "."], failure)
 
 
 def note_java() -> None:
@@ -184,7 +188,8 @@ def python_is() -> str:
 
 def packages_are() -> str:
     """What the installed packages follow from."""
-    return fingerprint(python_is(), ROOT / "requirements.lock", ROOT / "pyproject.toml")
+    projects = (ROOT / "pyproject.toml", CLIENT / "pyproject.toml", ROOT / "spaps" / "version.py")
+    return fingerprint(python_is(), ROOT / "requirements.lock", *projects)
 
 
 def spark_is() -> str:

@@ -104,7 +104,7 @@ class BrokerService:
             access=access_control(self.admission.files.rules, plugins, denial),
             gateway=GatewayRules(settings.broker.gateway),
             durable=self._store.is_durable,
-            version=version("spaps"),
+            version=version("spaps-server"),
         )
         if self.redis is not None:
             self.redis.attach(self.core)
@@ -219,7 +219,7 @@ class BrokerService:
                 *self.admission.warnings,
                 *(() if self.redis is None else self.redis.warnings),
             ],
-            "version": version("spaps"),
+            "version": version("spaps-server"),
             "uptime_seconds": round(time.time() - self._started_at),
             "connections": self.core_driver.connections,
             "sessions": len(self.core.sessions),
