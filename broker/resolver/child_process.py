@@ -23,8 +23,9 @@ class ChildProcess:
         with contextlib.ExitStack() as failed, theirs:
             failed.callback(self.socket.close)
             handle = theirs.fileno()
+            # -P: the folder in which a broker is started may have modules named as ours.
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-m", module, "--socket", str(handle), *arguments],
+                [sys.executable, "-P", "-m", module, "--socket", str(handle), *arguments],
                 pass_fds=(handle,), stdin=subprocess.DEVNULL,
             )  # fmt: skip
             failed.pop_all()

@@ -57,7 +57,7 @@ class HeavyPairs:
         process: subprocess.Popen[bytes] | None = getattr(self._of_thread, "process", None)
         if process is None or process.poll() is not None:
             process = subprocess.Popen(
-                [sys.executable, "-m", "broker.resolver.heavy_pair_worker"],
+                [sys.executable, "-P", "-m", "broker.resolver.heavy_pair_worker"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )  # fmt: skip
             self._of_thread.process = process

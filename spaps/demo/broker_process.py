@@ -14,7 +14,10 @@ from typing import Final
 
 from schemas.errors import SpapsError
 
-COMMAND: Final = (sys.executable, "-c", "from spaps.cli.command_line import main; main()", "broker")
+COMMAND: Final = (
+    *(sys.executable, "-P", "-c"),
+    *("from spaps.cli.command_line import main; main()", "broker"),
+)
 # The broker reads the world before it is ready, on a machine that may be busy.
 START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 20.0

@@ -85,7 +85,7 @@ def run_schedule(
 
 def run_once(arguments: Sequence[str]) -> int:
     """One rebuild in a process of its own; its exit code."""
-    command = [sys.executable, "-c", ONE_COMMAND, *arguments]
+    command = [sys.executable, "-P", "-c", ONE_COMMAND, *arguments]
     log.info("rebuild starts")
     # A session of its own: Ctrl-C is meant for the service, which waits for the rebuild.
     code = subprocess.run(command, check=False, start_new_session=True).returncode  # noqa: S603 - ourselves
