@@ -1,4 +1,4 @@
-"""What is in the wheel works without the clone, and the small parts without large packages."""
+"""What is in the wheels: every file once, and the small parts work without large packages."""
 
 from __future__ import annotations
 
@@ -8,22 +8,65 @@ import socket
 import subprocess
 import sys
 import zipfile
-from importlib.metadata import PackageNotFoundError, distribution
+from collections.abc import Callable
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
+from spaps import __version__
+
 
 @pytest.fixture(scope="module")
-def installed(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built and unpacked: what pip would put into site-packages."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=repository, check=True, capture_output=True, timeout=120)
-    (wheel,) = folder.glob("*.whl")
+def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both wheels, unpacked: what pip would put into site-packages."""
+    folder = tmp_path_factory.mktemp("wheel") / "unpacked"
+    for wheel in wheels.values():
+        with zipfile.ZipFile(wheel) as packed:
+            packed.extractall(folder)
+    return folder
+
+
+def content(wheel: Path) -> set[str]:
+    """The files of a wheel without those that describe it."""
     with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(folder / "unpacked")
-    return folder / "unpacked"
+        return {name for name in packed.namelist() if ".dist-info/" not in name}
+
+
+def test_the_client_has_one_top_level_name_and_the_client_alone(wheels: dict[str, Path]) -> None:
+    files = content(wheels["spaps-mqtt"])
+    assert {"spaps/__init__.py", "spaps/py.typed", "spaps/client/spatial_client.py"} < files
+    own = re.compile(r"spaps/(__init__\.py|py\.typed|version\.py|client/\w+\.py)")
+    assert [name for name in files if not own.fullmatch(name)] == []
+
+
+def test_every_file_is_in_exactly_one_wheel(wheels: dict[str, Path], repository: Path) -> None:
+    client, server = content(wheels["spaps-mqtt"]), content(wheels["spaps-server"])
+    assert not client & server
+    rooms = (
+        *("schemas", "spatial_udfs", "world", "redis_link", "rebuild", "jobs", "broker"),
+        *("spaps", "conf"),
+    )
+    there = {
+        file.relative_to(repository).as_posix()
+        for room in rooms
+        for file in (repository / room).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert client | server == there
+    assert {name.split("/")[0] for name in server} == set(rooms)
+
+
+def test_the_client_needs_paho_alone_and_the_server_its_client(installed: Path) -> None:
+    client, server = metadata(installed, "spaps_mqtt"), metadata(installed, "spaps_server")
+    assert client["Version"] == server["Version"] == __version__
+    needed = [one for one in client.get_all("Requires-Dist", []) if "extra ==" not in one]
+    assert needed == ["paho-mqtt<3,>=2.1"]
+    assert f"spaps-mqtt=={__version__}" in server.get_all("Requires-Dist", [])
+    for one in (client, server):
+        assert one["Requires-Python"] == ">=3.11"
+        assert "Typing :: Typed" in one.get_all("Classifier", [])
 
 
 def python(installed: Path, code: str, *options: str, beside: Path | None = None) -> str:
@@ -54,38 +97,20 @@ def test_the_small_parts_need_the_standard_library_alone(installed: Path) -> Non
     assert printed[2].startswith(str(installed))
 
 
-def link_with_all_it_needs(name: str, folder: Path, known: set[str]) -> None:
-    """Put an installed package and, in turn, what it needs into a folder."""
-    if name.lower() in known:
-        return
-    known.add(name.lower())
-    try:
-        package = distribution(name)
-    except PackageNotFoundError:  # for another system or Python
-        return
-    for file in package.files or ():
-        here = folder / file.parts[0]
-        if file.parts[0] != ".." and not here.is_symlink():
-            here.symlink_to(str(package.locate_file(file.parts[0])))
-    for requirement in package.requires or ():
-        needed = re.match(r"[\w.-]+", requirement)
-        if needed is not None and "extra ==" not in requirement:
-            link_with_all_it_needs(needed[0], folder, known)
+def metadata(installed: Path, name: str) -> Message:
+    """What a wheel says about itself."""
+    (file,) = installed.glob(f"{name}-*.dist-info/METADATA")
+    return message_from_string(file.read_text("utf-8"))
 
 
-def requirements_of(installed: Path, extra: str) -> list[str]:
-    """The packages that pip would install for an extra, by what the wheel says."""
-    (metadata,) = installed.glob("spaps-*.dist-info/METADATA")
-    lines = re.findall(r"^Requires-Dist: ([\w.-]+)(.*)$", metadata.read_text(), re.MULTILINE)
-    return [name for name, rest in lines if "extra ==" not in rest or f"'{extra}'" in rest]
-
-
-def test_the_shell_commands_need_no_geometry(installed: Path, tmp_path: Path) -> None:
-    """``spaps[cli]``: sub, pub, top and check run with typer, rich and paho alone."""
-    needed = requirements_of(installed, "cli")
-    assert sorted(needed) == ["paho-mqtt", "rich", "typer"]
-    for name in needed:
-        link_with_all_it_needs(name, tmp_path, set())
+def test_the_shell_commands_need_no_geometry(
+    installed: Path, tmp_path: Path, link_packages: Callable[[list[str], Path], None]
+) -> None:
+    """Without an extra: sub, pub, top and check run with typer, rich and paho alone."""
+    asked_for = metadata(installed, "spaps_server").get_all("Requires-Dist", [])
+    needed = [re.split("[=<>]", one)[0] for one in asked_for if "extra ==" not in one]
+    assert sorted(needed) == ["rich", "spaps-mqtt", "typer"]
+    link_packages(["paho-mqtt", "rich", "typer"], tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = str(taken.getsockname()[1])
     commands = [
@@ -104,7 +129,7 @@ def test_the_shell_commands_need_no_geometry(installed: Path, tmp_path: Path) ->
     for command in ("sub", "pub", "top"):
         assert f"{command} 2" in said
     assert "check 0" in said
-    assert re.findall(r"pip install 'spaps\[(\w+)\]'", said) == ["world"], said
+    assert re.findall(r"pip install 'spaps-server\[(\w+)\]'", said) == ["world"], said
 
 
 def test_commands_find_their_files_outside_a_clone(
