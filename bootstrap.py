@@ -144,14 +144,14 @@ def make_environment() -> None:
 
 def install_packages() -> None:
     """The locked packages, each checked against its hash, and the project itself."""
-    pip = [str(VENV_PYTHON), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-    locked = [*pip, "--require-hashes", "-r", "requirements.lock"]
+    pip = [str(VENV_PYTHON), "-m", "pip", "--no-input", "--disable-pip-version-check"]
+    locked = [*pip, "install", "--require-hashes", "-r", "requirements.lock"]
     run(locked, "the Python packages could not be installed")
     failure = "spaPS itself could not be installed"
     # Until 0.1.0 one distribution had this name; what is left of it would hide the two of today.
-    run([*pip[:-3], "uninstall", "--yes", "--disable-pip-version-check", "spaps"], failure)
+    run([*pip, "uninstall", "--yes", "spaps"], failure)
     # The build tool came with the lock, so nothing unpinned is fetched to build ourselves.
-    ourselves = [*pip, "--no-deps", "--no-build-isolation"]
+    ourselves = [*pip, "install", "--no-deps", "--no-build-isolation"]
     run([*ourselves, "--editable", str(CLIENT), "--editable", "."], failure)
 
 
