@@ -134,6 +134,8 @@ def make_environment() -> None:
         version = "{}.{}".format(*sys.version_info)
         packages: list[tuple[str, ...]] = [(f"python{version}-venv", "python3-venv")]
         install(packages, f"Python {version} here cannot make environments")
+    if VENV.is_symlink():
+        raise SetupError(".venv is a link: remove it, or what it points to would be cleared")
     # By its own process: a Python whose venv module has just been installed does not see it.
     command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
     made = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -175,3 +175,15 @@ def test_a_failed_step_is_one_line_and_the_rest_goes_on(
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("setup: the Spark jobs need Java 17 to 23: run `sudo apt install ")
     assert said[1:] == ["setup: ready without Spark: its jobs will not run until then"]
+
+
+def test_an_environment_behind_a_link_is_not_cleared(
+    bootstrap: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path / "link")
+    with pytest.raises(bootstrap.SetupError, match="is a link"):
+        bootstrap.make_environment()
+    assert (tmp_path / "other" / "file").exists()
