@@ -94,15 +94,6 @@ def test_the_readme_is_short() -> None:
     assert len(README.read_text("utf-8").splitlines()) <= MOST_LINES
 
 
-def test_no_page_names_the_distribution_of_others(repository: Path) -> None:
-    # On the public index the bare name belongs to another product.
-    wrong = re.compile(r"pip3? install [^`\n]*\bspaps(?!-)\b")
-    assert wrong.search("pip install 'spaps[cli]'")
-    assert not wrong.search("pip install spaps-mqtt")
-    pages = [*repository.glob("*.md"), *repository.glob("d*/**/*.md")]
-    assert [page for page in pages if wrong.search(page.read_text("utf-8"))] == []
-
-
 def test_the_readme_has_blocks_of_both_kinds() -> None:
     found = blocks(README.read_text("utf-8"))
     assert {block.kind for block in found} == {"bash", "python"}
