@@ -33,6 +33,8 @@ class GenerationBuilder:
     def add(self, slot: int, peids: Int64s) -> None:
         """Enter a subscription's distinct members; overrides what it was added with live."""
         self._forget_late(slot)
+        if self._table is not None and slot in self._named:
+            raise ValueError("the members of this slot are in the table already")
         self._named.add(slot)
         if self._table is None:
             self.add_pairs(peids, np.full(len(peids), slot, np.uint32))

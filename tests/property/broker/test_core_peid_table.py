@@ -6,6 +6,7 @@ from collections import defaultdict
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -110,10 +111,12 @@ class Memberships(RuleBasedStateMachine):
     def plan(self, data: st.DataObject, members: set[int], early: bool) -> None:
         assert self.builder is not None
         slot = data.draw(st.sampled_from(sorted(self.model)))
+        if early:
+            # This enters the members of all slots that came meanwhile.
+            self.builder.build()
+            self.has_folded = True
         if slot in self.planned or (self.has_folded and slot in self.late):
             return
-        if early:
-            self.builder.build()
         self.builder.add(slot, array_of(members))
         self.planned[slot] = members
         self.late.pop(slot, None)
@@ -186,3 +189,12 @@ def test_empty_neighborhoods_do_not_pile_up() -> None:
     while memberships.sweep(64):
         pass
     assert len(memberships.reusable) == peid_table.LEAST_DEAD + 2
+
+
+def test_members_that_are_in_the_table_are_not_replaced_in_silence() -> None:
+    memberships = MemoryMemberships()
+    builder = memberships.begin_generation()
+    memberships.add(0, array_of({7}))
+    builder.build()
+    with pytest.raises(ValueError, match="in the table already"):
+        builder.add(0, array_of(set()))
