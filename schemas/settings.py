@@ -10,6 +10,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from types import NoneType, UnionType
@@ -91,7 +92,7 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
     """The settings in force; ``options`` are ``{"world.dir": …}``, None meaning "not given"."""
-    merged = _parse(resources.files("conf").joinpath(DEFAULTS_FILE).read_text("utf-8"), "defaults")
+    merged = _parse(_defaults(), "defaults")
     if config is not None:
         _lay_over(merged, _parse(_read(config), str(config)), f"{config}: ")
     surroundings = os.environ if environment is None else environment
@@ -112,6 +113,11 @@ def control_socket_path(settings: Settings) -> Path | None:
     if given == NO_CONTROL:
         return None
     return Path(given) if given else control_place(settings.world.dir)
+
+
+@cache
+def _defaults() -> str:
+    return resources.files("conf").joinpath(DEFAULTS_FILE).read_text("utf-8")
 
 
 def _read(path: Path) -> str:

@@ -165,14 +165,16 @@ def test_a_folder_that_may_not_be_read_is_not_called_absent(
 
 
 def test_a_source_folder_that_may_not_be_read_is_not_called_empty(
-    world: Path, capsys: pytest.CaptureFixture[str]
+    world: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     closed = world.parent / "parts"
     closed.mkdir()
     closed.chmod(0)
+    # An ordinary user may not be able to read the clone.
+    rules = shutil.copyfile(repository / "conf" / "categories.toml", world.parent / "rules.toml")
     try:
         with as_an_ordinary_user():
-            told = said(capsys, "import", closed, "--world", world)
+            told = said(capsys, "import", closed, "--world", world, "--rules", rules)
     finally:
         closed.chmod(0o755)
     assert f"{closed}: Permission denied" in told
