@@ -30,9 +30,9 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.broker_core import Core
 from broker.core.requests import Authenticate, Resolve, Resolved
 from broker.core.sessions.connection import Connection
+from broker.filter.memberships import SlotOwner
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
-from broker.filter.slot_owner import SlotOwner
 from spatial_udfs.entity_table import Int64s
 
 # Subscriptions and members of each. The last has 20 million pairs, in 300 MB.

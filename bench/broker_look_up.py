@@ -20,7 +20,7 @@ import numpy as np
 
 from bench import broker_scene as scene
 from bench.broker_filter import LOOK_UPS, REPEATS, Filled
-from broker.filter.slot_owner import SlotOwner
+from broker.filter.memberships import SlotOwner
 
 SIZES: Final = (1_000, 100_000)
 MEMBERS: Final = 200

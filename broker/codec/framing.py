@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.codec.errors import ProtocolError, malformed
-from broker.codec.reason_codes import ReasonCode
+from broker.codec.reason_codes import ProtocolError, ReasonCode, malformed, violation
 
 # A variable byte integer has at most four bytes.
 MAX_REMAINING_LENGTH: Final = 268_435_455
@@ -104,3 +103,56 @@ class Inbox:
     def __len__(self) -> int:
         """The number of bytes held."""
         return len(self.pending)
+
+
+def count_filters(data: bytes, body: int, end: int, *, option_bytes: int) -> tuple[int, int]:
+    """Return the packet identifier and the number of topic filters.
+
+    ``option_bytes`` follow each filter: 1 in SUBSCRIBE, 0 in UNSUBSCRIBE. Only lengths are
+    looked at, so a packet of one megabyte is counted in some milliseconds.
+    """
+    if body + 2 > end:
+        raise malformed("the packet identifier is cut off")
+    packet_id = data[body] << 8 | data[body + 1]
+    if not packet_id:
+        raise violation("the packet identifier is 0")
+    length, position = read_varint(data, body + 2, end)
+    position += length
+    count = 0
+    # The last place where the two bytes of a length fit.
+    last = end - 1
+    while position < last:
+        position += (data[position] << 8 | data[position + 1]) + 2 + option_bytes
+        count += 1
+    if position != end:
+        raise malformed("a topic filter is cut off")
+    return packet_id, count
+
+
+def field_end(data: bytes, position: int, end: int) -> int:
+    """Where the field with a two-byte length at ``position`` ends; it must lie within ``end``."""
+    content = position + 2
+    if content > end:
+        raise malformed("a length is cut off")
+    stop = content + (data[position] << 8 | data[position + 1])
+    if stop > end:
+        raise malformed("a field is longer than what is left of its packet")
+    return stop
+
+
+def check_text(field: bytes) -> str:
+    """The text of a UTF-8 field: no surrogates, no U+0000, no overlong forms."""
+    try:
+        text = field.decode()
+    except UnicodeDecodeError as error:
+        raise malformed(f"a string is not UTF-8 (byte {error.start})") from None
+    if "\0" in text:
+        raise malformed("a string holds U+0000")
+    return text
+
+
+def string_end(data: bytes, position: int, end: int) -> int:
+    """Where the UTF-8 string at ``position`` ends, after its content was checked."""
+    stop = field_end(data, position, end)
+    check_text(data[position + 2 : stop])
+    return stop

@@ -13,11 +13,15 @@ from typing import Final, TypeVar
 import mqtt5
 
 from broker.codec import properties as rules
-from broker.codec.errors import OldProtocolError, ProtocolError, malformed, violation
-from broker.codec.framing import varint
+from broker.codec.framing import check_text, field_end, string_end, varint
 from broker.codec.publish import MessageProperties, select_properties
-from broker.codec.reason_codes import ReasonCode
-from broker.codec.text import check_text, field_end, string_end
+from broker.codec.reason_codes import (
+    OldProtocolError,
+    ProtocolError,
+    ReasonCode,
+    malformed,
+    violation,
+)
 from broker.codec.topics import check_topic_name
 
 _OLD_PROTOCOLS: Final = {(b"MQIsdp", 3): "3.1", (b"MQTT", 4): "3.1.1"}

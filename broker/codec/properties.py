@@ -10,10 +10,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from broker.codec.errors import ProtocolError, UserPropertyLimitError, malformed, violation
-from broker.codec.framing import read_varint
-from broker.codec.reason_codes import ReasonCode
-from broker.codec.text import check_text, field_end, string_end
+from broker.codec.framing import check_text, field_end, read_varint, string_end
+from broker.codec.reason_codes import (
+    ProtocolError,
+    ReasonCode,
+    UserPropertyLimitError,
+    malformed,
+    violation,
+)
 from schemas.user_properties import NSID, PEID
 
 PAYLOAD_FORMAT_INDICATOR: Final = 0x01

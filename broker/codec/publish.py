@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from broker.codec.errors import malformed, violation
-from broker.codec.framing import varint
+from broker.codec.framing import field_end, varint
 from broker.codec.properties import (
     IN_PUBLISH,
     MESSAGE_EXPIRY_INTERVAL,
@@ -20,7 +19,7 @@ from broker.codec.properties import (
     PropertySection,
     read_properties,
 )
-from broker.codec.text import field_end
+from broker.codec.reason_codes import malformed, violation
 from schemas.language.limits import MAX_PEID
 
 # The beginning of a user property named peid whose value is shorter than 256 bytes.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from broker.codec.errors import ProtocolError, violation
-from broker.codec.reason_codes import ReasonCode
+from broker.codec.reason_codes import ProtocolError, ReasonCode, violation
 
 SHARE_PREFIX: Final = "$share/"
 SYSTEM_PREFIX: Final = "$SYS/"

@@ -25,16 +25,15 @@ from broker.core.publish.share_groups import ShareGroups
 from broker.core.publish.world_notifier import WorldNotifier
 from broker.core.requests import Resolved
 from broker.core.restore import StateRestore, durable_parts, renumber
-from broker.core.retained.retained_writer import RetainedWriter
-from broker.core.sessions.acknowledgements import Acknowledgements
+from broker.core.retained.retained_delivery import RetainedWriter
 from broker.core.sessions.connect import ConnectHandler
 from broker.core.sessions.connection import Connection, State
-from broker.core.sessions.dispatch import Dispatch
+from broker.core.sessions.dispatch import Acknowledgements, Dispatch
 from broker.core.sessions.intake import Intake
 from broker.core.sessions.session import Session
 from broker.core.sessions.session_lifecycle import SessionLife
 from broker.core.sessions.wills import Wills
-from broker.core.subscribe.held_neighborhoods import HeldNeighborhoods
+from broker.core.subscribe.pair_quota import HeldNeighborhoods
 from broker.core.subscribe.subscribe_handler import SubscribeHandler
 from broker.core.subscribe.subscription import Subscription
 from broker.core.subscribe.unsubscribe_handler import UnsubscribeHandler

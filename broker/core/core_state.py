@@ -10,10 +10,9 @@ from broker.core.fair_share import Shares, make_shares
 from broker.core.journal import Journal
 from broker.core.limits import BrokerLimits
 from broker.core.output_gate import OutputGate
-from broker.core.pending_requests import PendingRequests
 from broker.core.publish.gateway import GatewayRules
 from broker.core.publish.routes import Routes
-from broker.core.requests import Outbox
+from broker.core.requests import Outbox, PendingRequests
 from broker.core.retained.retained_messages import RetainedStore
 from broker.core.sessions.input_budget import InputBudget
 from broker.core.sessions.session_table import SessionTable

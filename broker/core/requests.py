@@ -15,6 +15,8 @@ from spatial_udfs.entity_table import Int64s
 
 if TYPE_CHECKING:
     from broker.core.sessions.connection import Connection
+from collections.abc import Callable
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +107,27 @@ class Outbox:
         self.blocked: list[Connection] = []
         # Connections that wait for nothing any more: read from them again.
         self.unblocked: list[Connection] = []
+
+
+class PendingRequests:
+    """Numbers questions; an answer uses its ticket up."""
+
+    __slots__ = ("_last", "_open")
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._open: dict[int, Callable[..., None]] = {}
+
+    def open(self, answered: Callable[..., None]) -> int:
+        """A ticket for a question; ``answered`` is called with the answer."""
+        self._last += 1
+        self._open[self._last] = answered
+        return self._last
+
+    def answer(self, ticket: int, *answer: Any) -> None:
+        """Bring an answer; a ticket that is not open is a mistake of the caller."""
+        self._open.pop(ticket)(*answer)
+
+    def __len__(self) -> int:
+        """The number of open questions."""
+        return len(self._open)

@@ -9,7 +9,7 @@ from typing import Final
 from broker.codec.topics import SYSTEM_PREFIX, parse_filter
 from broker.core import journal
 from broker.core.core_state import CoreState
-from broker.core.retained.retained_writer import RetainedWriter
+from broker.core.retained.retained_delivery import RetainedWriter
 from broker.core.sessions.outgoing_flow import Delivery, Stage
 from broker.core.sessions.session import Session, record_of
 from broker.core.sessions.session_lifecycle import SessionLife

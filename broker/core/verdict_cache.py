@@ -8,8 +8,7 @@ from sys import getsizeof
 from typing import Final, Protocol
 
 from broker.codec.reason_codes import ReasonCode
-from broker.core.pending_requests import PendingRequests
-from broker.core.requests import Judge, Outbox
+from broker.core.requests import Judge, Outbox, PendingRequests
 from broker.core.sessions.session import Session
 from broker.core.verdicts import AccessControl, Action, AllowAll, Identity, Verdict
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.filter.generation_builder import GenerationBuilder
-from broker.filter.memberships import Slots
+from broker.filter.memberships import SlotOwner, Slots
 from broker.filter.peid_table import PeidTable
 from broker.filter.process_memory import give_back_memory
-from broker.filter.slot_owner import SlotOwner
 from spatial_udfs.entity_table import Int64s
 
 # Members of late arrivals that are entered at once when there is nobody to wait for.

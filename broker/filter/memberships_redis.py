@@ -13,9 +13,8 @@ from itertools import islice
 from typing import Final
 
 from broker.filter.generation_builder import GenerationBuilder
-from broker.filter.memberships import Slots
+from broker.filter.memberships import SlotOwner, Slots
 from broker.filter.memberships_memory import MemoryMemberships
-from broker.filter.slot_owner import SlotOwner
 from spatial_udfs.entity_table import Int64s
 
 MOST_ENTITIES: Final = 200_000

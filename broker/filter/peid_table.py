@@ -19,8 +19,7 @@ from typing import Final, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.filter.memberships import Slots
-from broker.filter.slot_owner import SlotOwner
+from broker.filter.memberships import SlotOwner, Slots
 from broker.filter.slot_sizes import SlotSizes
 from spatial_udfs.entity_table import Int64s
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.core.subscribe.subscription import NO_SLOT, Subscription, SubscriptionTerms, set_pairs
-from broker.filter.memberships import Memberships
-from broker.filter.slot_owner import VACANT, SlotOwner
+from broker.filter.memberships import VACANT, Memberships, SlotOwner
 from spatial_udfs.entity_table import Int64s
 
 

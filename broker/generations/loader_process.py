@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from broker.filter.generation_builder import RegionBlock, TableAssembly
 from broker.filter.peid_table import PeidTable, SlotArray
-from broker.filter.table_assembly import RegionBlock, TableAssembly
 from broker.generations.loader_frames import packed_head, receive_arrays
 from broker.resolver.child_process import ChildProcess
 from redis_link.connection.url import RedisUrl

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from broker.filter.generation_builder import cut_into_regions
 from broker.filter.peid_table import RESIDUES, SlotArray
-from broker.filter.table_assembly import cut_into_regions
 from broker.generations.generation_comparison import Comparison
 from broker.generations.generation_rows import OwnRows
 from broker.generations.loader_frames import read_arrays, write_arrays

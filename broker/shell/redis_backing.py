@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from broker.core.journal import Journal, Record
 from broker.core.publish.world_notifier import WorldNotifier
-from broker.core.subscribe.held_neighborhoods import HeldNeighborhoods
+from broker.core.subscribe.pair_quota import HeldNeighborhoods
 from broker.core.subscribe.subscription import Subscription
 from broker.durability.journal_limits import JournalLimits, JournalState
 from broker.durability.other_brokers import warn_of_islands

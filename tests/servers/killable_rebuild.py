@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from redis_link.connection.client import connect
+from tests.scenes.rebuild_scene import RebuildScene
 from tests.servers.killable_push import CONTEXT, arm
-from tests.servers.rebuild_scene import RebuildScene
 
 
 def start_rebuild(

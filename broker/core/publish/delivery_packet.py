@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from broker.core.journal import Journal, MessageDone, MessageQueued
 from broker.core.message import publish_parts
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.outgoing_flow import Delivery
+from broker.core.sessions.session import Session
 
 _TOPIC_ALIAS: Final = b"\x23"
 _NO_TOPIC: Final = b"\x00\x00"
@@ -45,3 +47,28 @@ def delivery_packet(
             return delivery_packet(connection, delivery, now, is_again=is_again, new_alias=False)
         aliases.sent(message.topic_field, alias)
     return packet
+
+
+def record_waiting(journal: Journal, session: Session, delivery: Delivery) -> None:
+    """Note that a message is owed to a session that is kept; QoS 0 never is."""
+    if not delivery.qos or not session.is_recorded:
+        return
+    session.last_position += 1
+    delivery.position = session.last_position
+    keys = tuple(one.terms.key for one in delivery.subscriptions)
+    journal.write(
+        MessageQueued(
+            session.name,
+            delivery.position,
+            delivery.message,
+            delivery.qos,
+            delivery.retain,
+            keys,
+        )
+    )
+
+
+def record_done(journal: Journal, session: Session, delivery: Delivery) -> None:
+    """Note that it is not owed any more."""
+    if delivery.position and session.is_recorded:
+        journal.write(MessageDone(session.name, delivery.position))

@@ -15,8 +15,7 @@ from broker.codec.publish import MAX_PEID_DIGITS, PEID_PREFIX
 from broker.core.core_state import CoreState
 from broker.core.publish.fast_fan_out import HEADERS, LENGTHS, QOS_0, VALUE_AT, FanOut
 from broker.core.sessions.connection import Connection, State
-from broker.filter.memberships import Slots
-from broker.filter.slot_owner import SlotOwner
+from broker.filter.memberships import SlotOwner, Slots
 
 # Bytes of a connection, and a place in them.
 Read: TypeAlias = tuple[Connection, bytes]

@@ -17,7 +17,7 @@ from broker.core.publish.look_ahead import LookAhead
 from broker.core.publish.router import Router
 from broker.core.publish.routes import Route
 from broker.core.requests import LookUp
-from broker.core.retained.retained_writer import RetainedWriter
+from broker.core.retained.retained_delivery import RetainedWriter
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.core.verdicts import Action

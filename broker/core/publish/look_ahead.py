@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from broker.codec.errors import ProtocolError
 from broker.codec.framing import MAX_REMAINING_LENGTH, read_header
 from broker.codec.publish import read_publish
+from broker.codec.reason_codes import ProtocolError
 from broker.core.core_state import CoreState
 from broker.core.requests import LookUp
 from broker.core.sessions.connection import Connection

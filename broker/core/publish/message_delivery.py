@@ -11,8 +11,7 @@ from broker.core.core_state import CoreState
 from broker.core.counters import Drop
 from broker.core.journal import MessageSent
 from broker.core.message import LARGE_PAYLOAD, Message
-from broker.core.publish.delivery_packet import delivery_packet
-from broker.core.publish.delivery_records import record_done, record_waiting
+from broker.core.publish.delivery_packet import delivery_packet, record_done, record_waiting
 from broker.core.retained.retained_delivery import RetainedDelivery
 from broker.core.sessions.connection import Connection, State
 from broker.core.sessions.outgoing_flow import Delivery

@@ -9,8 +9,8 @@ from __future__ import annotations
 from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
+from broker.codec.framing import check_text
 from broker.codec.reason_codes import ReasonCode
-from broker.codec.text import check_text
 from broker.codec.topics import SYSTEM_PREFIX, check_topic_name
 from broker.core.counters import Counters
 from broker.core.limits import BrokerLimits

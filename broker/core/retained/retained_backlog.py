@@ -10,7 +10,7 @@ from broker.core.message import Message
 from broker.core.retained.retained_messages import RetainedStore
 from broker.core.retained.retained_search import RetainedLevel, RetainedSearch
 from broker.core.subscribe.subscription import Subscription
-from broker.core.subscribe.topic_levels import LEVEL_BYTES
+from broker.core.subscribe.topic_tree import LEVEL_BYTES
 from spatial_udfs.entity_table import Int64s
 
 # Levels of topics that a search looks at in one go, with a message or without: a fraction of a

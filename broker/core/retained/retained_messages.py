@@ -10,7 +10,7 @@ from broker.codec.topics import SYSTEM_PREFIX
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
 from broker.core.retained.retained_search import RetainedLevel, RetainedSearch
-from broker.core.subscribe.topic_levels import LEVEL_BYTES
+from broker.core.subscribe.topic_tree import LEVEL_BYTES
 
 # The objects of a message without their content, and its journal record, as measured.
 MESSAGE_BYTES: Final = 400

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.core.message import Message
-from broker.core.subscribe.topic_levels import Level
+from broker.core.subscribe.topic_tree import Level
 
 # So many children are brought in order each time.
 FEW_CHILDREN: Final = 64

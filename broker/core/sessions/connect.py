@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from broker.codec.errors import OldProtocolError, ProtocolError
 from broker.codec.packet_reader import Connect, WillFields, read_connect, read_connect_head
 from broker.codec.packet_writer import (
     OLD_PROTOCOL_CONNACK,
@@ -16,17 +15,16 @@ from broker.codec.packet_writer import (
     connack,
     connack_refusal,
 )
-from broker.codec.reason_codes import ReasonCode
+from broker.codec.reason_codes import OldProtocolError, ProtocolError, ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import Refusal
 from broker.core.journal import Will
 from broker.core.publish.gateway import contradiction
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.requests import Authenticate
-from broker.core.sessions.connection import Connection, State
+from broker.core.sessions.connection import Connection, OutgoingAliases, State
 from broker.core.sessions.session import Session, will_bytes
 from broker.core.sessions.session_lifecycle import SessionLife
-from broker.core.sessions.topic_aliases import OutgoingAliases
 from broker.core.sessions.wills import will_of
 from broker.core.verdicts import Action, Identity, Verdict
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.codec.errors import ProtocolError
-from broker.codec.reason_codes import ReasonCode
+from broker.codec.reason_codes import ProtocolError, ReasonCode
 from broker.core.fair_share import Account
 
 # What an identifier takes in memory, and its field in Redis.

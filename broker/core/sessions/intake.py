@@ -6,9 +6,8 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from broker.codec.errors import ProtocolError, UserPropertyLimitError
 from broker.codec.framing import read_header
-from broker.codec.reason_codes import ReasonCode
+from broker.codec.reason_codes import ProtocolError, ReasonCode, UserPropertyLimitError
 from broker.core.core_state import CoreState
 from broker.core.counters import Refusal
 from broker.core.publish.fast_fan_out import QOS_0

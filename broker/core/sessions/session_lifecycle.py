@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from mqtt5 import DisconnectPacket
 
-from broker.codec.errors import violation
 from broker.codec.packet_writer import disconnect
-from broker.codec.reason_codes import ReasonCode
+from broker.codec.reason_codes import ReasonCode, violation
 from broker.core.core_state import CoreState
 from broker.core.fair_share import Account
 from broker.core.journal import SessionEnded, SubscriptionRemoved, Will

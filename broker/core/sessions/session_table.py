@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from broker.codec.errors import ProtocolError
-from broker.codec.reason_codes import ReasonCode
+from broker.codec.reason_codes import ProtocolError, ReasonCode
 from broker.core.limits import BrokerLimits
 from broker.core.sessions.session import Session
 from broker.core.verdicts import Identity, Owner, owner_of

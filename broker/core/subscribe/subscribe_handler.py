@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from broker.codec.errors import violation
 from broker.codec.packet_reader import read_subscribe
 from broker.codec.packet_writer import SUBACK, UNSUBACK, suback
-from broker.codec.reason_codes import ReasonCode
+from broker.codec.reason_codes import ReasonCode, violation
 from broker.codec.topics import SHARE_PREFIX
 from broker.core.core_state import CoreState
 from broker.core.counters import Refusal
@@ -14,10 +13,13 @@ from broker.core.requests import Forget, Resolve, Resolved
 from broker.core.retained.retained_backlog import RetainedBacklog
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
-from broker.core.subscribe.chunked_subscribe import MOST_AT_ONCE, ChunkedSubscribe
 from broker.core.subscribe.pair_quota import check_pairs
-from broker.core.subscribe.subscribe_checks import check_subscribe, is_beyond_share
-from broker.core.subscribe.subscribe_limits import is_queue_full, refuse_too_many_filters
+from broker.core.subscribe.subscribe_checks import (
+    check_subscribe,
+    is_beyond_share,
+    is_queue_full,
+    refuse_too_many_filters,
+)
 from broker.core.subscribe.subscribe_queue import (
     FILTER_BYTES,
     FilterRequest,
@@ -26,7 +28,12 @@ from broker.core.subscribe.subscribe_queue import (
     UnsubscribeJob,
     subscribe_job,
 )
-from broker.core.subscribe.subscription_writer import Members, SubscriptionWriter
+from broker.core.subscribe.subscription_writer import (
+    MOST_AT_ONCE,
+    ChunkedSubscribe,
+    Members,
+    SubscriptionWriter,
+)
 from broker.core.subscribe.unsubscribe_handler import UnsubscribeHandler
 from broker.core.verdicts import Action, Verdict
 from schemas.user_properties import NSID, WARNING

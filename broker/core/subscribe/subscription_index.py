@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from broker.codec.topics import ParsedFilter
+from sys import getsizeof
+from typing import Final
+
+from broker.codec.topics import SHARE_PREFIX, ParsedFilter
 from broker.core.publish.routes import Routes
 from broker.core.subscribe.subscription import FilterNode, ShareGroup, Subscription
-from broker.core.subscribe.subscription_bytes import subscription_bytes
-from broker.core.subscribe.topic_tree import TopicTree
+from broker.core.subscribe.topic_tree import LEVEL_BYTES, TopicTree
 from broker.filter.slots import SlotTable
 from spatial_udfs.entity_table import Int64s
+
+# A subscription, its terms, its filter's node and its places in dictionaries, as measured.
+SUBSCRIPTION_BYTES: Final = 700
+# A neighborhood's slot, numbers and place under its filter. Its members are counted elsewhere.
+NEIGHBORHOOD_BYTES: Final = 700
+
+
+def subscription_bytes(topic_filter: str, descriptor: str | None) -> int:
+    """Return about what a subscription to this filter takes in memory, and rather more.
+
+    The text of the filter is there as a whole and once more in its levels; that of a shared
+    subscription also without its prefix. Levels that filters share are counted for each.
+    """
+    copies = 3 if topic_filter.startswith(SHARE_PREFIX) else 2
+    size = SUBSCRIPTION_BYTES + copies * getsizeof(topic_filter)
+    size += LEVEL_BYTES * (topic_filter.count("/") + 1)
+    if descriptor is not None:
+        size += NEIGHBORHOOD_BYTES + getsizeof(descriptor)
+    return size
 
 
 class SubscriptionIndex:

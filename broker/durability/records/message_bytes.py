@@ -20,9 +20,9 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from broker.codec.errors import ProtocolError
 from broker.codec.properties import NSID_BEGINNING
 from broker.codec.publish import without_nsids
+from broker.codec.reason_codes import ProtocolError
 from broker.core.message import NO_EXPIRY, Message
 from broker.core.verdicts import Identity
 from schemas.errors import JournalError, LaterFormatError

@@ -2,7 +2,7 @@
 
 amqtt opens the listeners, loads the plugins and knows when to start and stop. What comes over
 a connection never reaches it. The seam is private to amqtt, therefore its version is pinned
-and a test fails when the seam changes (tests/integration/broker/test_amqtt_seam.py).
+and a test fails when the seam changes (tests/integration/broker/shell/test_amqtt_seam.py).
 """
 
 from __future__ import annotations

@@ -1,0 +1,385 @@
+"""Both modes follow the generation in force: by notice, without one, and beside late arrivals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.memberships_redis import RedisMemberships
+from broker.generations.generation_targets import MemoryTarget, RedisTarget
+from broker.generations.generation_watch import GenerationFollower
+from broker.generations.memberships_redis_reader import RedisReader
+from broker.resolver.child_process import ChildProcess
+from redis_link.connection.client import RedisClient
+from redis_link.connection.redis_router import RedisRouter
+from schemas.redis_keys import (
+    current_generation_key,
+    registry_id_key,
+)
+from tests.scenes.membership_scene import (
+    REGISTRY,
+    ResolverOfTables,
+    SilentTeller,
+    Subscriptions,
+    push,
+)
+from tests.servers.redis_server import RedisServer
+
+MODES = pytest.mark.parametrize("mode", ["memory", "redis"])
+
+
+class Broker:
+    """The parts of a broker that follow generations, in one of the two modes."""
+
+    def __init__(self, url: str, mode: str) -> None:
+        self.wires = RedisRouter(url)
+        self.subscriptions = Subscriptions()
+        self.resolver = ResolverOfTables()
+        self.memberships: MemoryMemberships | RedisMemberships
+        self.reader: RedisReader | None = None
+        target: MemoryTarget | RedisTarget
+        if mode == "memory":
+            self.memberships = MemoryMemberships()
+            target = MemoryTarget(self.memberships)
+        else:
+            self.memberships = RedisMemberships()
+            target = RedisTarget(self.memberships)
+        self.follower = GenerationFollower(
+            self.wires, target, self.resolver, self.subscriptions.in_force, SilentTeller()
+        )
+        if isinstance(self.memberships, RedisMemberships):
+            by_sub_id = self.subscriptions.slots_by_sub_id
+            self.reader = RedisReader(
+                self.wires, self.memberships, by_sub_id, self.follower.look_soon,
+                self.follower.sets_are_damaged,
+            )  # fmt: skip
+
+    async def slots_of(self, peid: int) -> list[int]:
+        found = self.memberships.look_up(peid)
+        if found is None and self.reader is not None:
+            found = (await self.reader.look_up([peid]))[peid]
+        return list(found or ())
+
+    def subscribe(self, slot: int, sub_id: int, peids: list[int]) -> None:
+        """As a client does it: resolved before, in force at once."""
+        subscription = self.subscriptions.add(slot, sub_id)
+        self.resolver.know(self.resolver.version, subscription, peids)
+        self.memberships.add(slot, np.array(peids, np.int64))
+
+
+@asynccontextmanager
+async def loaded(url: str, mode: str) -> AsyncIterator[Broker]:
+    """A broker that has adopted the generation in force, with one subscription that it holds."""
+    broker = Broker(url, mode)
+    broker.subscriptions.add(0, 1)
+    await broker.follower.load()
+    yield broker
+    broker.wires.close()
+
+
+@asynccontextmanager
+async def following(broker: Broker) -> AsyncIterator[None]:
+    task = asyncio.create_task(broker.follower.follow())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        broker.wires.close()
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - the follower tells nobody
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def client(redis_client: RedisClient) -> RedisClient:
+    """A Redis whose registry has the name that covered generations bear."""
+    redis_client.set(registry_id_key(), REGISTRY)
+    return redis_client
+
+
+@MODES
+def test_restored_subscriptions_get_their_members_before_the_first_client(
+    redis_server: RedisServer, client: RedisClient, mode: str
+) -> None:
+    generation = push(client, {1: [5, 6], 2: [6], 9: [5, 6]}, up_to=9, version=3)
+
+    async def run() -> None:
+        broker = Broker(redis_server.url, mode)
+        broker.subscriptions.add(0, 1)
+        broker.subscriptions.add(1, 2)
+        late = broker.subscriptions.add(2, 12)
+        broker.resolver.know(3, late, [6, 7])
+        await broker.follower.load()
+        assert [await broker.slots_of(peid) for peid in (5, 6, 7, 8)] == [[0], [0, 1, 2], [2], []]
+        assert broker.resolver.version == 3
+        assert len(broker.resolver.asked) == 1, "only what the generation lacks is resolved"
+        assert broker.follower.facts is not None
+        assert broker.follower.facts.generation == generation
+        broker.wires.close()
+
+    asyncio.run(run())
+
+
+@MODES
+@pytest.mark.parametrize("has_generation", [True, False])
+def test_without_a_generation_that_knows_us_everything_is_resolved(
+    redis_server: RedisServer, client: RedisClient, mode: str, has_generation: bool
+) -> None:
+    """None yet, or one of a file, whose subIds are others' numbers."""
+    if has_generation:
+        push(client, {1: [100]}, version=2)
+
+    async def run() -> None:
+        broker = Broker(redis_server.url, mode)
+        one = broker.subscriptions.add(0, 1)
+        broker.resolver.version = 2
+        broker.resolver.know(2, one, [5])
+        await broker.follower.load()
+        found = [await broker.slots_of(5), await broker.slots_of(100)]
+        # The set of a file names subId 1 too, and means another.
+        assert found == [[0], []]
+        broker.wires.close()
+
+    asyncio.run(run())
+
+
+@MODES
+@pytest.mark.parametrize("with_notice", [True, False])
+def test_a_switch_is_followed_wholly(
+    redis_server: RedisServer, client: RedisClient, mode: str, with_notice: bool
+) -> None:
+    push(client, {1: [5], 2: [5, 6]}, up_to=2, version=1)
+
+    async def run() -> None:
+        broker = Broker(redis_server.url, mode)
+        broker.subscriptions.add(0, 1)
+        broker.subscriptions.add(1, 2)
+        await broker.follower.load()
+        broker.subscribe(2, 3, [5, 9])
+        broker.subscribe(3, 4, [5])
+        if not with_notice:
+            broker.wires.listen = _deaf  # type: ignore[method-assign]
+        async with following(broker):
+            assert await broker.slots_of(5) == [0, 1, 2, 3]
+            broker.resolver.know(2, broker.subscriptions.by_slot[3], [6])
+            # Holds subscription 3 now, and 4 came after it was begun.
+            await asyncio.to_thread(push, client, {1: [6], 2: [7], 3: [5]}, up_to=3, version=2)
+            await until(lambda: broker.follower.switches == 2)
+            answers = [await broker.slots_of(peid) for peid in (5, 6, 7, 9)]
+            assert answers == [[2], [0, 3], [1], []]
+
+    asyncio.run(run())
+
+
+async def _deaf(*_: Any) -> Any:
+    class Silent:
+        is_open = True
+
+        def close(self) -> None:
+            """Never hears anything."""
+
+    return Silent()
+
+
+@MODES
+def test_subscriptions_that_come_while_the_next_generation_is_built(
+    redis_server: RedisServer, client: RedisClient, mode: str
+) -> None:
+    push(client, {1: [5]}, up_to=1, version=1)
+
+    async def run() -> None:
+        async with loaded(redis_server.url, mode) as broker:
+            broker.subscribe(1, 2, [5])
+            broker.resolver.know(2, broker.subscriptions.by_slot[1], [6])
+
+            def meanwhile() -> None:
+                broker.resolver.meanwhile = lambda: None
+                # One that was resolved on the old world alone, and one on both.
+                broker.subscribe(2, 3, [5])
+                broker.resolver.know(2, broker.subscriptions.by_slot[2], [6, 7])
+                broker.subscriptions.add(3, 4)
+                broker.memberships.add(3, np.array([5]), np.array([7]))
+
+            broker.resolver.meanwhile = meanwhile
+            push(client, {1: [6]}, up_to=1, version=2)
+            await broker.follower._look()
+            answers = [await broker.slots_of(peid) for peid in (5, 6, 7)]
+            assert answers == [[], [0, 1, 2], [2, 3]]
+
+    asyncio.run(run())
+
+
+def test_a_killed_loader_leaves_the_old_generation_in_force(
+    redis_server: RedisServer, client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(client, {1: [5]}, up_to=1, version=1)
+
+    def start_and_kill(module: str) -> ChildProcess:
+        process = ChildProcess(module)
+        process.kill()
+        return process
+
+    async def run() -> None:
+        async with loaded(redis_server.url, "memory") as broker:
+            push(client, {1: [6]}, up_to=1, version=2)
+            with monkeypatch.context() as patched:
+                patched.setattr("broker.generations.loader_process.ChildProcess", start_and_kill)
+                await broker.follower._look()
+            assert [await broker.slots_of(5), await broker.slots_of(6)] == [[0], []]
+            assert "loader process ended" in broker.follower.problem
+            assert broker.resolver.coming is None, "the world that was to come is given up"
+            await broker.follower._look()
+            assert [await broker.slots_of(5), await broker.slots_of(6)] == [[], [0]]
+            assert broker.follower.problem == ""
+
+    asyncio.run(run())
+
+
+def test_whatever_goes_wrong_is_tried_again(
+    redis_server: RedisServer, client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(client, {1: [5]}, up_to=1, version=1)
+
+    async def run() -> None:
+        async with loaded(redis_server.url, "memory") as broker:
+            push(client, {1: [6]}, up_to=1, version=2)
+            with monkeypatch.context() as patched:
+                patched.setattr("broker.generations.generation_adoption.load_generation", None)
+                await broker.follower._look()
+            assert await broker.slots_of(5) == [0]
+            assert broker.follower.problem.startswith("TypeError")
+            await broker.follower._look()
+            assert await broker.slots_of(6) == [0]
+
+    asyncio.run(run())
+
+
+@MODES
+def test_a_resolver_that_cannot_answer_leaves_the_old_generation_in_force(
+    redis_server: RedisServer, client: RedisClient, mode: str
+) -> None:
+    push(client, {1: [5]}, up_to=1, version=1)
+
+    async def run() -> None:
+        async with loaded(redis_server.url, mode) as broker:
+            broker.subscribe(1, 2, [5])
+            broker.resolver.know(2, broker.subscriptions.by_slot[1], [6])
+            push(client, {1: [6]}, up_to=1, version=2)
+            broker.resolver.broken = True
+            await broker.follower._look()
+            assert [await broker.slots_of(5), broker.follower.switches] == [[0, 1], 1]
+            broker.resolver.broken = False
+            await broker.follower._look()
+            assert [await broker.slots_of(5), await broker.slots_of(6)] == [[], [0, 1]]
+
+    asyncio.run(run())
+
+
+@MODES
+def test_a_neighborhood_without_references_in_the_new_version_holds_nothing(
+    redis_server: RedisServer, client: RedisClient, mode: str
+) -> None:
+    push(client, {1: [5]}, up_to=1, version=1)
+
+    async def run() -> None:
+        async with loaded(redis_server.url, mode) as broker:
+            broker.subscribe(1, 2, [5])
+            broker.resolver.tables[2] = {}
+            push(client, {1: [5]}, up_to=1, version=2)
+            await broker.follower._look()
+            assert await broker.slots_of(5) == [0]
+
+    asyncio.run(run())
+
+
+def test_an_emptied_redis(redis_server: RedisServer, client: RedisClient) -> None:
+    """Memory mode serves on with what it has; mode redis resolves what was only there."""
+    push(client, {1: [5]}, up_to=1, version=1)
+
+    async def run() -> None:
+        for mode, expected in (("memory", [0]), ("redis", [0])):
+            broker = Broker(redis_server.url, mode)
+            one = broker.subscriptions.add(0, 1)
+            broker.resolver.know(1, one, [5, 8])
+            await broker.follower.load()
+            assert await broker.slots_of(5) == expected
+            client.flushall()
+            await broker.follower._look()
+            assert await broker.slots_of(5) == expected
+            assert bool(broker.resolver.asked) == (mode == "redis")
+            broker.wires.close()
+            client.set(registry_id_key(), REGISTRY)
+            push(client, {1: [5]}, up_to=1, version=1)
+
+    asyncio.run(run())
+
+
+def test_the_same_number_after_redis_was_emptied_is_another_generation(
+    redis_server: RedisServer, client: RedisClient
+) -> None:
+    assert push(client, {1: [5]}, up_to=1) == 1
+
+    async def run() -> None:
+        async with loaded(redis_server.url, "memory") as broker:
+            client.flushall()
+            client.set(registry_id_key(), REGISTRY)
+            assert push(client, {1: [6]}, up_to=1) == 1
+            await broker.follower._look()
+            assert [await broker.slots_of(5), await broker.slots_of(6)] == [[], [0]]
+
+    asyncio.run(run())
+
+
+def test_a_notice_wakes_the_follower_at_once(
+    redis_server: RedisServer, client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With looks an hour apart, only the notice can have done it."""
+    monkeypatch.setattr("broker.generations.generation_watch.LOOK_SECONDS", 3_600.0)
+    push(client, {1: [5]}, up_to=1)
+
+    async def run() -> None:
+        broker = Broker(redis_server.url, "memory")
+        broker.subscriptions.add(0, 1)
+        await broker.follower.load()
+        async with following(broker):
+            # Of this broker: connections of earlier tests may still be counted by Redis.
+            await until(lambda: broker.follower._listening is not None)
+            await asyncio.to_thread(push, client, {1: [6]}, up_to=1)
+            await until(lambda: broker.follower.switches == 2)
+            assert await broker.slots_of(6) == [0]
+        assert client.get(current_generation_key()) == b"2"
+
+    asyncio.run(run())
+
+
+def test_news_during_a_look_lead_to_another(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.generations.generation_watch.LOOK_SECONDS", 3_600.0)
+
+    async def run() -> None:
+        broker = Broker(redis_server.url, "memory")
+        looks = 0
+
+        async def look() -> None:
+            nonlocal looks
+            looks += 1
+            if looks == 1:
+                broker.follower.look_soon()
+
+        monkeypatch.setattr(broker.follower, "_look", look)
+        async with following(broker):
+            await until(lambda: looks == 2)
+
+    asyncio.run(run())

@@ -1,0 +1,271 @@
+"""Clients that nobody here wrote: each subscribes by neighborhood, publishes and reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import aiomqtt
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from tests.scenes.surroundings import Surroundings
+from tests.servers.running_broker import PATIENCE, RunningBroker, until
+
+MQTT_JS = "5.10.4"
+# Subscribes, says so on stdout, prints each message, and publishes what stdin says.
+MQTT_JS_CLIENT = """
+const mqtt = require('mqtt');
+const [url, descriptor] = process.argv.slice(2);
+const client = mqtt.connect(url, {protocolVersion: 5, clientId: 'mqtt.js', reconnectPeriod: 0});
+client.on('error', error => { console.error(error); process.exit(1); });
+client.on('message', (topic, payload, packet) => console.log(JSON.stringify(
+  {topic, payload: payload.toString(), properties: packet.properties.userProperties})));
+client.on('connect', () => client.subscribe('js/#',
+  {qos: 1, properties: {userProperties: {neighborhood: descriptor, nsid: '7'}}},
+  (error, granted, packet) => {
+    console.log(JSON.stringify({granted: packet.reasonCodes || packet.granted,
+                                properties: packet.properties.userProperties}));
+    require('readline').createInterface({input: process.stdin}).on('line', line => {
+      const {topic, payload, properties} = JSON.parse(line);
+      client.publish(topic, payload, {qos: 1, properties: {userProperties: properties}});
+    }).on('close', () => client.end());
+  }));
+"""
+
+
+def user_properties(kind: int, *pairs: tuple[str, str]) -> Properties:
+    properties = Properties(kind)
+    properties.UserProperty = list(pairs)
+    return properties
+
+
+class PahoClient:
+    """paho with its messages and SUBACKs in queues."""
+
+    def __init__(self, port: int, client_id: str = "", **options: Any) -> None:
+        self.messages: Queue[paho.MQTTMessage] = Queue()
+        self.subacks: Queue[tuple[list[int], Properties]] = Queue()
+        self.client = paho.Client(
+            CallbackAPIVersion.VERSION2, client_id, protocol=paho.MQTTv5, **options
+        )
+        self.client.on_message = lambda _client, _data, message: self.messages.put(message)
+        self.client.on_subscribe = lambda _client, _data, _mid, codes, properties: self.subacks.put(
+            ([code.value for code in codes], properties)
+        )
+        connected = threading.Event()
+        self.client.on_connect = lambda *_: connected.set()
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+        assert connected.wait(PATIENCE)
+
+    def subscribe(
+        self, topic_filter: str, *pairs: tuple[str, str], qos: int = 1
+    ) -> tuple[int, list[tuple[str, str]]]:
+        """Reason code and user properties of the SUBACK."""
+        self.client.subscribe(
+            topic_filter,
+            options=SubscribeOptions(qos=qos),
+            properties=user_properties(PacketTypes.SUBSCRIBE, *pairs) if pairs else None,
+        )
+        codes, properties = self.subacks.get(timeout=PATIENCE)
+        return codes[0], getattr(properties, "UserProperty", [])
+
+    def publish(self, topic: str, payload: str, *pairs: tuple[str, str], qos: int = 1) -> None:
+        self.client.publish(
+            topic, payload, qos=qos, properties=user_properties(PacketTypes.PUBLISH, *pairs)
+        ).wait_for_publish(PATIENCE)
+
+    def next(self) -> tuple[str, str, list[tuple[str, str]]]:
+        message = self.messages.get(timeout=PATIENCE)
+        pairs = getattr(message.properties, "UserProperty", [])
+        return message.topic, message.payload.decode(), pairs
+
+
+@contextmanager
+def paho_client(port: int, client_id: str = "", **options: Any) -> Iterator[PahoClient]:
+    client = PahoClient(port, client_id, **options)
+    try:
+        yield client
+    finally:
+        client.client.disconnect()
+        client.client.loop_stop()
+
+
+def test_paho(open_broker: RunningBroker, surroundings: Surroundings) -> None:
+    with paho_client(open_broker.port) as client:
+        code, pairs = client.subscribe("paho/#", ("neighborhood", surroundings.descriptor))
+        assert code == 1
+        ((name, nsid),) = pairs
+        assert name == "nsid"
+        client.publish("paho/a", "outside", ("peid", str(surroundings.outside)))
+        client.publish("paho/a", "no entity", ("unit", "°C"))
+        client.publish("paho/b", "inside", ("unit", "°C"), ("peid", str(surroundings.inside)))
+        topic, payload, received = client.next()
+        assert (topic, payload) == ("paho/b", "inside")
+        assert [pair for pair in received if pair[0] != "nsid"] == [
+            ("unit", "°C"),
+            ("peid", str(surroundings.inside)),
+        ]
+        assert [pair for pair in received if pair[0] == "nsid"] == [("nsid", nsid)]
+
+
+def test_refusals_and_warnings_as_paho_sees_them(open_broker: RunningBroker) -> None:
+    with paho_client(open_broker.port) as client:
+        wrong = json.dumps({"refs": [1], "stages": []})
+        client.client.subscribe(
+            "a",
+            options=SubscribeOptions(qos=1),
+            properties=user_properties(PacketTypes.SUBSCRIBE, ("neighborhood", wrong)),
+        )
+        codes, properties = client.subacks.get(timeout=PATIENCE)
+        assert codes == [0x83]
+        assert "stages" in properties.ReasonString
+
+
+def test_a_condition_that_nothing_satisfies_is_granted_with_a_warning(
+    open_broker: RunningBroker, surroundings: Surroundings
+) -> None:
+    hopeless = json.loads(surroundings.descriptor)
+    hopeless["stages"] = [{"cats": ["#"], "cond": "C AND T"}]
+    with paho_client(open_broker.port) as client:
+        pairs = (("neighborhood", json.dumps(hopeless)), ("nsid", "12"))
+        code, told = client.subscribe("a", *pairs)
+        assert code == 1
+        assert ("nsid", "12") in told
+        (warning,) = [value for name, value in told if name == "warning"]
+        assert "C AND B" in warning
+
+
+def test_aiomqtt(open_broker: RunningBroker, surroundings: Surroundings) -> None:
+    async def scenario() -> None:
+        async with aiomqtt.Client(
+            "127.0.0.1", open_broker.port, protocol=aiomqtt.ProtocolVersion.V5
+        ) as client:
+            asked = user_properties(
+                PacketTypes.SUBSCRIBE, ("neighborhood", surroundings.descriptor), ("nsid", "3")
+            )
+            await client.subscribe("aio/#", qos=2, properties=asked)
+            for peid, payload in ((surroundings.outside, "no"), (surroundings.inside, "yes")):
+                about = user_properties(PacketTypes.PUBLISH, ("peid", str(peid)))
+                await client.publish("aio/x", payload, qos=2, properties=about)
+            async with asyncio.timeout(PATIENCE):
+                message = await anext(aiter(client.messages))
+            assert message.payload == b"yes"
+            assert message.qos == 2
+            assert ("nsid", "3") in message.properties.UserProperty
+
+    asyncio.run(scenario())
+
+
+def test_mosquitto_sub_and_pub(
+    open_broker: RunningBroker, surroundings: Surroundings, program: Callable[[str], Path]
+) -> None:
+    where = ["-h", "127.0.0.1", "-p", str(open_broker.port), "-V", "mqttv5"]
+    open_broker.wait_until_quiet()
+    subscriber = subprocess.Popen(
+        [
+            program("mosquitto_sub"), *where, "-t", "mosquitto/#", "-q", "1",
+            "-D", "SUBSCRIBE", "user-property", "neighborhood", surroundings.descriptor,
+            "-D", "SUBSCRIBE", "user-property", "nsid", "99",
+            "-C", "1", "-F", "%t|%p|%P", "-W", str(int(PATIENCE)),
+        ],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert subscriber.stdout is not None
+    with subscriber.stdout as lines:
+        until(lambda: open_broker.metric("spaps_neighborhoods") == 1, "the subscription")
+        for peid, payload in ((surroundings.outside, "no"), (surroundings.inside, "yes")):
+            subprocess.run(
+                [program("mosquitto_pub"), *where, "-t", "mosquitto/a/b", "-q", "1",
+                 "-m", payload, "-D", "PUBLISH", "user-property", "peid", str(peid)],
+                check=True, timeout=PATIENCE,
+            )  # fmt: skip
+        received = [line.strip() for line in lines]
+    assert subscriber.wait(PATIENCE) == 0
+    ((topic, payload, properties),) = [line.split("|") for line in received]
+    assert (topic, payload) == ("mosquitto/a/b", "yes")
+    assert f"peid:{surroundings.inside}" in properties
+    assert "nsid:99" in properties
+
+
+@pytest.fixture(scope="module")
+def mqtt_js(
+    program: Callable[[str], Path],
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A folder with MQTT.js from npm, kept from one run to the next where pytest has a cache."""
+    program("node")
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)
+    name = f"mqtt.js-{MQTT_JS}"
+    folder = Path(cache.mkdir(name)) if cache is not None else tmp_path_factory.mktemp(name)
+    if not (folder / "node_modules" / "mqtt" / "package.json").is_file():
+        done = subprocess.run(
+            [program("npm"), "install", "--no-audit", "--no-fund", "--ignore-scripts",
+             "--prefix", str(folder), f"mqtt@{MQTT_JS}"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            pytest.skip(f"MQTT.js cannot be had from npm: {done.stderr[-300:]}")
+    (folder / "client.js").write_text(MQTT_JS_CLIENT)
+    return folder
+
+
+@pytest.mark.parametrize("scheme", ["mqtt", "ws"])
+def test_mqtt_js(
+    scheme: str,
+    open_broker: RunningBroker,
+    surroundings: Surroundings,
+    mqtt_js: Path,
+    program: Callable[[str], Path],
+) -> None:
+    port = open_broker.ports["web" if scheme == "ws" else "default"]
+    client = subprocess.Popen(
+        [program("node"), "client.js", f"{scheme}://127.0.0.1:{port}", surroundings.descriptor],
+        cwd=mqtt_js, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert client.stdin is not None
+    assert client.stdout is not None
+
+    def say(payload: str, properties: dict[str, str]) -> None:
+        assert client.stdin is not None
+        line = json.dumps({"topic": "js/1", "payload": payload, "properties": properties})
+        client.stdin.write(line + "\n")
+        client.stdin.flush()
+
+    with client.stdout, client.stdin:
+        subscribed = json.loads(client.stdout.readline())
+        assert subscribed["granted"] == [1]
+        assert subscribed["properties"] == {"nsid": "7"}
+        say("outside", {"peid": str(surroundings.outside)})
+        say("inside", {"peid": str(surroundings.inside), "unit": "m/s"})
+        received = json.loads(client.stdout.readline())
+        assert received["topic"] == "js/1"
+        assert received["payload"] == "inside"
+        assert received["properties"] == {
+            "peid": str(surroundings.inside), "unit": "m/s", "nsid": "7",
+        }  # fmt: skip
+    assert client.wait(PATIENCE) == 0
+
+
+def test_a_client_of_mqtt_3_is_refused_in_its_own_words(open_broker: RunningBroker) -> None:
+    refused: Queue[Any] = Queue()
+    client = paho.Client(CallbackAPIVersion.VERSION2, "old", protocol=paho.MQTTv311)
+    client.on_connect = lambda _client, _data, _flags, code, _properties: refused.put(code)
+    client.connect("127.0.0.1", open_broker.port)
+    client.loop_start()
+    assert "nsupported protocol version" in str(refused.get(timeout=PATIENCE))
+    client.disconnect()
+    client.loop_stop()

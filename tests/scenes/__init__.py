@@ -1,0 +1,1 @@
+"""States of a system that tests build and then look at."""

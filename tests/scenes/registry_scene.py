@@ -1,0 +1,56 @@
+"""What tests of the registry share: requests, and registries as brokers have them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from broker.core.requests import Resolve
+from broker.core.subscribe.subscription import Subscription
+from broker.core.verdicts import Identity
+from broker.durability.registry.redis_registry import RedisRegistry
+from broker.resolver.resolver_answers import VersionResolution
+from redis_link.connection.client import RedisClient
+from redis_link.connection.redis_router import RedisRouter
+from redis_link.registry.subscription_registry import registered_subscriptions
+from schemas.registration import Registration
+from tests.scenes.membership_scene import Subscriptions
+
+DESCRIPTOR = '{"refs": [1], "stages": [{"cats": ["#"], "cond": "I"}]}'
+
+
+def renumber(subscription: Subscription, sub_id: int) -> None:
+    subscription.terms = replace(subscription.terms, sub_id=sub_id)
+
+
+def request(client_id: str, *nsids: int) -> Resolve:
+    filters = tuple(f"f/{nsid}" for nsid in nsids)
+    return Resolve(1, Identity(client_id, None), client_id, DESCRIPTOR, filters, nsids)
+
+
+def resolution(digest: str = "hash") -> VersionResolution:
+    return VersionResolution(1, DESCRIPTOR, digest, np.array([1], np.int64))
+
+
+def registered(client: RedisClient) -> dict[int, Registration]:
+    return dict(registered_subscriptions(client))
+
+
+@asynccontextmanager
+async def opened_registry(
+    url: str,
+    broker: str,
+    subscriptions: Subscriptions,
+    token: str = "1",  # noqa: S107 - no password
+) -> AsyncIterator[RedisRegistry]:
+    """The registry as a broker of this name has it after its start."""
+    wires = RedisRouter(url, answer_seconds=2.0)
+    registry = RedisRegistry(wires, broker, subscriptions.slots_by_sub_id, token)
+    try:
+        await registry.begin(subscriptions.in_force(), renumber)
+        yield registry
+    finally:
+        wires.close()

@@ -1,0 +1,68 @@
+"""The bulk job on executors that are processes of their own, as on a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from redis_link.connection.client import connect
+from redis_link.generation import generation_store
+from tests.scenes.bulk_scene import bulk_rows, exact_rows_of
+from tests.servers.redis_content import pairs_in_redis
+from tests.servers.redis_server import running_redis
+from tests.servers.submitted_job import WAIT_SECONDS, submitted
+from world.imports.world_import import import_world
+from world.snapshot import load_snapshot
+
+pytestmark = pytest.mark.spark
+
+
+def test_resolve_and_push_from_two_executors(
+    program: Callable[[str], Path], repository: Path, tmp_path: Path
+) -> None:
+    program("java")
+    world = str(tmp_path / "world")
+    import_world([repository / "data" / "monaco.osm.pbf"], world)
+    samples = repository / "data" / "sample_subscriptions.jsonl"
+    (tmp_path / "events").mkdir()
+    with running_redis(tmp_path / "redis") as server:
+        arguments = [
+            *("--master", "local-cluster[2,1,1024]"),
+            *_settings(tmp_path / "events"),
+            repository / "jobs" / "resolve_neighborhoods.py",
+            *("--world", world, "--subscriptions", samples, "--out", tmp_path / "out"),
+            *("--redis", server.url),
+        ]
+        log = tmp_path / "log"
+        with submitted(arguments, log) as job:
+            assert job.wait(WAIT_SECONDS) == 0, log.read_text()
+        expected = exact_rows_of(samples, load_snapshot(world))
+        assert bulk_rows(tmp_path / "out") == expected
+        client = connect(server.url)
+        generation = generation_store.current_number(client)
+        assert generation is not None
+        assert pairs_in_redis(client, generation) == {(peid, sub) for sub, peid, _ in expected}
+    tasks = Counter(event["Task Info"]["Executor ID"] for event in _task_ends(tmp_path / "events"))
+    assert set(tasks) == {"0", "1"}, "the driver may run no task, and both executors some"
+    assert "Traceback" not in log.read_text()
+
+
+def _settings(events: Path) -> list[str]:
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+    }
+    return [part for item in settings.items() for part in ("--conf", "=".join(item))]
+
+
+def _task_ends(events: Path) -> list[dict[str, Any]]:
+    [log] = events.iterdir()
+    found = (json.loads(line) for line in log.read_text("utf-8").splitlines())
+    return [event for event in found if event["Event"] == "SparkListenerTaskEnd"]

@@ -1,0 +1,212 @@
+"""Neighborhoods of many members: entered piece by piece, in force all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mqtt5
+import pytest
+
+from broker.core.subscribe.subscription_writer import MOST_AT_ONCE, PIECE
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.memberships_redis import RedisMemberships
+from tests.broker_core import wire
+from tests.broker_core.harness import Client, Harness
+
+MEMBERS = 5 * PIECE + 1
+LAST = MEMBERS - 1
+Memberships = MemoryMemberships | RedisMemberships
+
+
+@pytest.fixture(params=[MemoryMemberships, RedisMemberships], ids=["memory", "redis"])
+def harness(request: pytest.FixtureRequest) -> Harness:
+    make: Callable[[], Memberships] = request.param
+    harness = Harness(memberships=make())
+    harness.neighborhoods = {
+        "heavy": range(MEMBERS),
+        "light": [7],
+        "edge": range(MOST_AT_ONCE),
+        "over": range(MOST_AT_ONCE + 1),
+    }
+    return harness
+
+
+def turn(harness: Harness) -> None:
+    """What the shell does at the next turn of its loop."""
+    harness.core.tick()
+    harness.settle()
+
+
+def finish(harness: Harness, client: Client) -> int:
+    """Turns until the client has its SUBACK."""
+    turns = 0
+    while not any(isinstance(one, mqtt5.SubAckPacket) for one in client.packets):
+        turn(harness)
+        turns += 1
+    return turns
+
+
+def near(descriptor: str, nsid: int = 1, pattern: str = "t") -> bytes:
+    properties = wire.user("neighborhood", descriptor) + wire.user("nsid", str(nsid))
+    return wire.subscribe((pattern, 0), properties=properties)
+
+
+def about(peid: int, payload: bytes = b"x") -> bytes:
+    return wire.publish("t", payload, properties=wire.user("peid", str(peid)))
+
+
+def test_others_come_between_and_nothing_is_delivered_before_all_members_are_in(
+    harness: Harness,
+) -> None:
+    client, other = harness.connect("c"), harness.connect("o")
+    assert client.send(near("heavy")) == []
+    other.take()
+    for _ in range(5):
+        # Some of these are in the table already.
+        assert isinstance(other.send(about(0), about(LAST), wire.PINGREQ)[-1], mqtt5.PingRespPacket)
+        turn(harness)
+        assert client.messages() == []
+    assert finish(harness, client) == 1
+    client.take()
+    other.send(about(0), about(LAST), about(MEMBERS))
+    assert len(client.messages()) == 2
+
+
+def test_the_client_itself_goes_on_but_for_subscribing(harness: Harness) -> None:
+    client = harness.connect("c")
+    client.send(near("heavy"))
+    (pong,) = client.send(wire.PINGREQ)
+    assert isinstance(pong, mqtt5.PingRespPacket)
+    assert client.send(near("light", 2), wire.unsubscribe("t")) == []
+    finish(harness, client)
+    kinds = [type(one).__name__ for one in client.take()]
+    assert kinds[-3:] == ["SubAckPacket", "SubAckPacket", "UnsubAckPacket"]
+    client.send(about(7))
+    assert client.messages() == []
+    assert harness.core.index.count == 0
+
+
+@pytest.mark.parametrize("how", ["lose", "disconnect", "taken over"])
+def test_a_client_that_leaves_midway_leaves_nothing_behind(harness: Harness, how: str) -> None:
+    expiry = b"\x11\x00\x00\x0e\x10"
+    client = harness.connect("c", properties=expiry)
+    client.send(near("heavy"))
+    turn(harness)
+    if how == "lose":
+        client.lose()
+    elif how == "disconnect":
+        client.send(b"\xe0\x00")
+    else:
+        harness.connect("c", flags=0, properties=expiry)
+    turn(harness)
+    assert harness.forgotten == [1]
+    assert harness.core.index.count == 0
+    assert len(harness.core.slots_by_sub_id()) == 0
+    # Its slot is free again once it is swept, and what lay under it reaches nobody else.
+    other = harness.connect("o")
+    other.send(near("light"))
+    other.take()
+    other.send(about(0), about(7))
+    assert len(other.messages()) == 1
+
+
+def test_the_one_that_is_replaced_stays_in_force_until_then(harness: Harness) -> None:
+    client = harness.connect("c")
+    client.send(near("light"))
+    client.take()
+    client.send(near("heavy"))
+    turn(harness)
+    client.send(about(7, b"old"), about(8, b"not yet"))
+    assert [one.payload for one in client.messages()] == [b"old"]
+    finish(harness, client)
+    client.take()
+    client.send(about(8, b"new"))
+    assert [one.payload for one in client.messages()] == [b"new"]
+    assert harness.core.index.count == 1
+
+
+def test_a_generation_that_is_switched_to_midway_has_all_members(harness: Harness) -> None:
+    memberships: Memberships = harness.memberships
+    client = harness.connect("c")
+    client.send(near("heavy"))
+    turn(harness)
+    builder = memberships.begin_generation()
+    turn(harness)
+    switch_to(memberships, builder)
+    finish(harness, client)
+    client.take()
+    client.send(about(0), about(PIECE), about(LAST))
+    assert len(client.messages()) == 3
+    assert list(memberships.look_up(0) or ()) == [0], "entered once"
+
+
+@pytest.mark.parametrize("folded", [True, False])
+def test_one_that_is_complete_while_a_generation_is_built_is_in_it(
+    harness: Harness, folded: bool
+) -> None:
+    memberships: Memberships = harness.memberships
+    client = harness.connect("c")
+    client.send(near("heavy"))
+    turn(harness)
+    builder = memberships.begin_generation()
+    finish(harness, client)
+    if folded:
+        while builder.fold_late(500):
+            pass
+        assert not builder.late, "the switch has nothing left to enter"
+    switch_to(memberships, builder)
+    client.take()
+    client.send(about(0), about(LAST))
+    assert len(client.messages()) == 2
+    assert list(memberships.look_up(0) or ()) == [0], "entered once"
+
+
+def switch_to(memberships: Memberships, builder: object) -> None:
+    if isinstance(memberships, RedisMemberships):
+        memberships.switch(builder, None)  # type: ignore[arg-type]
+    else:
+        memberships.switch(builder)  # type: ignore[arg-type]
+
+
+def test_many_at_once_share_the_turns(harness: Harness) -> None:
+    """However many there are, a turn enters no more than a piece."""
+    clients = [harness.connect(f"c{number}") for number in range(3)]
+    for client in clients:
+        client.take()
+        client.send(near("heavy"))
+    turns = [finish(harness, client) for client in clients]
+    assert turns == [16, 1, 1], "a piece of each in turn"
+    clients[0].send(about(LAST))
+    assert all(len(one.messages()) == 1 for one in clients)
+
+
+def test_several_filters_each_get_all_members(harness: Harness) -> None:
+    client = harness.connect("c")
+    properties = wire.user("neighborhood", "heavy") + wire.user("nsid", "1")
+    properties += wire.user("nsid", "2")
+    client.send(wire.subscribe(("t", 0), ("u", 0), properties=properties))
+    client.take()
+    finish(harness, client)
+    (suback,) = client.take()
+    assert suback.user_properties == [("nsid", "1"), ("nsid", "2")]
+    for topic in ("t", "u"):
+        client.send(wire.publish(topic, b"x", properties=wire.user("peid", str(LAST))))
+    assert len(client.messages()) == 2
+
+
+def test_a_small_one_is_in_force_at_once(harness: Harness) -> None:
+    client = harness.connect("c")
+    client.take()
+    (suback,) = client.send(near("edge"))
+    assert isinstance(suback, mqtt5.SubAckPacket)
+    assert client.send(near("over", 2)) == []
+
+
+def test_retained_messages_are_those_inside(harness: Harness) -> None:
+    client, other = harness.connect("c"), harness.connect("o")
+    for topic, peid in (("r/1", LAST), ("r/2", MEMBERS)):
+        inside = wire.user("peid", str(peid))
+        other.send(wire.publish(topic, b"x", retain=True, properties=inside))
+    client.send(near("heavy", 1, "r/#"))
+    finish(harness, client)
+    assert [one.topic for one in client.messages()] == ["r/1"]
