@@ -51,13 +51,13 @@ bench-bulk: setup ## the bulk job beside PostGIS, 10,000 and 100,000 subscriptio
 	@$(RUN) -m bench.bulk
 
 bench-broker: setup ## the broker beside Mosquitto and amqtt, and the cost of its filter
-	@$(RUN) -m bench.broker_beside_peers
+	@$(RUN) -m bench.broker.beside_peers
 
 bench-fuzz: setup ## a million mutated inputs against the broker's core
-	@$(RUN) -m bench.broker_fuzz
+	@$(RUN) -m tests.broker_core.fuzz_run
 
 soak: setup ## a quarter of an hour of rebuilds, kills and churn under load: none lost, none wrong
-	@$(RUN) -m bench.soak
+	@$(RUN) -m tests.soak
 
 bench-rebuild: setup ## rebuilds after a change of one per cent, beside full ones
 	@$(RUN) -m bench.rebuild

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bench.live_patterns import peids_of
-from bench.rebuild_edits import edited_city
 from schemas.errors import NoReferenceError
 from schemas.language.descriptor_json import descriptor_json
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.neighborhood_text import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
+from testing.city_edits import edited_city
+from testing.neighborhood_patterns import peids_of
 from testing.synthetic_city import synthetic_city
 from tests.oracle.definition import entities_of, resolve_by_definition
 from world.sources.geoparquet_writer import write_geoparquet

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from spaps.cli.command_line import run
-from tests.unit.spaps.test_map_page import EVIL, page_and_world
+from tests.scenes.map_page import EVIL, page_and_world
 
 QUARTER = 4000000005986438
 # What a hand does: points at the middle of the map, clicks, hides a stage, zooms in.

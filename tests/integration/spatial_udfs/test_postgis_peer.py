@@ -10,14 +10,14 @@ import pytest
 import shapely
 from hypothesis import HealthCheck, Phase, example, given, settings
 
-from bench.live_patterns import PATTERNS, descriptors
-from bench.postgis_peer import PostgisPeer, condition_sql, postgis_peer
 from schemas.language.condition_parser import parse_condition
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import parse_notation
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
+from testing.neighborhood_patterns import PATTERNS, descriptors
+from testing.postgis_peer import PostgisPeer, condition_sql, postgis_peer
 from testing.synthetic_city import synthetic_city
 from tests.oracle.definition import matrix_of
 from tests.strategies.worlds import EXACT_PLACEMENTS, table_of, worlds

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bench.bulk_subscriptions import mixed_descriptors
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.neighborhood_text import read_neighborhood
 from schemas.subscription_line import parse_subscription
 from spatial_udfs.entity_table import EntityTable
+from testing.mixed_subscriptions import mixed_descriptors
 from testing.synthetic_city import synthetic_city
 from tests.scenes.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
 from world.imports.world_import import import_world

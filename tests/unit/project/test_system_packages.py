@@ -136,7 +136,8 @@ def test_a_package_is_named_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "file", [".ci/run", "Makefile", "bootstrap.py", "tests/conftest.py", "bench/postgis_server.py"]
+    "file",
+    [".ci/run", "Makefile", "bootstrap.py", "tests/conftest.py", "testing/postgis_server.py"],
 )
 def test_no_other_file_has_a_table_of_packages(repository: Path, file: str) -> None:
     text = (repository / file).read_text("utf-8")

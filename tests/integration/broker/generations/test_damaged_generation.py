@@ -19,7 +19,7 @@ from schemas.redis_keys import (
     shard_index_key,
     shard_of,
 )
-from tests.integration.broker.generations.test_memberships_redis_following import MODES, Broker
+from tests.scenes.following_broker import MODES, Broker
 from tests.scenes.membership_scene import REGISTRY, push
 from tests.servers.redis_server import RedisServer
 

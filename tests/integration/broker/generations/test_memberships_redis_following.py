@@ -10,67 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.filter.memberships_memory import MemoryMemberships
-from broker.filter.memberships_redis import RedisMemberships
-from broker.generations.generation_targets import MemoryTarget, RedisTarget
-from broker.generations.generation_watch import GenerationFollower
-from broker.generations.memberships_redis_reader import RedisReader
 from broker.resolver.child_process import ChildProcess
 from redis_link.connection.client import RedisClient
-from redis_link.connection.redis_router import RedisRouter
 from schemas.redis_keys import (
     current_generation_key,
     registry_id_key,
 )
+from tests.scenes.following_broker import MODES, Broker
 from tests.scenes.membership_scene import (
     REGISTRY,
-    ResolverOfTables,
-    SilentTeller,
-    Subscriptions,
     push,
 )
 from tests.servers.redis_server import RedisServer
-
-MODES = pytest.mark.parametrize("mode", ["memory", "redis"])
-
-
-class Broker:
-    """The parts of a broker that follow generations, in one of the two modes."""
-
-    def __init__(self, url: str, mode: str) -> None:
-        self.wires = RedisRouter(url)
-        self.subscriptions = Subscriptions()
-        self.resolver = ResolverOfTables()
-        self.memberships: MemoryMemberships | RedisMemberships
-        self.reader: RedisReader | None = None
-        target: MemoryTarget | RedisTarget
-        if mode == "memory":
-            self.memberships = MemoryMemberships()
-            target = MemoryTarget(self.memberships)
-        else:
-            self.memberships = RedisMemberships()
-            target = RedisTarget(self.memberships)
-        self.follower = GenerationFollower(
-            self.wires, target, self.resolver, self.subscriptions.in_force, SilentTeller()
-        )
-        if isinstance(self.memberships, RedisMemberships):
-            by_sub_id = self.subscriptions.slots_by_sub_id
-            self.reader = RedisReader(
-                self.wires, self.memberships, by_sub_id, self.follower.look_soon,
-                self.follower.sets_are_damaged,
-            )  # fmt: skip
-
-    async def slots_of(self, peid: int) -> list[int]:
-        found = self.memberships.look_up(peid)
-        if found is None and self.reader is not None:
-            found = (await self.reader.look_up([peid]))[peid]
-        return list(found or ())
-
-    def subscribe(self, slot: int, sub_id: int, peids: list[int]) -> None:
-        """As a client does it: resolved before, in force at once."""
-        subscription = self.subscriptions.add(slot, sub_id)
-        self.resolver.know(self.resolver.version, subscription, peids)
-        self.memberships.add(slot, np.array(peids, np.int64))
 
 
 @asynccontextmanager

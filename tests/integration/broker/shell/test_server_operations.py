@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.broker.shell.test_server_interop import paho_client
 from tests.scenes.surroundings import Surroundings
+from tests.servers.paho_client import paho_client
 from tests.servers.raw_client import (
     PUBLISH,
     RawClient,

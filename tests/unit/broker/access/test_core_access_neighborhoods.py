@@ -8,8 +8,8 @@ from broker.core.counters import Drop
 from broker.core.requests import Resolve
 from broker.core.verdicts import Action
 from tests.broker_core import wire
+from tests.broker_core.access_rules import EXPIRY, Rules
 from tests.broker_core.harness import Harness
-from tests.unit.broker.access.test_core_access import EXPIRY, Rules
 
 NEAR = wire.user("peid", "1")
 

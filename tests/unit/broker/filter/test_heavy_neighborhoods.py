@@ -11,7 +11,8 @@ from broker.core.subscribe.subscription_writer import MOST_AT_ONCE, PIECE
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
 from tests.broker_core import wire
-from tests.broker_core.harness import Client, Harness
+from tests.broker_core.harness import Harness
+from tests.broker_core.heavy_subscribe import about, finish, near, switch_to, turn
 
 MEMBERS = 5 * PIECE + 1
 LAST = MEMBERS - 1
@@ -29,30 +30,6 @@ def harness(request: pytest.FixtureRequest) -> Harness:
         "over": range(MOST_AT_ONCE + 1),
     }
     return harness
-
-
-def turn(harness: Harness) -> None:
-    """What the shell does at the next turn of its loop."""
-    harness.core.tick()
-    harness.settle()
-
-
-def finish(harness: Harness, client: Client) -> int:
-    """Turns until the client has its SUBACK."""
-    turns = 0
-    while not any(isinstance(one, mqtt5.SubAckPacket) for one in client.packets):
-        turn(harness)
-        turns += 1
-    return turns
-
-
-def near(descriptor: str, nsid: int = 1, pattern: str = "t") -> bytes:
-    properties = wire.user("neighborhood", descriptor) + wire.user("nsid", str(nsid))
-    return wire.subscribe((pattern, 0), properties=properties)
-
-
-def about(peid: int, payload: bytes = b"x") -> bytes:
-    return wire.publish("t", payload, properties=wire.user("peid", str(peid)))
 
 
 def test_others_come_between_and_nothing_is_delivered_before_all_members_are_in(
@@ -159,13 +136,6 @@ def test_one_that_is_complete_while_a_generation_is_built_is_in_it(
     client.send(about(0), about(LAST))
     assert len(client.messages()) == 2
     assert list(memberships.look_up(0) or ()) == [0], "entered once"
-
-
-def switch_to(memberships: Memberships, builder: object) -> None:
-    if isinstance(memberships, RedisMemberships):
-        memberships.switch(builder, None)  # type: ignore[arg-type]
-    else:
-        memberships.switch(builder)  # type: ignore[arg-type]
 
 
 def test_many_at_once_share_the_turns(harness: Harness) -> None:

@@ -16,7 +16,7 @@ from broker.generations.generation_comparison import Comparison
 from redis_link.sets.set_reader import Members
 from spatial_udfs.entity_table import Int64s
 from tests.broker_core.harness import Harness
-from tests.unit.broker.filter.test_heavy_neighborhoods import about, finish, near, switch_to, turn
+from tests.broker_core.heavy_subscribe import about, finish, near, switch_to, turn
 
 Memberships = MemoryMemberships | RedisMemberships
 

@@ -1,0 +1,1 @@
+"""Benchmarks: each writes its figures with the command and the machine that gave them."""

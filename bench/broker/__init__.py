@@ -1,0 +1,1 @@
+"""The broker beside its peers, and parts of it alone."""

@@ -1,0 +1,255 @@
+"""The filter alone, inside one process: its time, and the time to add a subscription.
+
+    python -m bench.broker.filter > figures.json
+
+Run by ``bench.broker.beside_peers``, pinned to one core. The broker's core is given subscriptions
+with neighborhoods that share no entity, so each publish matches one. The filter's time is that from
+topic and peid, as they stand in a packet, to the session that gets the message, the timer's own
+cost included, for 100,000 entities drawn at random from all neighborhoods: at the first look at
+each, and when they come again.
+A subscription is added by SUBSCRIBE, and is there with SUBACK; its members are known before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import numpy as np
+
+from bench.broker import scene
+from broker.codec.reason_codes import ReasonCode
+from broker.core.broker_core import Core
+from broker.core.requests import Authenticate, Resolve, Resolved
+from broker.core.sessions.connection import Connection
+from broker.filter.memberships import SlotOwner
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.memberships_redis import RedisMemberships
+from spatial_udfs.entity_table import Int64s
+
+# Subscriptions and members of each. The last has 20 million pairs, in 300 MB.
+BY_SUBSCRIPTIONS: Final = tuple((count, 200) for count in (100, 1_000, 10_000, 100_000))
+# The same two million pairs in few and in many subscriptions.
+EQUAL_PAIRS: Final = ((1_000, 2_000), (100_000, 20))
+BY_MEMBERS: Final = tuple((200, size) for size in (100, 500, 2_000, 5_000, 20_000))
+CHURNS: Final = (0, 10, 100)
+LOOK_UPS: Final = 20_000
+REPEATS: Final = 3
+CHURN_SECONDS: Final = 1.0
+ADDED_WITHOUT_CHURN: Final = 25
+SUBSCRIPTIONS_OF_CLIENT: Final = 1_000
+CHUNK: Final = 100
+GENERATION: Final = 1
+
+
+@dataclass(frozen=True)
+class FilterPoint:
+    """Microseconds and milliseconds at one point of an axis; ``add_ms`` is by churn."""
+
+    subscriptions: int
+    members: int
+    median_us: float
+    p99_us: float
+    first_us: float
+    redis_median_us: float
+    redis_p99_us: float
+    add_ms: dict[int, float]
+
+
+class Filled:
+    """A core with subscriptions, whose members were loaded at once as a generation's are."""
+
+    def __init__(self, subscriptions: int, members: int, *, in_redis: bool) -> None:
+        self.memberships = RedisMemberships() if in_redis else MemoryMemberships()
+        self.core = Core(clock=time.monotonic, memberships=self.memberships, sys_interval=0)
+        self._members = members
+        self._sub_ids = 0
+        self._next: Int64s = np.empty(0, np.int64)
+        self.peids = _distinct(subscriptions * members)
+        # All peids are in any order; so these are of all neighborhoods.
+        places = np.random.default_rng(scene.SEED).permutation(len(self.peids))[: scene.PUBLISHED]
+        self._places, self.published = places, self.peids[places]
+        self.clients: list[Connection] = []
+        for number in range(subscriptions):
+            if number % SUBSCRIPTIONS_OF_CLIENT == 0:
+                self.clients.append(self.connect(f"c{number}"))
+            self.subscribe(self.clients[-1], number % SUBSCRIPTIONS_OF_CLIENT + 1)
+        self._load(subscriptions)
+
+    def _load(self, subscriptions: int) -> None:
+        builder = self.memberships.begin_generation()
+        if isinstance(self.memberships, RedisMemberships):
+            self.memberships.switch(builder, GENERATION)
+            slots_of = (self._places // self._members).tolist()
+            found = {
+                peid: (slot,) for peid, slot in zip(self.published.tolist(), slots_of, strict=True)
+            }
+            self.memberships.keep(GENERATION, found)
+            return
+        slots = np.repeat(np.arange(subscriptions, dtype=np.uint32), self._members)
+        builder.add_pairs(self.peids, slots)
+        self.memberships.switch(builder)
+
+    def connect(self, client_id: str) -> Connection:
+        """A client at work."""
+        connection = self.core.open()
+        self.core.receive(connection, scene.connect(client_id, scene.MQTT_5))
+        self.settle()
+        return connection
+
+    def subscribe(self, client: Connection, nsid: int, peids: Int64s | None = None) -> None:
+        """One more neighborhood, with members that are known already."""
+        self._next = np.empty(0, np.int64) if peids is None else peids
+        properties = (
+            scene.user_property("neighborhood", "{}"),
+            scene.user_property("nsid", str(nsid)),
+        )
+        self.core.receive(client, scene.subscribe(["sensor/#"], scene.MQTT_5, 0, *properties))
+        while not self.settle():
+            self.core.tick()
+
+    def settle(self) -> bool:
+        """Do what a shell does; whether something was written."""
+        outbox, has_written = self.core.outbox, False
+        while outbox.requests or outbox.writes:
+            requests, outbox.requests = outbox.requests, []
+            for request in requests:
+                if isinstance(request, Authenticate):
+                    self.core.authenticated(request.ticket, ReasonCode.SUCCESS)
+                elif isinstance(request, Resolve):
+                    self._sub_ids += 1
+                    self.core.resolved(request.ticket, Resolved((self._sub_ids,), self._next))
+            writes, outbox.writes = outbox.writes, []
+            for connection in writes:
+                has_written = bool(self.core.output_of(connection)) or has_written
+        return has_written
+
+
+def _distinct(count: int) -> Int64s:
+    rng = np.random.default_rng(scene.SEED)
+    lowest, highest = scene.LOWEST_PEID, scene.HIGHEST_PEID
+    found = np.unique(rng.integers(lowest, highest, count + count // 50 + 100))
+    return rng.permutation(found)[:count]
+
+
+def filter_times(filled: Filled) -> tuple[float, float, float]:
+    """Microseconds: median and p99 for entities that come again, and the median of first looks.
+
+    The former two are medians of the repeats.
+    """
+    state = filled.core._state  # noqa: SLF001 - the filter is inside the core
+    topic = scene.ONE_MATCH.topic.encode()
+    state.routes.of(topic)
+    rng = np.random.default_rng(scene.SEED + 2)
+    published = filled.published.tolist()
+    clock, look_up = time.perf_counter_ns, filled.memberships.look_up
+    routes = state.routes.by_topic
+    rounds, end = [], len(topic)
+    for turn in range(REPEATS + 1):
+        times = []
+        peids = published if turn == 0 else rng.choice(published, LOOK_UPS).tolist()
+        for packet in [topic + str(peid).encode() for peid in peids]:
+            receiver = None
+            began = clock()
+            # As in broker.core.publish.fast_publish.
+            route = routes[packet[:end]]
+            slots = look_up(int(packet[end:]))
+            if type(slots) is SlotOwner and slots.home in route.spatial:
+                receiver = slots.session
+            times.append(clock() - began)
+            assert receiver is not None
+        times.sort()
+        rounds.append((times[len(times) // 2] / 1e3, times[len(times) * 99 // 100] / 1e3))
+    (first, _), *again = rounds
+    medians, highest = zip(*again, strict=True)
+    return statistics.median(medians), statistics.median(highest), first
+
+
+def add_time(filled: Filled, churn: int, size: int) -> float:
+    """Milliseconds from SUBSCRIBE to SUBACK, the median, while messages run and others change.
+
+    A change takes one of the added subscriptions out and puts another in its place.
+    """
+    client = filled.connect(f"churn{churn}")
+    publisher = filled.connect(f"publisher{churn}")
+    rng = np.random.default_rng(scene.SEED + 3)
+    topic, peids = scene.ONE_MATCH.topic, rng.choice(filled.peids, CHUNK).tolist()
+    chunk = b"".join(
+        scene.publish(topic, scene.MQTT_5, scene.user_property("peid", str(peid))) for peid in peids
+    )
+    times: list[float] = []
+    began, done = time.perf_counter(), 0
+    while (passed := time.perf_counter() - began) < CHURN_SECONDS:
+        if churn == 0 and len(times) == ADDED_WITHOUT_CHURN:
+            break
+        filled.core.receive(publisher, chunk)
+        filled.settle()
+        filled.core.tick()
+        if churn and done > passed * churn:
+            continue
+        done += 1
+        # From the same world, and in part the same entities.
+        members = np.unique(rng.integers(scene.LOWEST_PEID, scene.HIGHEST_PEID, size))
+        members[: size // 4] = rng.choice(filled.peids, size // 4, replace=False)
+        members = np.unique(members)
+        start = time.perf_counter()
+        filled.subscribe(client, done % 8 + 1 if churn else done, members)
+        times.append(time.perf_counter() - start)
+    filled.core.connection_lost(client)
+    filled.core.connection_lost(publisher)
+    return 1e3 * statistics.median(times)
+
+
+def point(subscriptions: int, members: int) -> FilterPoint:
+    """Everything at one point."""
+    filled = Filled(subscriptions, members, in_redis=True)
+    redis = filter_times(filled)[:2]
+    del filled
+    gc.collect()
+    filled = Filled(subscriptions, members, in_redis=False)
+    memory = filter_times(filled)
+    added = {churn: add_time(filled, churn, members) for churn in CHURNS}
+    return FilterPoint(subscriptions, members, *memory, *redis, added)
+
+
+def main() -> None:
+    """Print the points of both axes as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--at", type=int, nargs=2, help="one point: subscriptions, members of each")
+    options = parser.parse_args()
+    logging.disable()
+    gc.freeze()
+    if options.at:
+        print(json.dumps(asdict(point(*options.at))))
+        return
+    figures: dict[str, list[dict[str, object]]] = {}
+    axes: dict[str, Sequence[tuple[int, int]]] = {
+        "subscriptions": BY_SUBSCRIPTIONS, "members": BY_MEMBERS,
+    }  # fmt: skip
+    for name, points in axes.items():
+        figures[name] = []
+        for subscriptions, members in points:
+            print(f"filter: {subscriptions:,} x {members:,}", file=sys.stderr, flush=True)
+            figures[name].append(asdict(point(subscriptions, members)))
+            gc.collect()
+    figures["equal_pairs"] = []
+    for subscriptions, members in EQUAL_PAIRS:
+        median_us, p99_us, first_us = filter_times(Filled(subscriptions, members, in_redis=False))
+        figures["equal_pairs"].append(
+            {"subscriptions": subscriptions, "members": members, "median_us": median_us,
+             "p99_us": p99_us, "first_us": first_us}
+        )  # fmt: skip
+        gc.collect()
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

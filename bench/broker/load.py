@@ -1,0 +1,346 @@
+"""The load generator: one lean thread with raw sockets and packets that were encoded before.
+
+All packets that a run delivers have one size, so counting bytes counts packets, and what is needed
+of a packet (its sender, its identifier) stands at a fixed place. Nothing is parsed one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import select
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.broker import scene
+
+CONNACK, PUBACK, SUBACK = 0x20, 0x40, 0x90
+BUFFER: Final = 1 << 20
+# Nothing that works takes this long.
+PATIENCE: Final = 60.0
+# A moment in which deliveries gather, so that reading them costs the generator little.
+GATHER_SECONDS: Final = 0.000_5
+TICKS: Final = 100.0
+
+
+class LoadError(Exception):
+    """The broker did not do what it was asked to."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What one run gave; shares are of one core."""
+
+    publishes: int
+    seconds: float
+    generator_share: float
+    broker_share: float
+
+    @property
+    def per_second(self) -> float:
+        """Publishes a second."""
+        return self.publishes / self.seconds
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, port: int, client_id: str, version: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.version = version
+        self.ask(scene.connect(client_id, version), CONNACK)
+
+    def ask(self, request: bytes, answer: int) -> bytes:
+        """Send a packet and wait for its answer."""
+        self.socket.sendall(request)
+        first, body = self.read_packet()
+        if first != answer:
+            raise LoadError(f"packet {answer:#x} was awaited, {first:#x} came")
+        return body
+
+    def read_packet(self) -> tuple[int, bytes]:
+        """The next packet: first byte and body."""
+        first = self._read(1)[0]
+        length = shift = 0
+        while True:
+            digit = self._read(1)[0]
+            length |= (digit & 0x7F) << shift
+            shift += 7
+            if digit < 0x80:
+                return first, self._read(length)
+
+    def subscribe(self, topics: list[str], qos: int, *properties: bytes) -> None:
+        """Subscribe, and see that every filter was granted."""
+        body = self.ask(scene.subscribe(topics, self.version, qos, *properties), SUBACK)
+        if any(code > 2 for code in body[-len(topics) :]):
+            raise LoadError(f"a subscription was refused: {body[-200:]!r}")
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            piece = self.socket.recv(size - len(data))
+            if not piece:
+                raise LoadError("the broker closed a connection")
+            data += piece
+        return data
+
+
+class Load:
+    """The subscribers of a broker, and runs of publishers against it."""
+
+    def __init__(self, subscribers: Sequence[Wire], copies: int, broker_pid: int) -> None:
+        self._subscribers = {wire.socket.fileno(): wire.socket for wire in subscribers}
+        self._copies = copies
+        self._pid = broker_pid
+        self._buffer = bytearray(BUFFER)
+        self._poll = select.epoll()
+        for file, wire in self._subscribers.items():
+            wire.settimeout(0)
+            self._poll.register(file, select.EPOLLIN)
+
+    def close(self) -> None:
+        """Let all subscribers go."""
+        self._poll.close()
+        for wire in self._subscribers.values():
+            wire.close()
+
+    def delivered(self, publisher: Wire, packet: bytes) -> dict[int, bytes]:
+        """The packets that a publish leads to, by their receivers; all must have one size."""
+        publisher.socket.sendall(packet)
+        found: dict[int, bytes] = {}
+        deadline = time.monotonic() + PATIENCE
+        while len(found) < self._copies or len({*map(len, found.values())}) != 1:
+            if time.monotonic() > deadline:
+                raise LoadError(f"{len(found)} of {self._copies} copies were delivered")
+            for file, _ in self._poll.poll(0.1):
+                found[file] = found.get(file, b"") + self._subscribers[file].recv(BUFFER)
+        return found
+
+    # --- streams
+
+    def stream(
+        self, publishers: Sequence[Wire], chunks: Sequence[Sequence[bytes]], window: int,
+        seconds: float,
+    ) -> Rate:  # fmt: skip
+        """As fast as it goes, with at most ``window`` publishes under way.
+
+        ``chunks`` are lists of packets that are sent in one go.
+        """
+        found = self.delivered(publishers[0], chunks[0][0])
+        size = sum(map(len, found.values()))
+        ready = [(b"".join(chunk), len(chunk)) for chunk in chunks]
+        outlets = [_Outlet(wire.socket) for wire in publishers]
+        sent = received = turn = 0
+        clock = _Clock(self._pid)
+        end = clock.began + seconds
+        last = clock.began
+        while True:
+            now = time.monotonic()
+            is_over = now >= end
+            if is_over and received >= sent * size:
+                break
+            if now - last > PATIENCE:
+                raise LoadError(f"{sent - received // size} publishes were lost")
+            if not is_over:
+                for outlet in outlets:
+                    if sent * size - received < window * size and outlet.flush():
+                        data, count = ready[turn % len(ready)]
+                        turn += 1
+                        outlet.send(data)
+                        sent += count
+            else:
+                for outlet in outlets:
+                    outlet.flush()
+            got = self._read_all()
+            received += got
+            if got:
+                last = now
+            time.sleep(GATHER_SECONDS)
+        return clock.rate(sent)
+
+    def _read_all(self) -> int:
+        """Take what is there; the number of bytes."""
+        received, buffer, subscribers = 0, self._buffer, self._subscribers
+        for file, _ in self._poll.poll(0.01):
+            received += subscribers[file].recv_into(buffer)
+        return received
+
+    # --- one message a packet
+
+    def singles(
+        self, publishers: Sequence[Wire], packets: Sequence[Sequence[bytes]], seconds: float
+    ) -> Rate:
+        """Each publisher sends one packet, and the next once that was delivered.
+
+        ``packets`` are those of each publisher; the last byte of their payload is its number.
+        """
+        size = max(map(len, self.delivered(publishers[0], packets[0][0]).values()))
+        sends = [wire.socket.send for wire in publishers]
+        turns = [itertools.cycle(own) for own in packets]
+        rests: dict[int, bytes] = {}
+        copies = self._copies
+        missing = [0] * len(publishers)
+        clock = _Clock(self._pid)
+        end = clock.began + seconds
+        sent = under_way = len(publishers)
+        for number, send in enumerate(sends):
+            missing[number] = copies
+            send(next(turns[number]))
+        is_over = False
+        while under_way:
+            events = self._poll.poll(PATIENCE)
+            if not events:
+                raise LoadError(f"{under_way} publishes were lost")
+            is_over = is_over or time.monotonic() >= end
+            for file, _ in events:
+                data = self._subscribers[file].recv(BUFFER)
+                if file in rests:
+                    data = rests.pop(file) + data
+                if len(data) % size:
+                    rests[file] = data[len(data) // size * size :]
+                for number in data[size - 1 :: size]:
+                    missing[number] -= 1
+                    if missing[number]:
+                        continue
+                    if is_over:
+                        under_way -= 1
+                        continue
+                    missing[number] = copies
+                    sends[number](next(turns[number]))
+                    sent += 1
+        return clock.rate(sent)
+
+    # --- QoS 1
+
+    def acknowledged(  # noqa: C901 - one loop of its own, for speed
+        self, publishers: Sequence[Wire], batches: Sequence[Sequence[bytes]], seconds: float
+    ) -> Rate:
+        """QoS 1: each publisher has two batches under way, each subscriber acknowledges all.
+
+        ``batches`` are lists of packets; two that follow each other share no identifier.
+        """
+        for wire in publishers:
+            wire.socket.settimeout(PATIENCE)
+        (receiver, example), *_ = self.delivered(publishers[0], batches[0][0]).items()
+        size, identifier_at = len(example), _identifier_at(example)
+        self._subscribers[receiver].send(_acknowledgement(example, identifier_at))
+        publishers[0].read_packet()
+        ready = [(b"".join(batch), len(batch)) for batch in batches]
+        files = {wire.socket.fileno(): number for number, wire in enumerate(publishers)}
+        for file in files:
+            self._poll.register(file, select.EPOLLIN)
+        sent = [0] * len(publishers)
+        acknowledged = [0] * len(publishers)
+        turns = [0] * len(publishers)
+        rests: dict[int, bytes] = {}
+        clock = _Clock(self._pid)
+        end = clock.began + seconds
+        count = ready[0][1]
+
+        def send_batch(number: int) -> None:
+            data, _ = ready[turns[number] % len(ready)]
+            publishers[number].socket.sendall(data)
+            turns[number] += 1
+            sent[number] += count
+
+        for number in range(len(publishers)):
+            send_batch(number)
+            send_batch(number)
+        received, is_over = 0, False
+        while not (is_over and received >= sum(sent) * self._copies and acknowledged == sent):
+            events = self._poll.poll(PATIENCE)
+            if not events:
+                raise LoadError("acknowledged publishes were lost")
+            is_over = is_over or time.monotonic() >= end
+            for file, _ in events:
+                number = files.get(file, -1)
+                if number >= 0:
+                    acknowledged[number] += _pubacks(publishers[number].socket)
+                    while not is_over and acknowledged[number] >= sent[number] - count:
+                        send_batch(number)
+                    continue
+                wire = self._subscribers[file]
+                data = wire.recv(BUFFER)
+                if file in rests:
+                    data = rests.pop(file) + data
+                whole = len(data) // size
+                if whole * size < len(data):
+                    rests[file] = data[whole * size :]
+                received += whole
+                wire.sendall(
+                    b"".join(
+                        [
+                            _acknowledgement(data, at)
+                            for at in range(identifier_at, whole * size, size)
+                        ]
+                    )
+                )
+        for file in files:
+            self._poll.unregister(file)
+        return clock.rate(sum(sent))
+
+
+class _Outlet:
+    """A socket that takes what it can, and the rest later."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        self._socket = wire
+        self._socket.settimeout(0)
+        self._rest = memoryview(b"")
+
+    def send(self, data: bytes) -> None:
+        self._rest = memoryview(data)
+        self.flush()
+
+    def flush(self) -> bool:
+        """Send what is left; whether all of it is gone."""
+        if self._rest:
+            try:
+                self._rest = self._rest[self._socket.send(self._rest) :]
+            except BlockingIOError:
+                return False
+        return not self._rest
+
+
+class _Clock:
+    """Time of a run: by the clock, of this process and of the broker."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._own = time.process_time()
+        self._broker = cpu_seconds(pid)
+        self.began = time.monotonic()
+
+    def rate(self, publishes: int) -> Rate:
+        seconds = time.monotonic() - self.began
+        own = (time.process_time() - self._own) / seconds
+        return Rate(publishes, seconds, own, (cpu_seconds(self._pid) - self._broker) / seconds)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def _identifier_at(packet: bytes) -> int:
+    """Where the packet identifier of a QoS 1 PUBLISH stands."""
+    body = 2 if packet[1] < 0x80 else 3
+    return body + 2 + int.from_bytes(packet[body : body + 2], "big")
+
+
+def _acknowledgement(data: bytes, at: int) -> bytes:
+    """PUBACK for the packet whose identifier stands there."""
+    return b"\x40\x02" + data[at : at + 2]
+
+
+def _pubacks(wire: socket.socket) -> int:
+    """Acknowledgements that a publisher has got: four bytes each, of a success."""
+    data = wire.recv(BUFFER)
+    while len(data) % 4:
+        data += wire.recv(4 - len(data) % 4)
+    return len(data) // 4

@@ -1,0 +1,1 @@
+"""The bulk job beside PostGIS, and the push into Redis."""

@@ -1,0 +1,1 @@
+"""Rebuilds after a small change beside full ones."""

@@ -1,0 +1,1 @@
+"""A broker that changes over to another generation."""

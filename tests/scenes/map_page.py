@@ -1,0 +1,46 @@
+"""A small world on a map page, with a name that tries to become markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import shapely
+
+from schemas.language.neighborhood_text import read_neighborhood
+from spaps.map_page.page import Words, map_page
+from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from tests.strategies.worlds import table_of
+
+EVIL = "</script><script>document.title='pwned'</script><img src=x onerror=alert(1)>"
+
+
+LARGEST_PEID = 2**63 - 1
+
+
+def small_world() -> EntityTable:
+    zone = shapely.box(500_000, 5_000_000, 500_100, 5_000_100)
+    table = table_of(
+        [
+            (7, ("zone",), zone),
+            (8, ("road/main",), shapely.LineString([(500_010, 5_000_010), (500_090, 5_000_010)])),
+            (9, ("road/main",), shapely.LineString([(500_090, 5_000_010), (500_190, 5_000_010)])),
+            (LARGEST_PEID, ("stop",), shapely.Point(500_300, 5_000_010)),
+        ]
+    )
+    return replace(table, names=np.array(["Zone", EVIL, None, "Stop"], object))
+
+
+def page_and_world(title: str = "Roads") -> tuple[str, dict[str, Any]]:
+    table = small_world()
+    neighborhood = read_neighborhood("({7},{road/#},C) • (Anc,{road/#},T) visible 01")
+    resolution = ExactResolver(table).resolve(neighborhood)
+    words = Words(title, "({7},…)", ["roads inside", "roads that touch them"], "© someone")
+    page = map_page(table, neighborhood, resolution, words)
+    embedded = re.search(r'id="world">(.*?)</script>', page, re.DOTALL)
+    assert embedded is not None
+    return page, json.loads(embedded.group(1))
