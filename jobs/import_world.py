@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.job_parser import JobParser, whole_number
-from schemas.exit_codes import EXIT_DONE, exit_code_of
+from schemas.errors import EXIT_DONE, exit_code_of
 from world.imports.import_options import ImportOptions
 from world.imports.world_import import ImportReport, import_world
 from world.sources.source_files import SourceKind, kind_of

@@ -7,7 +7,7 @@ import math
 import sys
 from typing import Final, NoReturn
 
-from schemas.exit_codes import EXIT_FAILED
+from schemas.errors import EXIT_FAILED
 
 # Of the largest peid.
 MOST_DIGITS: Final = 19

@@ -43,8 +43,7 @@ from redis_link.generation.generation_push import GenerationPush, PushSource
 from redis_link.generation.push_report import PushReport, StepClock, report_of
 from redis_link.generation.sweep import DEFAULT_RETENTION, Retention
 from redis_link.sets.tally import Tally
-from schemas.errors import GenerationError, SourceError
-from schemas.exit_codes import EXIT_DONE, exit_code_of
+from schemas.errors import EXIT_DONE, GenerationError, SourceError, exit_code_of
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.redis_keys import SHARD_COUNT
 from schemas.settings import load_settings

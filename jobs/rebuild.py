@@ -27,7 +27,7 @@ from rebuild.arguments import request_of, sources_of
 from rebuild.request import Engine
 from rebuild.run import rebuild
 from redis_link.connection.world_redis import redis_or_embedded
-from schemas.exit_codes import exit_code_of
+from schemas.errors import exit_code_of
 from schemas.settings import load_settings
 
 # As `spaps import` has them: they are part of what makes a version.

@@ -18,7 +18,7 @@ from typing import Final
 
 from jobs.job_parser import JobParser, whole_number
 from jobs.pipeline.session import BegunSession
-from schemas.exit_codes import exit_code_of
+from schemas.errors import exit_code_of
 
 DEFAULT_OUT: Final = "lake"
 

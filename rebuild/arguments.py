@@ -12,7 +12,7 @@ from rebuild.request import Engine, Places, RebuildRequest
 from redis_link.connection.world_redis import redis_to_read
 from schemas.errors import SettingsError, WorldError
 from schemas.settings import Settings
-from world.places import local_folder
+from schemas.world_places import local_folder
 from world.progress import Progress, silent
 from world.versions.store import WorldStore
 

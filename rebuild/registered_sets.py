@@ -19,7 +19,7 @@ from schemas.errors import DescriptorError
 from schemas.generation import RegistryCoverage
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.neighborhood import Neighborhood
-from schemas.registration import Registration
+from schemas.subscription import Registration
 from spatial_udfs.incremental.member_rows import Bools
 from world.memberships.resolved_sets import ResolvedSets
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rebuild.bulk_engine import BulkEngineFactory, no_bulk_engine
 from redis_link.generation.sweep import GRACE_SECONDS
-from schemas.exit_codes import EXIT_DONE
+from schemas.errors import EXIT_DONE
 from world.progress import Progress, silent
 
 

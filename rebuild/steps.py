@@ -40,8 +40,7 @@ from redis_link.generation.generation_store import all_generations
 from redis_link.generation.push_report import PushReport
 from redis_link.generation.sweep import Retention
 from redis_link.registry.subscription_registry import registry_coverage
-from schemas.errors import SpapsError
-from schemas.exit_codes import EXIT_NOT_CLEAN
+from schemas.errors import EXIT_NOT_CLEAN, SpapsError
 from schemas.generation import RegistryCoverage
 from spatial_udfs.incremental.world_changes import WorldChanges
 from world.imports.world_import import ImportReport

@@ -1,7 +1,9 @@
-"""Every error a user can cause. Nothing else may escape from bad input."""
+"""Every error that a user can cause, and the exit code of a command that meets one."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Final
 
 # How every loss in Redis that a rebuild can make good is repaired.
@@ -127,3 +129,21 @@ class LaterFormatError(JournalError):
     def __init__(self, what: str, known: int) -> None:
         """``what`` has which format, and ``known`` is the one that this release reads."""
         super().__init__(f"{what}, this release reads {known}: start the release that wrote it")
+
+
+EXIT_DONE: Final = 0
+EXIT_FAILED: Final = 2
+EXIT_BUSY: Final = 3
+EXIT_NOT_CLEAN: Final = 4
+
+
+def exit_code_of(work: Callable[[], int]) -> int:
+    """What the work gives; EXIT_BUSY where another one runs, EXIT_FAILED where it went wrong."""
+    try:
+        return work()
+    except (RebuildBusyError, PushBusyError, RunBusyError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_BUSY
+    except (SpapsError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_FAILED

@@ -16,8 +16,8 @@ from broker.resolver.resolver_answers import ResolverCounts, ResolverLimits, Ver
 from broker.resolver.world_resolver import WorldResolver
 from broker.shell import service
 from broker.shell.runner import run_broker
-from schemas.language.canonical import neighborhood_hash
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.neighborhood import neighborhood_hash
+from schemas.language.notation import read_neighborhood
 from schemas.settings import load_settings
 
 

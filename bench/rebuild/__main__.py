@@ -27,10 +27,10 @@ from redis_link.connection.embedded import embedded_redis
 from redis_link.generation.generation_store import current_generation
 from redis_link.sets.tally import Tally, tally_of
 from schemas import redis_keys
-from schemas.language.canonical import neighborhood_hash
 from schemas.language.descriptor_json import parse_descriptor
+from schemas.language.neighborhood import neighborhood_hash
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
-from schemas.registration import Registration
+from schemas.subscription import Registration
 from spatial_udfs.entity_table import EntityTable
 from testing.city_edits import edited_city
 from testing.mixed_subscriptions import mixed_descriptors

@@ -39,7 +39,7 @@ from bench.switch.scene import (
 from redis_link.connection.client import RedisClient, connect
 from redis_link.connection.embedded import embedded_redis
 from schemas.language.descriptor_json import parse_descriptor
-from schemas.world_notices import CHANGES_TOPIC
+from schemas.mqtt_names import CHANGES_TOPIC
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from testing.city_edits import edited_city
 from testing.synthetic_city import synthetic_city

@@ -10,7 +10,7 @@ import time
 import mqtt5
 
 from bench.broker.heavy_subscribe import Link
-from schemas.world_notices import WORLD_TOPIC
+from schemas.mqtt_names import WORLD_TOPIC
 
 
 class Stream(threading.Thread):

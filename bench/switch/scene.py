@@ -27,9 +27,9 @@ from redis_link.generation.sweep import Retention
 from redis_link.sets.tally import Int64s
 from schemas import redis_keys
 from schemas.generation import RegistryCoverage
-from schemas.language.canonical import neighborhood_hash
 from schemas.language.descriptor_json import parse_descriptor
-from schemas.registration import Registration
+from schemas.language.neighborhood import neighborhood_hash
+from schemas.subscription import Registration
 
 BROKER: Final = "broker"
 LOG: Final = "broker.log"

@@ -10,8 +10,8 @@ from typing import Final
 from broker.access.access_files import WatchedFile
 from broker.access.password_file import PasswordChecker, read_users
 from broker.access.topic_rules import AccessRules, read_rules
-from schemas.broker_settings import BrokerSettings
 from schemas.errors import SettingsError
+from schemas.settings import BrokerSettings
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from broker.codec.reason_codes import (
     malformed,
     violation,
 )
-from schemas.user_properties import NSID, PEID
+from schemas.mqtt_names import NSID, PEID
 
 PAYLOAD_FORMAT_INDICATOR: Final = 0x01
 MESSAGE_EXPIRY_INTERVAL: Final = 0x02

@@ -16,8 +16,8 @@ from broker.generations.generation_adoption import Outcome
 from redis_link.connection.redis_connection import RedisReplyError, Word
 from redis_link.connection.redis_router import RedisRouter
 from schemas.generation import GenerationFacts
+from schemas.mqtt_names import WorldNotice
 from schemas.redis_keys import broker_told_key, journal_key
-from schemas.world_notices import WorldNotice
 
 log = logging.getLogger(__name__)
 

@@ -20,11 +20,9 @@ from broker.resolver.byte_cache import ByteCache
 from broker.resolver.heavy_pairs import HeavyPairs
 from broker.resolver.resolver_frames import pack_frame, read_frame
 from schemas.errors import DescriptorError, NoReferenceError, ResolutionLimitError, SpapsError
-from schemas.language.canonical import neighborhood_hash
-from schemas.language.descriptor_json import descriptor_json
-from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.language.neighborhood_warnings import neighborhood_warnings
+from schemas.language.explain import neighborhood_warnings
+from schemas.language.neighborhood import Neighborhood, neighborhood_hash
+from schemas.language.notation import read_neighborhood
 from spatial_udfs.entity_table import Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from spatial_udfs.resolution_limits import ResolutionLimits
@@ -88,7 +86,7 @@ class Worker:
         warnings = list(neighborhood_warnings(neighborhood)) + _missing_in_words(missing)
         header = {"hash": digest, "warnings": warnings}
         if not descriptor.lstrip().startswith("{"):
-            header["json"] = descriptor_json(neighborhood)
+            header["json"] = neighborhood.to_json()
         return header, peids
 
     def _compute(

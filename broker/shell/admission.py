@@ -13,7 +13,7 @@ from broker.shell.limits import ShellLimits
 from broker.shell.network.certificates import Certificates
 from broker.shell.network.listeners import check_openness
 from broker.shell.network.web_origins import WebOrigins
-from schemas.broker_settings import BrokerSettings
+from schemas.settings import BrokerSettings
 
 log = logging.getLogger(__name__)
 

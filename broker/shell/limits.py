@@ -14,7 +14,7 @@ from broker.durability.ownership import LEASE_SECONDS, STUCK_SECONDS
 from broker.resolver.resolver_answers import ResolverLimits
 from broker.shell.http.http_visitors import HttpLimits
 from schemas.errors import SettingsError
-from schemas.settings import build_table
+from schemas.setting_values import build_table
 
 # Files that are no connections: listeners, Redis, the resolver, logs, the world.
 RESERVED_FILES: Final = 64

@@ -15,9 +15,9 @@ from broker.filter.process_memory import freeze_gc, tune_malloc
 from broker.shell.logs import set_up_logs
 from broker.shell.redis_choice import RedisChoice, redis_choice
 from broker.shell.service import BrokerService
-from schemas.embedded_place import world_folder
 from schemas.errors import WorldError
 from schemas.settings import Settings
+from schemas.world_places import world_folder
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,7 @@ from jobs.pipeline.world_tables import world_id
 from jobs.push_to_redis import push_generation
 from redis_link.connection.world_redis import redis_or_embedded
 from redis_link.generation.background_sweep import BackgroundSweep
-from schemas.errors import WorldError
-from schemas.exit_codes import EXIT_DONE
+from schemas.errors import EXIT_DONE, WorldError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.settings import Settings, load_settings

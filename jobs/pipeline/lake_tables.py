@@ -26,9 +26,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import SparkSession
 
 from jobs.pipeline.storage_credentials import storage_credentials
-from schemas.entity import VERSION
+from schemas.entity import BUCKET, VERSION
 from schemas.errors import WorldError
-from schemas.related import BUCKET
 from world.memberships.file_statistics import statistics_of
 from world.memberships.version_commit import commit_version, replacement, version_files
 from world.versions.delta_rows import delta_rows

@@ -30,7 +30,6 @@ from redis_link.generation.push_report import PushReport
 from redis_link.generation.sweep import Retention
 from redis_link.sets.tally import Int64s
 from schemas.errors import WorldError
-from schemas.language.descriptor_json import descriptor_json
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from spatial_udfs.incremental.member_rows import NO_ROWS, MemberRows
 from world.memberships.exact_memberships import memberships_path
@@ -70,9 +69,7 @@ class SparkRebuild:
         folder = f"{self._out.rstrip('/')}/{PART_FOLDER}"
         numbers = np.array([number for number, _ in sets], np.int64)
         # Invisible stages are wanted too: the next rebuild starts from them.
-        texts = [
-            descriptor_json(replace(each, visible=(True,) * len(each.visible))) for _, each in sets
-        ]
+        texts = [replace(each, visible=(True,) * len(each.visible)).to_json() for _, each in sets]
         try:
             self._resolve_batch(place.version, numbers, pa.array(texts, pa.string()), folder)
             found = _rows(folder, place.version)

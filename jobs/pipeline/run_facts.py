@@ -26,9 +26,9 @@ from jobs.pipeline.stages.level_loop import LevelReport
 from jobs.pipeline.subscriptions.batch_reader import ReadBatch
 from jobs.pipeline.subscriptions.subscription_lines import WHERE
 from jobs.pipeline.subscriptions.subscription_parts import Int64s
+from schemas.entity import REFERENCE
 from schemas.errors import NothingResolvedError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
-from schemas.related import REFERENCE
 from world.memberships.run_marks import TIME
 
 PROBLEMS_TABLE: Final = "problems"

@@ -19,7 +19,7 @@ from schemas.entity import (
     VERSIONS_TABLE,
 )
 from schemas.errors import WorldError
-from world.places import local_folder
+from schemas.world_places import local_folder
 from world.versions.table_errors import check_table_folder
 
 SHOWN_VERSIONS: Final = 5

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from redis_link.connection.embedded import EmbeddedRedis, holds_redis
-from schemas.embedded_place import FOLDER, embedded_place, world_folder
 from schemas.errors import SettingsError
 from schemas.settings import NO_REDIS, Settings
+from schemas.world_places import FOLDER, embedded_place, world_folder
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from schemas.redis_keys import (
     registry_id_key,
     subscriptions_key,
 )
-from schemas.registration import Registration
+from schemas.subscription import Registration
 
 # A set or an index of a generation.
 GENERATION_KEY: Final = re.compile(rb"spaps:\{\d+\}:g(\d+):")

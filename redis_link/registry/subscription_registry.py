@@ -21,7 +21,7 @@ from schemas.redis_keys import (
     registry_id_key,
     subscriptions_key,
 )
-from schemas.registration import Registration
+from schemas.subscription import Registration
 
 READ_AT_ONCE: Final = 1_000
 # Up to so many one command gives all numbers and keeps Redis busy for some ten milliseconds.

@@ -1,11 +1,10 @@
-"""What a neighborhood means, in plain English sentences, stage by stage."""
+"""A neighborhood in sentences: what each stage selects, and a warning where that is nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from schemas.language.condition_printer import distance_text
 from schemas.language.conditions import (
     And,
     Condition,
@@ -15,9 +14,12 @@ from schemas.language.conditions import (
     Relate,
     Topological,
     WithinDistance,
+    condition_text,
+    distance_text,
 )
-from schemas.language.neighborhood import Neighborhood, Stage
+from schemas.language.neighborhood import Neighborhood, Stage, explicit_ref_stages
 from schemas.language.notation import pattern_text
+from schemas.topology.satisfiability import unsatisfiable
 
 # Relation -> what the entities do to the reference, and what they do not.
 _PHRASES: Final = {
@@ -44,7 +46,7 @@ def explain(neighborhood: Neighborhood) -> list[str]:
     for stage in neighborhood.stages:
         copies = range(number, number + stage.repeat)
         number += stage.repeat
-        heading = f"Stage {copies[0]}" if stage.repeat == 1 else f"Stages {_to(copies)}"
+        heading = _stages(copies).capitalize()
         shown = _shown_note(copies, neighborhood.visible)
         sentences.append(f"{heading}{shown}: {_selection(stage, copies[0], refs)}.")
     sentences.append("A reference of a stage is never a member of that stage.")
@@ -185,3 +187,52 @@ class _Wording:
                 phrase = f"{fit} the DE-9IM mask {mask} seen from {{}}"
         reference, self._reference = self._reference, "it"
         return phrase.format(reference).replace("the border of it", "its border")
+
+
+def neighborhood_warnings(neighborhood: Neighborhood) -> tuple[str, ...]:
+    """One line for each stage, as typed, that is empty in every world, and why."""
+    warnings: list[str] = []
+    always_empty: set[int] = set()
+    number = 1
+    for stage in neighborhood.stages:
+        copies = range(number, number + stage.repeat)
+        number += stage.repeat
+        hopeless = unsatisfiable(stage.condition)
+        empty = [
+            copy
+            for copy in copies
+            if hopeless or always_empty.issuperset(explicit_ref_stages(stage.ref_stages, copy))
+        ]
+        always_empty.update(empty)
+        if hopeless:
+            warnings.append(f"{_stages(copies)}: {_hopeless(stage.condition)}")
+        elif empty:
+            warnings.append(f"{_stages(copies)}: always empty, because every stage it refers to is")
+    return tuple(warnings)
+
+
+def _stages(copies: range) -> str:
+    return f"stage {copies[0]}" if len(copies) == 1 else f"stages {_to(copies)}"
+
+
+def _hopeless(condition: Condition) -> str:
+    text = f"always empty, because no pair of geometries can satisfy {condition_text(condition)}"
+    meant = _with_border(condition)
+    if meant != condition and not unsatisfiable(meant):
+        text += f" (T excludes common interior points; {condition_text(meant)} does not)"
+    return text
+
+
+def _with_border(condition: Condition) -> Condition:
+    """B for T: who asks for "inside and touching" means "inside and at the border"."""
+    match condition:
+        case Topological("T"):
+            return Topological("B")
+        case Not(operand):
+            return Not(_with_border(operand))
+        case And(operands):
+            return And(tuple(_with_border(operand) for operand in operands))
+        case Or(operands):
+            return Or(tuple(_with_border(operand) for operand in operands))
+        case _:
+            return condition

@@ -13,8 +13,8 @@ from typing import Final
 
 from schemas.errors import DescriptorError, NotationError
 from schemas.language.condition_parser import read_condition
-from schemas.language.condition_printer import condition_text
-from schemas.language.descriptor_json import check_size
+from schemas.language.conditions import condition_text
+from schemas.language.descriptor_json import check_size, parse_descriptor
 from schemas.language.descriptor_rules import LONGEST_INTEGER, StageCollector, checked_refs
 from schemas.language.limits import MAX_NOTATION_CHARACTERS
 from schemas.language.neighborhood import Neighborhood, RefStages, Stage
@@ -213,3 +213,8 @@ class _Reader:
 
     def _error(self, expected: str) -> NotationError:
         return NotationError(self._text, self._position, expected, self._stages.number)
+
+
+def read_neighborhood(text: str) -> Neighborhood:
+    """The neighborhood; the first character decides, because no notation begins with ``{``."""
+    return parse_descriptor(text) if text.lstrip().startswith("{") else parse_notation(text)

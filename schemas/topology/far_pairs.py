@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from schemas.language.conditions import Condition, Leaf, Relate, Topological, fold
-from schemas.topology.matrix_sets import MatrixSet
-from schemas.topology.relations import Shape, disjoint_matrix
+from schemas.topology.relations import MatrixSet, Shape, disjoint_matrix
 
 SHAPE_PAIRS: Final = tuple((reference, entity) for reference in Shape for entity in Shape)
 _FAR: Final = MatrixSet([(*pair, disjoint_matrix(*pair)) for pair in SHAPE_PAIRS])

@@ -8,11 +8,20 @@ with a bit for each situation.
 An intersecting pair has the distance 0, so there the matrix says all. A disjoint pair has one
 matrix for its shapes, and its distance lies in one of the intervals between the distances that
 the condition names.
+
+The matrices that a pair of shapes can have are derived from a few laws of the plane. The laws are
+necessary, so the matrix of a real pair is never missing here. The tests show that they are
+sufficient as well: each matrix belongs to a real pair, or to real pairs side by side. Parts of one
+geometry may lie apart and a line may run over itself, so nothing follows from the connectedness of
+a geometry; what remains is that the plane itself is connected.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from typing import Final, NamedTuple
 
 from schemas.language.conditions import (
     Condition,
@@ -24,9 +33,121 @@ from schemas.language.conditions import (
     leaves,
 )
 from schemas.topology.far_pairs import SHAPE_PAIRS, leaf_far_bits
-from schemas.topology.feasible_matrices import feasible_matrices
-from schemas.topology.matrix_sets import MatrixSet
-from schemas.topology.relations import disjoint_matrix
+from schemas.topology.relations import MatrixSet, Shape, disjoint_matrix
+
+_NONE: Final = "F"
+# From none to the plane, so that the larger of two dimensions is the one further right.
+_DIMENSIONS: Final = "F012"
+
+
+class _Matrix(NamedTuple):
+    """The cells by name: interior, boundary or exterior of the reference, then of the entity."""
+
+    ii: str
+    ib: str
+    ie: str
+    bi: str
+    bb: str
+    be: str
+    ei: str
+    eb: str
+    ee: str
+
+
+@cache
+def feasible_matrices(reference: Shape, entity: Shape) -> tuple[str, ...]:
+    """All matrices that a pair of these shapes can have, the disjoint one among them."""
+    return tuple(
+        "".join(matrix)
+        for matrix in _candidates(reference, entity)
+        if _every_point_is_somewhere(matrix, reference, entity)
+        and _boundaries_have_sides(matrix, reference, entity)
+        and (reference is not Shape.AREA or entity is not Shape.AREA or _faces_connect(matrix))
+    )
+
+
+def _candidates(reference: Shape, entity: Shape) -> Iterator[_Matrix]:
+    """All combinations of dimensions that each cell could have by itself.
+
+    Exteriors and the interiors of areas are open: where they meet a line or an area at all,
+    they meet a piece of its full dimension.
+    """
+    cells = (
+        _meeting(reference.dimension, entity.dimension, Shape.AREA in (reference, entity)),
+        _meeting(reference.dimension, entity.boundary, reference is Shape.AREA),
+        (_NONE, reference.dimension),
+        _meeting(reference.boundary, entity.dimension, entity is Shape.AREA),
+        _meeting(reference.boundary, entity.boundary, one_is_open=False),
+        (_NONE, reference.boundary),
+        (_NONE, entity.dimension),
+        (_NONE, entity.boundary),
+        ("2",),  # geometry is bounded, so both exteriors share the rest of the plane
+    )
+    return (_Matrix(*choice) for choice in product(*(dict.fromkeys(cell) for cell in cells)))
+
+
+def _meeting(one: str, other: str, one_is_open: bool) -> tuple[str, ...]:
+    """The dimensions that two parts can have in common."""
+    largest = min(_DIMENSIONS.index(one), _DIMENSIONS.index(other))
+    if one_is_open:
+        return (_NONE, _DIMENSIONS[largest])
+    return tuple(_DIMENSIONS[: largest + 1])
+
+
+def _every_point_is_somewhere(matrix: _Matrix, reference: Shape, entity: Shape) -> bool:
+    """Interior and boundary of one are split by the parts of the other without a loss."""
+    m = matrix
+    return (
+        _largest(m.ii, m.ib, m.ie) == reference.dimension
+        and _largest(m.bi, m.bb, m.be) == reference.boundary
+        and _largest(m.ii, m.bi, m.ei) == entity.dimension
+        and _largest(m.ib, m.bb, m.eb) == entity.boundary
+    )
+
+
+def _largest(*dimensions: str) -> str:
+    return max(dimensions, key=_DIMENSIONS.index)
+
+
+def _boundaries_have_sides(matrix: _Matrix, reference: Shape, entity: Shape) -> bool:
+    """An open set that meets a boundary meets what lies beside it.
+
+    Beside the boundary of a line lies its interior, beside that of an area both its interior
+    and its exterior.
+    """
+    m = matrix
+    implications = [(m.be, m.ie), (m.eb, m.ei)]
+    if reference is Shape.AREA:
+        implications.append((m.ib, m.ii))
+    if entity is Shape.AREA:
+        implications.append((m.bi, m.ii))
+    if reference is Shape.AREA and entity is Shape.AREA:
+        implications += [(m.ib, m.ie), (m.bi, m.ei)]
+    return all(there == _NONE or beside != _NONE for there, beside in implications)
+
+
+def _faces_connect(matrix: _Matrix) -> bool:
+    """Two areas cut the plane into faces of four kinds, each reached from outside over borders.
+
+    Crossing the border of one area changes sides for that area alone; crossing a border that
+    both have in common changes sides for both.
+    """
+    m = matrix
+    faces = {kind for kind in ("ii", "ie", "ei", "ee") if getattr(m, kind) != _NONE}
+    crossings = [
+        ("ii", "ie", m.ib != _NONE),
+        ("ei", "ee", m.eb != _NONE),
+        ("ii", "ei", m.bi != _NONE),
+        ("ie", "ee", m.be != _NONE),
+        ("ii", "ee", m.bb == "1"),
+        ("ie", "ei", m.bb == "1"),
+    ]
+    usable = [(one, other) for one, other, open_ in crossings if open_ and {one, other} <= faces]
+    reached = {"ee"}
+    for _ in faces:
+        reached |= {face for pair in usable if reached & set(pair) for face in pair}
+    return reached == faces
+
 
 _INTERSECTING: Final = MatrixSet(
     [

@@ -11,7 +11,7 @@ import typer
 from schemas.errors import DescriptorError
 from schemas.language.limits import MAX_DESCRIPTOR_BYTES
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 
 HELP: Final = "JSON, notation, @FILE or the path of a file with either, or - for standard input."
 DescriptorArgument: TypeAlias = Annotated[str, typer.Argument(metavar="DESCRIPTOR", help=HELP)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import SourceError, SpapsError
-from schemas.subscription_line import Subscription, parse_subscription
+from schemas.subscription import Subscription, parse_subscription
 
 
 @dataclass(frozen=True, slots=True)

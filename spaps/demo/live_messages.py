@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from schemas.language.limits import MAX_PEID
-from schemas.subscription_line import Subscription
+from schemas.subscription import Subscription
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.resolution import Resolution
 

@@ -9,10 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from schemas.language.explain import in_words
-from schemas.language.neighborhood_warnings import neighborhood_warnings
+from schemas.language.explain import in_words, neighborhood_warnings
 from schemas.settings import Settings
-from schemas.subscription_line import Subscription
+from schemas.subscription import Subscription
 from spaps.cli.output_file import write_text
 from spaps.cli.resolution.reference_names import reference_names
 from spaps.cli.resolution.resolve_one import page_of

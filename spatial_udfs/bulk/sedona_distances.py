@@ -13,8 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from schemas.entity import CATEGORIES, GEOMETRY, PEID
-from schemas.related import ENTITY, REFERENCE
+from schemas.entity import CATEGORIES, ENTITY, GEOMETRY, PEID, REFERENCE
 from spatial_udfs.bulk.python_workers import spare_idle_work
 
 spare_idle_work()

@@ -15,12 +15,10 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from schemas.errors import SpapsError
-from schemas.language.canonical import canonical_condition
-from schemas.language.condition_printer import condition_text
-from schemas.language.conditions import Condition
+from schemas.language.conditions import Condition, condition_text
 from schemas.language.descriptor_json import parse_descriptor
-from schemas.language.neighborhood import Neighborhood, Stage, WrittenStage
-from schemas.language.neighborhood_warnings import neighborhood_warnings
+from schemas.language.explain import neighborhood_warnings
+from schemas.language.neighborhood import Neighborhood, Stage, WrittenStage, canonical_condition
 from spatial_udfs.bulk.python_workers import spare_idle_work
 
 spare_idle_work()

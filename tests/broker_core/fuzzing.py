@@ -22,8 +22,8 @@ from broker.core.publish.gateway import GatewayRules
 from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
 from broker.filter.memberships_memory import MemoryMemberships
 from schemas.errors import SpapsError
-from schemas.language.canonical import neighborhood_hash
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.neighborhood import neighborhood_hash
+from schemas.language.notation import read_neighborhood
 from tests.broker_core import wire
 from tests.broker_core.packet_table import AT_WORK, FIRST
 

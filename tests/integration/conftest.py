@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 from redis_link.connection.client import RedisClient, connect
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from testing.synthetic_city import SRID, synthetic_city
 from tests.scenes.surroundings import Surroundings

@@ -13,12 +13,11 @@ from deltalake import DeltaTable
 from jobs.pipeline.bulk_run import resolve_batch
 from jobs.pipeline.run_facts import RunFacts
 from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
+from schemas.entity import RESOLVED_SETS_TABLE
 from schemas.errors import NoReferenceError
-from schemas.language.descriptor_json import descriptor_object
 from schemas.language.neighborhood import Neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
-from schemas.related import RESOLVED_SETS_TABLE
-from schemas.subscription_line import parse_subscription
+from schemas.subscription import parse_subscription
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from world.snapshot import entity_rows
@@ -36,7 +35,7 @@ def write_world(folder: Path, table: EntityTable) -> str:
 def write_lines(path: Path, neighborhoods: Iterable[Neighborhood]) -> Path:
     """A subscription file, subIds from 1."""
     lines = [
-        json.dumps({"subId": number, "descriptor": descriptor_object(neighborhood)})
+        json.dumps({"subId": number, "descriptor": neighborhood.to_object()})
         for number, neighborhood in enumerate(neighborhoods, start=1)
     ]
     path.write_text("\n".join(lines) + "\n", "utf-8")

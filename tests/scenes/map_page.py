@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import shapely
 
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from spaps.map_page.page import Words, map_page
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver

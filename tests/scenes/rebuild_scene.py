@@ -18,11 +18,11 @@ from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_store import current_generation
 from redis_link.registry.subscription_registry import register, registered_subscriptions
 from schemas.errors import NoReferenceError
-from schemas.language.canonical import neighborhood_hash
-from schemas.language.descriptor_json import descriptor_json, parse_descriptor
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.descriptor_json import parse_descriptor
+from schemas.language.neighborhood import neighborhood_hash
+from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
-from schemas.registration import Registration
+from schemas.subscription import Registration
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.scenes.source_files import write_geoparquet
 from tests.servers.redis_content import Pairs, pairs_in_redis
@@ -98,7 +98,7 @@ class RebuildScene:
         for nsid, text in enumerate(neighborhoods, start=1):
             neighborhood = read_neighborhood(text)
             entry = Registration(
-                client_id, nsid, "#", descriptor_json(neighborhood), neighborhood_hash(neighborhood)
+                client_id, nsid, "#", neighborhood.to_json(), neighborhood_hash(neighborhood)
             )
             numbers.append(register(self.client, entry).sub_id)
         return numbers

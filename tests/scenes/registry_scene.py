@@ -16,7 +16,7 @@ from broker.resolver.resolver_answers import VersionResolution
 from redis_link.connection.client import RedisClient
 from redis_link.connection.redis_router import RedisRouter
 from redis_link.registry.subscription_registry import registered_subscriptions
-from schemas.registration import Registration
+from schemas.subscription import Registration
 from tests.scenes.membership_scene import Subscriptions
 
 DESCRIPTOR = '{"refs": [1], "stages": [{"cats": ["#"], "cond": "I"}]}'

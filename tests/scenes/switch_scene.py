@@ -12,7 +12,7 @@ import pytest
 
 from rebuild import members as rebuild_members
 from schemas.errors import NoReferenceError
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from spaps.client.message import Message
 from spaps.client.notices import NeighborhoodChange
 from spaps.client.spatial_client import SpatialClient

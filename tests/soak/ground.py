@@ -12,9 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 from schemas.errors import NoReferenceError
-from schemas.language.descriptor_json import descriptor_json
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from testing.city_edits import edited_city
@@ -58,7 +57,7 @@ class Ground:
     @cached_property
     def descriptors(self) -> tuple[str, ...]:
         """The neighborhoods as they travel."""
-        return tuple(descriptor_json(one) for one in self.neighborhoods)
+        return tuple(one.to_json() for one in self.neighborhoods)
 
     @cached_property
     def peids(self) -> tuple[list[int], list[int], list[int]]:

@@ -9,7 +9,7 @@ import time
 
 import mqtt5
 
-from schemas.user_properties import NEIGHBORHOOD, NSID, PEID
+from schemas.mqtt_names import NEIGHBORHOOD, NSID, PEID
 from tests.soak.ground import Ground
 from tests.soak.link import Link, LinkLostError, open_link
 from tests.soak.records import PLAIN, PLAIN_NSID, Change, Received, Reconnect, Records

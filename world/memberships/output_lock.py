@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from schemas.errors import RunBusyError
+from schemas.world_places import local_folder
 from world.named_lock import named_lock
-from world.places import local_folder
 
 LOCK_FILE: Final = ".run.lock"
 

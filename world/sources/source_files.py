@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from schemas.errors import SourceError
-from world.places import stored_place
+from schemas.world_places import stored_place
 from world.progress import Progress
 from world.versions.version_facts import SourceFacts
 

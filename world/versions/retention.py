@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from deltalake import DeltaTable
 
-from schemas import entity, related
+from schemas import entity
 from world.imports.world_import import locked
 from world.versions.delta_rows import delta_rows
 from world.versions.leftovers import remove_files, remove_leftovers
@@ -14,10 +14,10 @@ from world.versions.store import WorldStore
 
 # Made by the bulk job beside the world, where it has run.
 DERIVED_TABLES = (
-    related.RELATED_VERSIONS_TABLE,
+    entity.RELATED_VERSIONS_TABLE,
     entity.RELATED_TABLE,
     entity.PLACED_TABLE,
-    related.RESOLVED_SETS_TABLE,
+    entity.RESOLVED_SETS_TABLE,
 )
 
 

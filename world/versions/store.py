@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from schemas import entity
 from schemas.errors import WorldError
-from world.places import local_folder
+from schemas.world_places import local_folder
 from world.versions import tables
 from world.versions.checksum import content_checksum
 from world.versions.delta_rows import delta_rows

@@ -16,7 +16,7 @@ from broker.core.message import Message
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.sessions.session import Session
 from broker.core.subscribe.subscription import Subscription
-from schemas.world_notices import (
+from schemas.mqtt_names import (
     CHANGES_TOPIC,
     WORLD_TOPIC,
     NeighborhoodChange,

@@ -36,7 +36,7 @@ from broker.core.subscribe.subscription_writer import (
 )
 from broker.core.subscribe.unsubscribe_handler import UnsubscribeHandler
 from broker.core.verdicts import Action, Verdict
-from schemas.user_properties import NSID, WARNING
+from schemas.mqtt_names import NSID, WARNING
 
 
 class SubscribeHandler:

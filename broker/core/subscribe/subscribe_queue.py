@@ -13,7 +13,7 @@ import mqtt5
 from broker.codec.reason_codes import ReasonCode
 from broker.codec.topics import ParsedFilter
 from schemas.language.limits import MAX_PEID
-from schemas.user_properties import NEIGHBORHOOD, NSID
+from schemas.mqtt_names import NEIGHBORHOOD, NSID
 
 MAX_NSID = MAX_PEID
 # What a topic filter that waits takes in memory beside its text.

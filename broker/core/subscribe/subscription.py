@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from broker.codec.framing import varint
-from schemas.user_properties import NSID
+from schemas.mqtt_names import NSID
 
 if TYPE_CHECKING:
     from broker.core.sessions.session import Session

@@ -32,7 +32,7 @@ from schemas.redis_keys import (
     shared_client_key,
     subscriptions_key,
 )
-from schemas.registration import Registration
+from schemas.subscription import Registration
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,9 @@ import logging
 
 from broker.core.subscribe.subscription import Subscription
 from schemas.errors import SpapsError
-from schemas.language.canonical import neighborhood_hash
-from schemas.language.descriptor_json import descriptor_json
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.registration import Registration
+from schemas.language.neighborhood import neighborhood_hash
+from schemas.language.notation import read_neighborhood
+from schemas.subscription import Registration
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +21,7 @@ def registration_of(broker: str, subscription: Subscription) -> Registration | N
     try:
         neighborhood = read_neighborhood(terms.descriptor)
         is_json = terms.descriptor.lstrip().startswith("{")
-        text = terms.descriptor if is_json else descriptor_json(neighborhood)
+        text = terms.descriptor if is_json else neighborhood.to_json()
     except SpapsError as error:
         log.error("a neighborhood of %r is not understood any more: %s", client_id, error)  # noqa: TRY400
         return None

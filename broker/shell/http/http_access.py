@@ -8,8 +8,8 @@ import binascii
 from broker.access.addresses import Address
 from broker.access.amqtt_plugins import Origin
 from broker.access.logins import Logins
-from schemas.broker_settings import BrokerSettings
 from schemas.errors import SettingsError
+from schemas.settings import BrokerSettings
 
 
 class HttpLogin:

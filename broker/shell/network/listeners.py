@@ -9,8 +9,8 @@ from amqtt.contexts import BrokerConfig
 from dacite import DaciteError
 
 from broker.access.addresses import Address, parse_address
-from schemas.broker_settings import BrokerSettings
 from schemas.errors import SettingsError
+from schemas.settings import BrokerSettings
 
 # amqtt asks for one of this name; the others inherit from it what they leave out.
 DEFAULT: Final = "default"

@@ -23,8 +23,18 @@ from pyspark.storagelevel import StorageLevel
 from jobs.pipeline.lake_tables import LakeTable, NewFile
 from jobs.pipeline.pairs.world_survey import WorldSurvey, survey_world
 from jobs.pipeline.world_tables import WorldVersion, frame_of_files
-from schemas.entity import CATEGORIES, GEOMETRY, PEID, PLACED_TABLE, RELATED_TABLE
-from schemas.related import CATEGORY_SET, ENTITY, PAIR_KIND, REFERENCE, SHAPE
+from schemas.entity import (
+    CATEGORIES,
+    CATEGORY_SET,
+    ENTITY,
+    GEOMETRY,
+    PAIR_KIND,
+    PEID,
+    PLACED_TABLE,
+    REFERENCE,
+    RELATED_TABLE,
+    SHAPE,
+)
 from spatial_udfs.bulk.batch_tables import Int32s
 from spatial_udfs.bulk.bucket_parts import (
     PACKED_TYPES,

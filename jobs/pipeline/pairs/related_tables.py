@@ -27,22 +27,27 @@ from jobs.pipeline.pairs.related_build import (
 from jobs.pipeline.pairs.world_buckets import FilesByBucket, WorldBuckets
 from jobs.pipeline.stage_progress import stage_progress
 from jobs.pipeline.world_tables import WorldVersion
-from schemas.entity import CHECKSUM, CREATED_AT, PEID, PLACED_TABLE, RELATED_TABLE, VERSION
-from schemas.errors import WorldError
-from schemas.related import (
+from schemas.entity import (
     BUCKET,
     BUCKETS,
     CATEGORY_SET,
+    CHECKSUM,
+    CREATED_AT,
     DERIVED_FROM,
     DIAMETER,
     HEAVY,
     METHOD,
     PAIR_COUNT,
     PAIR_KINDS,
+    PEID,
+    PLACED_TABLE,
+    RELATED_TABLE,
     RELATED_VERSIONS_TABLE,
     SHAPE,
+    VERSION,
     VOCABULARY,
 )
+from schemas.errors import WorldError
 from spatial_udfs.bulk.category_sets import Vocabulary
 from spatial_udfs.bulk.world_bucket import HeavyEntities
 

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.pipeline.lake_tables import LakeTable, lake_errors
-from schemas.entity import PEID
-from schemas.related import CATEGORY_SET, ENTITY, PAIR_KIND, REFERENCE, SHAPE
+from schemas.entity import CATEGORY_SET, ENTITY, PAIR_KIND, PEID, REFERENCE, SHAPE
 from spatial_udfs.bulk.batch_tables import Bools
 from spatial_udfs.bulk.buckets import is_home
 from spatial_udfs.bulk.world_bucket import BucketEntities, HeavyEntities, PairRows

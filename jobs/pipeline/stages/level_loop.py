@@ -33,7 +33,7 @@ from jobs.pipeline.stages.level_tasks import (
 from jobs.pipeline.stages.resolved_set_cache import KnownSets
 from jobs.pipeline.subscriptions.compiled_batch import CompiledBatch, LevelPlan
 from jobs.pipeline.world_tables import WorldVersion
-from schemas.related import REFERENCE
+from schemas.entity import REFERENCE
 from spatial_udfs.bulk.batch_tables import widest_reaches
 from spatial_udfs.bulk.sedona_distances import PACKED_TYPES, REACH, near_pairs, packed
 from spatial_udfs.bulk.stage_rows import Members, routed

@@ -21,8 +21,17 @@ from jobs.pipeline.lake_tables import LakeTable, NewFile, TableFile, lake_errors
 from jobs.pipeline.pairs.related_tables import CURRENT_METHOD
 from jobs.pipeline.subscriptions.graph_tables import Int64s
 from jobs.pipeline.world_tables import WorldVersion
-from schemas.entity import CHECKSUM, VERSION
-from schemas.related import BUCKET, ENTITY, METHOD, NODE, PROOF, RESOLVED_SETS_TABLE, RUN
+from schemas.entity import (
+    BUCKET,
+    CHECKSUM,
+    ENTITY,
+    METHOD,
+    NODE,
+    PROOF,
+    RESOLVED_SETS_TABLE,
+    RUN,
+    VERSION,
+)
 from spatial_udfs.bulk.batch_tables import BatchTables
 from spatial_udfs.bulk.stage_rows import KNOWN, Members
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from jobs.pipeline.pairs.related_tables import RelatedWorld
 from jobs.pipeline.subscriptions.graph_tables import GraphTables, Int64s, exploded_lists
-from schemas.related import NODE, REFERENCE
+from schemas.entity import NODE, REFERENCE
 from spatial_udfs.bulk.batch_tables import BatchTables, Int32s, LevelEdges
 from spatial_udfs.bulk.numbered_conditions import CONDITION, numbered_conditions
 from spatial_udfs.bulk.numbered_patterns import numbered_patterns

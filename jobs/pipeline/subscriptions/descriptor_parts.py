@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from jobs.pipeline.subscriptions.graph_tables import BASE, NODES, REFS
 from jobs.pipeline.subscriptions.subscription_parts import BadRow, Int32s, Int64s, SubscriptionPart
-from schemas.related import NODE, PROOF
+from schemas.entity import NODE, PROOF
 from spatial_udfs.bulk.numbered_conditions import CONDITION
 from spatial_udfs.bulk.stage_graph import (
     JOINED,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from schemas.related import NODE, PROOF, REFERENCE
+from schemas.entity import NODE, PROOF, REFERENCE
 from spatial_udfs.bulk.numbered_conditions import CONDITION
 from spatial_udfs.bulk.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED
 

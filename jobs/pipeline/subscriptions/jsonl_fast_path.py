@@ -21,10 +21,9 @@ from jobs.pipeline.subscriptions.subscription_parts import (
     part_of_texts,
 )
 from schemas.errors import SpapsError
-from schemas.language.descriptor_json import descriptor_json
 from schemas.language.limits import MAX_DESCRIPTOR_BYTES
 from schemas.membership import DESCRIPTOR, SUB_ID
-from schemas.subscription_line import MAX_SUB_ID, parse_subscription
+from schemas.subscription import MAX_SUB_ID, parse_subscription
 
 # Where a line stands: the number of its range, and its number there.
 LINES_IN_RANGE: Final = 2**40
@@ -98,7 +97,7 @@ def _strictly_read(
         except SpapsError as error:
             bad.append(BadRow(first_place + row, None, str(error)))
         else:
-            text = descriptor_json(subscription.neighborhood).encode()
+            text = subscription.neighborhood.to_json().encode()
             good[row] = (str(subscription.sub_id).encode(), text)
     return good, bad
 

@@ -10,8 +10,7 @@ from spaps.cli.printable_text import printable
 
 def check(descriptor: DescriptorArgument) -> None:
     """Say what a neighborhood means in words, with errors and warnings."""
-    from schemas.language.explain import explain
-    from schemas.language.neighborhood_warnings import neighborhood_warnings
+    from schemas.language.explain import explain, neighborhood_warnings
     from schemas.language.notation import notation
 
     neighborhood = read_descriptor(descriptor)

@@ -96,7 +96,7 @@ def _one(
     from rebuild.arguments import request_of, sources_of
     from rebuild.run import rebuild
     from redis_link.connection.world_redis import redis_or_embedded, redis_or_empty
-    from schemas.exit_codes import EXIT_BUSY
+    from schemas.errors import EXIT_BUSY
     from spaps.cli.terminal import PhaseProgress, printable, remarks
     from world.arrow_alone import keep_pandas_out
 

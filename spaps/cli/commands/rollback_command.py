@@ -29,7 +29,7 @@ def rollback_world(
     from rebuild.arguments import request_of, require_version
     from rebuild.run import rollback
     from redis_link.connection.world_redis import redis_or_embedded
-    from schemas.exit_codes import EXIT_BUSY
+    from schemas.errors import EXIT_BUSY
     from spaps.cli.terminal import PhaseProgress, printable, remarks, results
 
     def say(line: str) -> None:

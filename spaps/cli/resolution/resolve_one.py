@@ -10,9 +10,8 @@ from typing import Any
 
 from rich.markup import escape
 
-from schemas.language.explain import stage_words
+from schemas.language.explain import neighborhood_warnings, stage_words
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_warnings import neighborhood_warnings
 from schemas.language.notation import notation
 from schemas.membership import STAGE_NO
 from spaps.cli.descriptor_argument import read_descriptor

@@ -88,7 +88,7 @@ def python(installed: Path, code: str, *options: str, beside: Path | None = None
 def test_the_small_parts_need_the_standard_library_alone(installed: Path) -> None:
     code = (
         "import schemas, spaps; from schemas.settings import load_settings; "
-        "from schemas.language.neighborhood_text import read_neighborhood; "
+        "from schemas.language.notation import read_neighborhood; "
         "print(load_settings().world.dir, read_neighborhood('({1},{#},C)').refs, schemas.__file__)"
     )
     # -S: no site-packages at all.

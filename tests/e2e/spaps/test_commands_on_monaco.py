@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.subscription_line import Subscription, subscription_line
+from schemas.language.notation import read_neighborhood
+from schemas.subscription import Subscription, subscription_line
 from spaps.cli.command_line import run
 from spaps.cli.resolution.membership_file import MembershipFile
 from spatial_udfs.entity_table import EntityTable

@@ -18,8 +18,8 @@ from schemas.language.conditions import (
     WithinDistance,
     leaves,
 )
-from schemas.language.neighborhood_warnings import neighborhood_warnings
-from schemas.subscription_line import Subscription
+from schemas.language.explain import neighborhood_warnings
+from schemas.subscription import Subscription
 from schemas.topology.far_pairs import always_false_when_far
 from schemas.topology.relations import LONG_NAMES
 from spaps.cli.subscription_file import read_subscriptions

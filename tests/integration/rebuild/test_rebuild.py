@@ -16,8 +16,13 @@ from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_changes import read_changes
 from redis_link.generation.generation_store import all_generations, current_generation
 from redis_link.registry.subscription_registry import unregister
-from schemas.errors import RebuildBusyError, RedisLinkError, RunBusyError, WorldError
-from schemas.exit_codes import EXIT_NOT_CLEAN
+from schemas.errors import (
+    EXIT_NOT_CLEAN,
+    RebuildBusyError,
+    RedisLinkError,
+    RunBusyError,
+    WorldError,
+)
 from schemas.generation import GenerationState
 from schemas.redis_keys import registry_id_key
 from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town

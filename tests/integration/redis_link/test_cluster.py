@@ -15,7 +15,7 @@ from redis_link.sets.set_writer import write_pairs
 from redis_link.sets.shard_pipe import ShardPipe
 from schemas.errors import PushBusyError
 from schemas.redis_keys import membership_key, shard_index_key
-from schemas.registration import Registration
+from schemas.subscription import Registration
 from tests.servers.redis_content import (
     as_pairs,
     generation_keys,

@@ -21,7 +21,7 @@ from redis_link.registry.subscription_registry import (
 from schemas import redis_keys
 from schemas.errors import RedisLinkError
 from schemas.generation import RegistryCoverage
-from schemas.registration import Registration
+from schemas.subscription import Registration
 from tests.servers.redis_server import RedisServer, running_redis
 
 

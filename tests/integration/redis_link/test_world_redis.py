@@ -11,9 +11,9 @@ from redis import Redis
 from redis_link.connection.client import connect
 from redis_link.connection.embedded import embedded_redis
 from redis_link.connection.world_redis import redis_or_embedded, redis_to_read
-from schemas.embedded_place import embedded_place
 from schemas.errors import SettingsError
 from schemas.settings import Settings, load_settings
+from schemas.world_places import embedded_place
 from spaps.cli.command_line import run
 from tests.scenes.rebuild_scene import RebuildScene, grid_town
 from tests.servers.killable_broker import killable_broker

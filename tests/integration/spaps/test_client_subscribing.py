@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.language.notation import notation
+from schemas.language.notation import notation, read_neighborhood
 from spaps import Message, SpatialClient
 from spaps.client.errors import (
     AnswerTimeoutError,

@@ -25,9 +25,8 @@ from jobs.pipeline.subscriptions.descriptor_parts import descriptor_part
 from jobs.pipeline.subscriptions.graph_tables import graph_tables
 from jobs.pipeline.subscriptions.subscription_parts import part_of_texts
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
-from schemas.language.descriptor_json import descriptor_json
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from spatial_udfs.bulk import tile_pairs
 from spatial_udfs.bulk.bucket_parts import BucketPart, EntityColumns, PairColumns, unpacked
 from spatial_udfs.bulk.bulk_stage import BulkStage
@@ -114,7 +113,7 @@ class SmallWorld:
 
 
 def compiled(world: SmallWorld, wanted: list[Neighborhood]) -> tuple[CompiledBatch, Any]:
-    texts = [descriptor_json(each) for each in wanted]
+    texts = [each.to_json() for each in wanted]
     part = descriptor_part(part_of_texts(np.arange(len(texts)), pa.array(texts)), 0)
     with pa.ipc.open_stream(part.for_driver().graph) as reader:
         graph = graph_tables(reader.read_all())

@@ -18,11 +18,9 @@ from rebuild.registered_sets import RegisteredSets, registered_sets
 from rebuild.resolve_plan import carry_out, plan_of, resolve_all
 from rebuild.set_changes import SetChanges
 from schemas.generation import RegistryCoverage
-from schemas.language.canonical import neighborhood_hash
-from schemas.language.descriptor_json import descriptor_json
-from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.registration import Registration
+from schemas.language.neighborhood import Neighborhood, neighborhood_hash
+from schemas.language.notation import read_neighborhood
+from schemas.subscription import Registration
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.incremental import affected_sets, changed_world
 from spatial_udfs.incremental.incremental_stage import ChangingRows
@@ -104,7 +102,7 @@ def by_definition(world: EntityTable, described: list[Neighborhood]) -> list[tup
 
 def registered(described: list[Neighborhood], numbers: range) -> RegisteredSets:
     entries = [
-        Registration("c", n, "#", descriptor_json(each), neighborhood_hash(each))
+        Registration("c", n, "#", each.to_json(), neighborhood_hash(each))
         for n, each in enumerate(described)
     ]
     return registered_sets(RegistryCoverage("r", numbers.stop), zip(numbers, entries, strict=False))

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from schemas.language.conditions import Condition, Leaf, Relate, Topological, WithinDistance, fold
-from schemas.topology.feasible_matrices import feasible_matrices
 from schemas.topology.relations import LONG_NAMES, Shape, disjoint_matrix, fits, masks_of
-from schemas.topology.satisfiability import unsatisfiable
+from schemas.topology.satisfiability import feasible_matrices, unsatisfiable
 from tests.strategies.geometry_pairs import GeometryPairs, geometry_pairs
 from tests.strategies.language import conditions
 

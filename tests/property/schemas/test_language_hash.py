@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.language.canonical import canonical, canonical_condition, neighborhood_hash
-from schemas.language.condition_printer import leaf_text
 from schemas.language.conditions import (
     And,
     Condition,
@@ -21,9 +19,16 @@ from schemas.language.conditions import (
     Topological,
     WithinDistance,
     fold,
+    leaf_text,
 )
 from schemas.language.descriptor_json import parse_descriptor
-from schemas.language.neighborhood import Neighborhood, WrittenStage
+from schemas.language.neighborhood import (
+    Neighborhood,
+    WrittenStage,
+    canonical,
+    canonical_condition,
+    neighborhood_hash,
+)
 from schemas.language.notation import parse_notation
 from schemas.topology.relations import LONG_NAMES
 from tests.strategies.language import conditions, neighborhoods, patterns

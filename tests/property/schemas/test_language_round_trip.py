@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from schemas.errors import DescriptorError, NotationError
 from schemas.language.condition_parser import parse_condition
-from schemas.language.condition_printer import condition_text
-from schemas.language.conditions import Condition
-from schemas.language.descriptor_json import descriptor_json, descriptor_object, parse_descriptor
+from schemas.language.conditions import Condition, condition_text
+from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.language.notation import notation, parse_notation
+from schemas.language.notation import notation, parse_notation, read_neighborhood
 from tests.strategies.language import conditions, neighborhoods
 
 Result = TypeVar("Result")
@@ -77,12 +75,12 @@ def _closing(text: str, start: int) -> int:
 
 @given(neighborhoods())
 def test_json_reads_back_as_the_same_neighborhood(neighborhood: Neighborhood) -> None:
-    text = descriptor_json(neighborhood)
+    text = neighborhood.to_json()
     assert parse_descriptor(text) == neighborhood
     assert parse_descriptor(text.encode()) == neighborhood
-    assert parse_descriptor(descriptor_object(neighborhood)) == neighborhood
+    assert parse_descriptor(neighborhood.to_object()) == neighborhood
     assert read_neighborhood(" " + text) == neighborhood
-    assert descriptor_object(neighborhood) == json.loads(text)
+    assert neighborhood.to_object() == json.loads(text)
 
 
 @given(neighborhoods())
@@ -149,7 +147,7 @@ def test_any_value_is_a_descriptor_or_a_descriptor_error(value: Any) -> None:
         check_one_line(outcome)
         assert "allowed" in str(outcome) or isinstance(outcome, NotationError)
     else:
-        assert parse_descriptor(descriptor_json(outcome)) == outcome
+        assert parse_descriptor(outcome.to_json()) == outcome
 
 
 @settings(max_examples=300)

@@ -16,10 +16,9 @@ from jobs.pipeline.storage_credentials import storage_credentials
 from jobs.push_to_redis import push_generation
 from redis_link.connection.client import connect
 from redis_link.generation import generation_store
-from schemas.entity import PLACED_TABLE, PROBLEMS_TABLE, RELATED_TABLE
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.entity import PLACED_TABLE, PROBLEMS_TABLE, RELATED_TABLE, RESOLVED_SETS_TABLE
+from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
-from schemas.related import RESOLVED_SETS_TABLE
 from tests.scenes.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
 from tests.servers.redis_content import pairs_in_redis
 from tests.servers.redis_server import running_redis

@@ -20,12 +20,10 @@ from redis_link.connection.client import connect
 from redis_link.connection.embedded import embedded_redis
 from redis_link.generation import generation_store
 from redis_link.registry.subscription_registry import register, unregister
-from schemas.language.canonical import neighborhood_hash
-from schemas.language.descriptor_json import descriptor_json
-from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.neighborhood import Neighborhood, neighborhood_hash
+from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
-from schemas.registration import Registration
+from schemas.subscription import Registration
 from spatial_udfs.entity_table import EntityTable
 from tests.scenes.bulk_scene import bulk_rows, exact_rows, write_world
 from tests.servers.redis_content import pairs_in_redis
@@ -68,7 +66,7 @@ def world(tmp_path: Path) -> str:
 
 
 def line(sub_id: int, neighborhood: Neighborhood) -> str:
-    return f'{{"subId": {sub_id}, "descriptor": {descriptor_json(neighborhood)}}}'
+    return f'{{"subId": {sub_id}, "descriptor": {neighborhood.to_json()}}}'
 
 
 def assert_refused(result: tuple[int, str, str], *words: str) -> None:
@@ -177,7 +175,7 @@ def test_from_registered_subscriptions_to_sets(
 
         def registered(client_id: str, nsid: int, wanted: Neighborhood) -> int:
             entry = Registration(
-                client_id, nsid, "cars/#", descriptor_json(wanted), neighborhood_hash(wanted)
+                client_id, nsid, "cars/#", wanted.to_json(), neighborhood_hash(wanted)
             )
             return register(client, entry).sub_id
 

@@ -14,8 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from jobs.pipeline.bulk_run import resolve_batch
 from jobs.pipeline.run_facts import RunFacts
 from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
-from schemas.language.descriptor_json import descriptor_json
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
 from tests.scenes.bulk_scene import exact_rows, write_world
 from tests.strategies.drawn_city import drawn_city
@@ -36,14 +35,14 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ru
     """Subscriptions out of a Delta table, some of its rows no subscriptions at all."""
     folder = tmp_path_factory.mktemp("frames")
     world = write_world(folder / "world", drawn_city())
-    texts = [descriptor_json(each) for each in WANTED]
+    texts = [each.to_json() for each in WANTED]
     rows = [
         *enumerate(texts, start=1),
         (5, '{"refs": [1]}'),
         (6, None),
         (-7, texts[0]),
         (None, texts[0]),
-        (8, descriptor_json(read_neighborhood("({99999},{#},C)"))),
+        (8, read_neighborhood("({99999},{#},C)").to_json()),
     ]
     table = str(folder / "subscriptions")
     spark.createDataFrame(rows, "subId long, descriptor string").write.format("delta").save(table)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
 from testing.synthetic_city import synthetic_city
 from tests.scenes.bulk_scene import forget_sets, run_bulk, write_lines, write_world

@@ -32,13 +32,11 @@ from redis_link.connection.client import connect
 from redis_link.generation import generation_store
 from redis_link.generation.push_lock import is_held
 from redis_link.generation.sweep import Retention
-from schemas.entity import RELATED_TABLE
+from schemas.entity import ENTITY, REFERENCE, RELATED_TABLE, RELATED_VERSIONS_TABLE
 from schemas.generation import GenerationState
-from schemas.language.descriptor_json import descriptor_json
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
 from schemas.redis_keys import push_lock_key
-from schemas.related import ENTITY, REFERENCE, RELATED_VERSIONS_TABLE
 from spatial_udfs.entity_table import EntityTable
 from tests.conftest import REPOSITORY
 from tests.oracle.definition import entities_of
@@ -171,7 +169,7 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
     wanted = {batch: [read_neighborhood(each) for each in texts] for batch, texts in WANTED.items()}
     for batch, neighborhoods in wanted.items():
         lines = [
-            f'{{"subId": {number}, "descriptor": {descriptor_json(each)}}}\n'
+            f'{{"subId": {number}, "descriptor": {each.to_json()}}}\n'
             for number, each in enumerate(neighborhoods, start=1)
         ]
         (tmp_path / f"{batch}.jsonl").write_text("".join(lines))

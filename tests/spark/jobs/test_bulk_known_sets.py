@@ -11,10 +11,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from jobs.pipeline.run_facts import RunFacts
-from schemas.entity import CHECKSUM
+from schemas.entity import CHECKSUM, ENTITY, NODE, RESOLVED_SETS_TABLE, RUN
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.related import ENTITY, NODE, RESOLVED_SETS_TABLE, RUN
+from schemas.language.notation import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
 from testing.synthetic_city import synthetic_city
 from tests.oracle.definition import entities_of

@@ -12,10 +12,17 @@ import shapely
 from deltalake import DeltaTable
 from shapely import affinity
 
-from schemas.entity import ENTITIES_TABLE, PROBLEMS_TABLE, RELATED_TABLE, VERSIONS_TABLE
+from schemas.entity import (
+    ENTITIES_TABLE,
+    ENTITY,
+    PAIR_KIND,
+    PROBLEMS_TABLE,
+    REFERENCE,
+    RELATED_TABLE,
+    VERSIONS_TABLE,
+)
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.related import ENTITY, PAIR_KIND, REFERENCE
+from schemas.language.notation import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
 from testing.synthetic_city import synthetic_city
 from tests.oracle.definition import entities_of

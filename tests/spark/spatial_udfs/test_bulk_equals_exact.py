@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from schemas.language.descriptor_json import parse_descriptor
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.subscription_line import parse_subscription
+from schemas.language.notation import read_neighborhood
+from schemas.subscription import parse_subscription
 from spatial_udfs.entity_table import EntityTable
 from testing.mixed_subscriptions import mixed_descriptors
 from testing.synthetic_city import synthetic_city

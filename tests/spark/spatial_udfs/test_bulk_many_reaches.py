@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from testing.synthetic_city import synthetic_city
 from tests.scenes.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
 

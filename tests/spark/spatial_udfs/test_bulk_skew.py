@@ -12,7 +12,7 @@ import shapely
 from deltalake import DeltaTable
 
 from schemas.entity import RELATED_TABLE
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
 from spatial_udfs.bulk import buckets
 from spatial_udfs.entity_table import EntityTable

@@ -12,8 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.pipeline.lake_tables import LakeTable, NewFile
-from schemas.errors import RunBusyError, WorldError
-from schemas.exit_codes import EXIT_BUSY, exit_code_of
+from schemas.errors import EXIT_BUSY, RunBusyError, WorldError, exit_code_of
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.membership import VERSION
 from spatial_udfs.incremental.member_rows import MemberRows

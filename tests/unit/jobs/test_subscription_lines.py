@@ -23,7 +23,7 @@ from jobs.pipeline.subscriptions.subscription_parts import (
 from schemas.errors import SourceError
 from schemas.language.limits import MAX_DESCRIPTOR_BYTES
 from schemas.membership import DESCRIPTOR, SUB_ID
-from schemas.subscription_line import MAX_SUB_ID, parse_subscription
+from schemas.subscription import MAX_SUB_ID, parse_subscription
 from spaps.cli.subscription_file import read_subscriptions
 
 GOOD = '{"refs":[1],"stages":[{"cats":["road/#"],"cond":"C"}]}'

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.errors import PushBusyError, RebuildBusyError, WorldError
-from schemas.exit_codes import EXIT_BUSY, EXIT_FAILED, EXIT_NOT_CLEAN, exit_code_of
+from schemas.errors import (
+    EXIT_BUSY,
+    EXIT_FAILED,
+    EXIT_NOT_CLEAN,
+    PushBusyError,
+    RebuildBusyError,
+    WorldError,
+    exit_code_of,
+)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,16 @@ import pytest
 
 from schemas.errors import NotationError
 from schemas.language.condition_parser import parse_condition
-from schemas.language.condition_printer import condition_text
-from schemas.language.conditions import And, Condition, Not, Or, Relate, Topological, WithinDistance
+from schemas.language.conditions import (
+    And,
+    Condition,
+    Not,
+    Or,
+    Relate,
+    Topological,
+    WithinDistance,
+    condition_text,
+)
 from schemas.language.limits import MAX_CONDITION_DEPTH, MAX_CONDITION_LEAVES, MAX_DISTANCE_METRES
 from schemas.topology.relations import LONG_NAMES
 

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.errors import DescriptorError
 from schemas.language.conditions import And, Topological, WithinDistance
-from schemas.language.descriptor_json import descriptor_json, descriptor_object, parse_descriptor
+from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.limits import MAX_DESCRIPTOR_BYTES, MAX_PEID, MAX_STAGES
 from schemas.language.neighborhood import Neighborhood, Stage, WrittenStage
 
@@ -56,7 +56,7 @@ def test_the_example_of_the_contract() -> None:
         WrittenStage(4, (1, 2, 3), ROADS, T),
         WrittenStage(5, (2, 3, 4), ("transport/parking",), T),
     )
-    assert descriptor_object(neighborhood) == EXAMPLE
+    assert neighborhood.to_object() == EXAMPLE
     assert parse_descriptor(EXAMPLE) == neighborhood
 
 
@@ -82,7 +82,7 @@ def test_refs_are_integers_or_decimal_strings_and_count_once() -> None:
 def test_defaults_are_left_out_when_written() -> None:
     neighborhood = parse_descriptor(descriptor(FIRST, SECOND | {"repeat": 1}, visible=[True, True]))
     assert neighborhood == parse_descriptor(descriptor(FIRST, SECOND))
-    assert descriptor_json(neighborhood) == (
+    assert neighborhood.to_json() == (
         '{"refs":[1],"stages":[{"cats":["a"],"cond":"C"},'
         '{"refStages":"Prev","cats":["a"],"cond":"T"}]}'
     )
@@ -101,11 +101,11 @@ def test_a_name_is_optional_and_any_text() -> None:
 
 
 def test_the_limit_in_bytes_holds_for_every_form() -> None:
-    empty = len(descriptor_json(parse_descriptor(descriptor(name=""))).encode())
+    empty = len(parse_descriptor(descriptor(name="")).to_json().encode())
     fits = descriptor(name="ü" * ((MAX_DESCRIPTOR_BYTES - empty) // 2))
     exact = len(json.dumps(fits, ensure_ascii=False, separators=(",", ":")).encode())
     assert MAX_DESCRIPTOR_BYTES - 1 <= exact <= MAX_DESCRIPTOR_BYTES
-    assert parse_descriptor(fits) == parse_descriptor(descriptor_json(parse_descriptor(fits)))
+    assert parse_descriptor(fits) == parse_descriptor(parse_descriptor(fits).to_json())
     longer = fits | {"name": fits["name"] + "ü"}
     text = json.dumps(longer, ensure_ascii=False, separators=(",", ":"))
     for form in (longer, text, text.encode()):
@@ -119,7 +119,7 @@ def test_what_was_short_enough_to_read_is_short_enough_to_write() -> None:
     text = json.dumps(source, separators=(",", ":"))
     assert len(text) < MAX_DESCRIPTOR_BYTES
     neighborhood = parse_descriptor(text)
-    written = descriptor_json(neighborhood)
+    written = neighborhood.to_json()
     assert len(written) < MAX_DESCRIPTOR_BYTES
     assert parse_descriptor(written) == neighborhood
 
@@ -136,4 +136,4 @@ def test_conditions_are_read_in_every_form() -> None:
     source = descriptor({"cats": ["a"], "cond": "contains ∧ WD10"})
     neighborhood = parse_descriptor(source)
     assert neighborhood.stages[0].condition == And((C, WithinDistance(10.0)))
-    assert descriptor_object(neighborhood)["stages"][0]["cond"] == "C AND DW10"
+    assert neighborhood.to_object()["stages"][0]["cond"] == "C AND DW10"

@@ -7,8 +7,7 @@ import pytest
 from schemas.errors import DescriptorError, NotationError
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.limits import MAX_NOTATION_CHARACTERS
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.language.notation import notation, parse_notation
+from schemas.language.notation import notation, parse_notation, read_neighborhood
 
 EXAMPLE = "({4711},{road/#},C) • 3(Prev,{road/#},T) • ({2,3,4},{transport/parking},T) visible 00001"
 EXAMPLE_JSON = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.language.condition_parser import parse_condition
-from schemas.language.neighborhood_warnings import neighborhood_warnings
+from schemas.language.explain import neighborhood_warnings
 from schemas.language.notation import parse_notation
 from schemas.topology.satisfiability import unsatisfiable
 

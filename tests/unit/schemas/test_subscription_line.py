@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schemas.errors import DescriptorError, SpapsError
-from schemas.language.neighborhood_text import read_neighborhood
-from schemas.subscription_line import Subscription, parse_subscription, subscription_line
+from schemas.language.notation import read_neighborhood
+from schemas.subscription import Subscription, parse_subscription, subscription_line
 
 DESCRIPTOR = '{"refs": [1], "stages": [{"cats": ["#"], "cond": "C"}]}'
 

@@ -12,24 +12,24 @@ import pytest
 import spaps
 from broker.codec.reason_codes import ReasonCode
 from broker.resolver.resolver_worker import reason_of
-from schemas import user_properties, world_notices
+from schemas import mqtt_names
 from schemas.errors import DescriptorError, NotationError
 from schemas.language import limits
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from spaps.client import notices, protocol
 from spaps.client.errors import ClientUseError, NeighborhoodRefusedError
 from spaps.client.neighborhoods import written
 
 # Where the broker has each name that the client repeats.
 ORIGINALS = {
-    "NEIGHBORHOOD": user_properties.NEIGHBORHOOD,
-    "NSID": user_properties.NSID,
-    "PEID": user_properties.PEID,
-    "WARNING": user_properties.WARNING,
+    "NEIGHBORHOOD": mqtt_names.NEIGHBORHOOD,
+    "NSID": mqtt_names.NSID,
+    "PEID": mqtt_names.PEID,
+    "WARNING": mqtt_names.WARNING,
     "MAX_PEID": limits.MAX_PEID,
     "MAX_DESCRIPTOR_BYTES": limits.MAX_DESCRIPTOR_BYTES,
-    "CHANGES_TOPIC": world_notices.CHANGES_TOPIC,
-    "NONE_LEFT": world_notices.NONE_LEFT,
+    "CHANGES_TOPIC": mqtt_names.CHANGES_TOPIC,
+    "NONE_LEFT": mqtt_names.NONE_LEFT,
     "NEIGHBORHOOD_REFUSED": ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
 }
 
@@ -50,10 +50,10 @@ def test_a_notice_of_the_broker_reads_as_it_was_written(
     counted: tuple[int | None, int | None], *, has_references: bool
 ) -> None:
     gained, lost = counted
-    change = world_notices.NeighborhoodChange(
+    change = mqtt_names.NeighborhoodChange(
         nsid=7, gained=gained, lost=lost, has_references=has_references, version=2, generation=5
     )
-    (read,) = notices.changes_from_json(world_notices.changes_to_json([change]).encode())
+    (read,) = notices.changes_from_json(mqtt_names.changes_to_json([change]).encode())
     assert dataclasses.asdict(read) == dataclasses.asdict(change)
 
 

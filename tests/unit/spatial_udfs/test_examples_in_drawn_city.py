@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.errors import NoReferenceError
-from schemas.language.neighborhood_warnings import neighborhood_warnings
+from schemas.language.explain import neighborhood_warnings
 from schemas.language.notation import parse_notation
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.oracle.definition import entities_of, resolve_by_definition

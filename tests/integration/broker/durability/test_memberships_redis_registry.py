@@ -17,7 +17,7 @@ from schemas.errors import RedisLinkError
 from schemas.redis_keys import (
     registry_id_key,
 )
-from schemas.registration import Registration
+from schemas.subscription import Registration
 from tests.scenes.membership_scene import Subscriptions
 from tests.scenes.registry_scene import (
     DESCRIPTOR,

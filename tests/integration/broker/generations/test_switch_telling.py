@@ -14,8 +14,8 @@ import shapely
 
 from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_store import current_number
+from schemas.mqtt_names import CHANGES_TOPIC
 from schemas.redis_keys import broker_told_key, subscriptions_key
-from schemas.world_notices import CHANGES_TOPIC
 from spaps.client.aio_client import AsyncSpatialClient
 from spaps.client.errors import PublishRefusedError
 from spaps.client.notices import NeighborhoodChange

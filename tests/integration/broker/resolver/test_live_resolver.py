@@ -27,7 +27,7 @@ from broker.resolver.resolver_answers import (
 )
 from broker.resolver.resolver_process import ResolverLostError, ResolverProcess
 from schemas.errors import WorldError
-from schemas.language.neighborhood_text import read_neighborhood
+from schemas.language.notation import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.strategies.worlds import table_of

@@ -15,7 +15,7 @@ from broker.core.publish.world_notifier import (
     Switched,
 )
 from broker.core.verdicts import Action, Identity
-from schemas.world_notices import (
+from schemas.mqtt_names import (
     CHANGES_TOPIC,
     WORLD_TOPIC,
     WorldNotice,

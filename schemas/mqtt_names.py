@@ -1,7 +1,7 @@
-"""What a broker tells about its world, on topics of its own: the names, and what is in them.
+"""Names that MQTT clients see: user properties, and what a broker publishes about its world.
 
-Both are JSON, and nothing but plain MQTT (docs/decisions/0110-subscribers-can-know.md). A client
-reads them with ``spaps.client.notices``.
+The notices are JSON, and nothing but plain MQTT (docs/decisions/0110-subscribers-can-know.md). A
+client reads them with ``spaps.client.notices``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+# User properties.
+NEIGHBORHOOD: Final = "neighborhood"
+NSID: Final = "nsid"
+PEID: Final = "peid"
+WARNING: Final = "warning"
 
 # Retained: the world version and the generation in force, with counts.
 WORLD_TOPIC: Final = "$SYS/broker/world"

@@ -1,4 +1,4 @@
-"""Where the embedded Redis and the broker's socket of a world lie, wherever a command starts."""
+"""Places that users name: folders and URIs, and what a world keeps on this machine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,27 @@ from typing import Final
 
 FOLDER: Final = "redis"
 CONTROL_SOCKET: Final = "broker.sock"
-_LOCAL: Final = "file://"
 STATE_VARIABLE: Final = "XDG_STATE_HOME"
+_LOCAL: Final = "file://"
+
+
+def local_folder(place: str) -> Path | None:
+    """Return the local path that a place is, or None when it lies in an object store."""
+    if place.startswith(_LOCAL):
+        return Path(place.removeprefix(_LOCAL))
+    return None if "://" in place else Path(place)
+
+
+def stored_place(place: str) -> str:
+    """Return the place as it is found from any folder: an absolute path, or the URI as it is."""
+    folder = local_folder(place)
+    return place if folder is None else os.path.abspath(folder)  # noqa: PTH100 - keeps links
+
+
+def world_folder(world: str) -> Path | None:
+    """Return the absolute folder of a world, links followed; None in an object store."""
+    folder = local_folder(world)
+    return None if folder is None else folder.resolve()
 
 
 def embedded_place(world: str) -> Path:
@@ -34,13 +53,6 @@ def control_place(world: str) -> Path:
     folder = world_folder(world)
     name = world.rstrip("/") if folder is None else str(folder)
     return _user_folder() / f"{_digest(name)}-{CONTROL_SOCKET}"
-
-
-def world_folder(world: str) -> Path | None:
-    """Return the absolute folder of a world, links followed; None in an object store."""
-    if world.startswith(_LOCAL):
-        return Path(world.removeprefix(_LOCAL)).resolve()
-    return None if "://" in world else Path(world).resolve()
 
 
 def _user_folder() -> Path:

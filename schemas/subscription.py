@@ -1,0 +1,104 @@
+"""A subscription as it is registered in Redis, and as a line of a subscription file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from schemas.errors import REPAIR_ADVICE, DescriptorError, RedisLinkError
+from schemas.language.descriptor_json import (
+    decoded,
+    key_written_twice,
+    parse_descriptor,
+)
+from schemas.language.limits import MAX_DESCRIPTOR_BYTES
+from schemas.language.neighborhood import Neighborhood
+from schemas.membership import DESCRIPTOR, SUB_ID, SUBSCRIPTION_KEYS
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Everything about a subscription but its subId, which the registry gives.
+
+    It never changes: a client that uses an nsid for something else gets a new subId. So the
+    members of a subId on a world version are the same whenever and by whomever it is resolved.
+    """
+
+    client_id: str
+    nsid: int
+    topic_filter: str
+    descriptor: str  # JSON text
+    neighborhood_hash: str
+    # The broker that holds it; empty in what earlier releases registered.
+    broker: str = ""
+
+    def to_json(self) -> str:
+        """The one text for this registration."""
+        content: dict[str, Any] = {
+            "clientId": self.client_id,
+            "nsid": self.nsid,
+            "topicFilter": self.topic_filter,
+            "descriptor": self.descriptor,
+            "hash": self.neighborhood_hash,
+        }
+        if self.broker:
+            content["broker"] = self.broker
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, sub_id: int, text: str | bytes) -> Registration:
+        """The registration as read from Redis."""
+        try:
+            content: dict[str, Any] = json.loads(text)
+            return cls(
+                content["clientId"],
+                content["nsid"],
+                content["topicFilter"],
+                content["descriptor"],
+                content["hash"],
+                content.get("broker", ""),
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise RedisLinkError(
+                f"subscription {sub_id} in Redis is broken ({error!r}){REPAIR_ADVICE}"
+            ) from error
+
+
+MAX_SUB_ID: Final = 2**63 - 1
+# Generous: descriptors are written with blanks here, and their own limit holds without.
+MAX_LINE_BYTES: Final = 4 * MAX_DESCRIPTOR_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A neighborhood and its number in the whole system."""
+
+    sub_id: int
+    neighborhood: Neighborhood
+
+
+def parse_subscription(line: str) -> Subscription:
+    """The subscription, or an error that says what is wrong with the line."""
+    entry = decoded(line, MAX_LINE_BYTES)
+    if not isinstance(entry, dict) or sorted(entry) != sorted(SUBSCRIPTION_KEYS):
+        keys = " and ".join(SUBSCRIPTION_KEYS)
+        raise DescriptorError(f"the line is no subscription; allowed: an object with {keys}")
+    twice = key_written_twice(entry)
+    if twice is not None:
+        raise DescriptorError(f"{twice} is written twice; allowed: each key once")
+    sub_id = entry[SUB_ID]
+    if type(sub_id) is not int or not 0 <= sub_id <= MAX_SUB_ID:
+        raise DescriptorError(f"{SUB_ID} is {sub_id!r}; allowed: an integer 0 .. 2^63-1")
+    if not isinstance(entry[DESCRIPTOR], dict):
+        raise DescriptorError(f"{DESCRIPTOR} is no object; allowed: an object with refs and stages")
+    return Subscription(sub_id, parse_descriptor(entry[DESCRIPTOR]))
+
+
+def subscription_line(subscription: Subscription) -> str:
+    """The line as it is written to a file, without the line end."""
+    entry = {
+        SUB_ID: subscription.sub_id,
+        DESCRIPTOR: subscription.neighborhood.to_object(),
+    }
+    return json.dumps(entry, ensure_ascii=False)
