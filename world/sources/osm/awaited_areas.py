@@ -6,7 +6,7 @@ down beforehand and crossed out when it comes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -38,15 +38,21 @@ class AwaitedAreas:
             if tags.get("type") not in AREA_RELATIONS or not relation.visible:
                 continue
             members = tuple(member.ref for member in relation.members if member.type == "w")
-            awaited.members.update(members)
-            if rules.categories(GeometryKind.AREA, tags):
-                awaited.relations[relation.id] = members
+            awaited.await_relation(relation.id, tags, members, rules)
         if awaited.members:
             ways = osmium.FileProcessor(str(path), osmium.osm.WAY).with_filter(
                 osmium.filter.IdFilter(awaited.members)
             )
             awaited.members_there.update(way.id for way in ways)
         return awaited
+
+    def await_relation(
+        self, osm_id: int, tags: Mapping[str, str], members: tuple[int, ...], rules: Rules
+    ) -> None:
+        """Await an area for an area relation, if a rule fits; ``members`` are its ways."""
+        self.members.update(members)
+        if rules.categories(GeometryKind.AREA, tags):
+            self.relations[osm_id] = members
 
     def await_way(self, way: Any) -> None:
         """Await an area for a closed way; keeps what to say if none comes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from world.sources.osm import peids
 from world.sources.osm.extract_pass import Extract, Feature, read_extract
 from world.sources.osm.merging import merged
 from world.sources.osm.rules import GeometryKind, Rules
-from world.sources.osm.segments import Segment, line_of, split_roads
+from world.sources.osm.segments import Segment, junctions_of, line_of, split_at
 from world.sources.problems import Problem, ProblemKind
 
 BASES: Final = {
@@ -37,31 +38,37 @@ def read_osm(
             extract = read_extract(path, source, rules, tell)
     except (RuntimeError, OSError, ValueError, osmium.InvalidLocationError) as error:
         raise SourceError(f"{source}: {' '.join(str(error).split())}") from error
-    rows = _Rows(extract)
-    for feature in extract.features:
-        rows.add_feature(feature)
-    segments = split_roads(extract.roads, extract.locations)
-    # Older ways come first, so that in a collision the newer one has to give way.
-    for segment in sorted(segments, key=lambda segment: (segment.road.way, segment.nodes)):
-        rows.add_segment(segment)
+    rows = ExtractRows(extract, junctions_of(extract.roads))
     return rows.candidates(), [*contradictions, *extract.problems, *rows.problems]
 
 
-class _Rows:
-    def __init__(self, extract: Extract) -> None:
+class ExtractRows:
+    """The entities of an extract, or of a part of one, and the problems met in numbering them.
+
+    ``seeds`` are what the peids of segments are made from, by peid.
+    """
+
+    def __init__(self, extract: Extract, junctions: AbstractSet[int]) -> None:
         self.problems: list[Problem] = []
+        self.seeds: dict[int, peids.SegmentSeed] = {}
         self._extract = extract
         self._columns: list[tuple[int, tuple[str, ...], str | None, Any, str]] = []
         self._segments: dict[int, tuple[int, tuple[int, ...]]] = {}
+        for feature in extract.features:
+            self._add_feature(feature)
+        segments = split_at(junctions, extract.roads, extract.locations)
+        # Older ways come first, so that in a collision the newer one has to give way.
+        for segment in sorted(segments, key=lambda segment: (segment.road.way, segment.nodes)):
+            self._add_segment(segment)
 
-    def add_feature(self, feature: Feature) -> None:
+    def _add_feature(self, feature: Feature) -> None:
         locator = f"{feature.element} {feature.osm_id}"
         if not self._is_lasting(feature.osm_id, locator):
             return
         peid = BASES[feature.kind, feature.element] + feature.osm_id
         self._columns.append((peid, feature.categories, feature.name, feature.geometry, locator))
 
-    def add_segment(self, segment: Segment) -> None:
+    def _add_segment(self, segment: Segment) -> None:
         road, nodes = segment.road, segment.nodes
         locator = f"way {road.way}, nodes {nodes[0]} to {nodes[-1]}"
         if not self._is_lasting(road.way, locator):
@@ -80,6 +87,7 @@ class _Rows:
             reason = f"its hash is that of another segment; it got its {attempt + 1}. choice"
             self._note(ProblemKind.PEID_COLLISION, locator, reason, peid=peid, kept=True)
         self._segments[peid] = identity
+        self.seeds[peid] = peids.segment_seed(road.way, nodes)
         line = line_of(nodes, self._extract.locations)
         self._columns.append((peid, road.categories, road.name, line, locator))
 
@@ -92,6 +100,7 @@ class _Rows:
         return lasting
 
     def candidates(self) -> Candidates:
+        """Return the rows, in longitude and latitude."""
         columns = list(zip(*self._columns, strict=True)) or [()] * 5
         numbers, categories, names, geometries, locators = columns
         return Candidates(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -48,15 +48,32 @@ class Extract:
 
 def read_extract(path: Path, source: str, rules: Rules, tell: Progress) -> Extract:
     """Everything in the extract that a rule fits."""
-    reader = _Reader(Extract(source), rules, AwaitedAreas.of_relations(path, rules))
-    elements = (
-        osmium.FileProcessor(str(path))
-        .with_areas()
-        .with_filter(osmium.filter.KeyFilter(*rules.by_key))
-    )
-    for count, element in enumerate(elements):
+
+    def told(count: int) -> None:
         if count % PROGRESS_STEP == 0:
             tell(f"reading {path.name}", count, None)
+
+    awaited = AwaitedAreas.of_relations(path, rules)
+    return read_elements(str(path), Extract(source), rules, awaited, told)
+
+
+def read_elements(
+    file: str | osmium.io.FileBuffer,
+    extract: Extract,
+    rules: Rules,
+    awaited: AwaitedAreas,
+    told: Callable[[int], None] = lambda _: None,
+) -> Extract:
+    """Fill the extract with everything in the file that a rule fits, and return it.
+
+    ``awaited`` knows the relations of the file, and all ways that belong to an area relation.
+    """
+    reader = _Reader(extract, rules, awaited)
+    elements = (
+        osmium.FileProcessor(file).with_areas().with_filter(osmium.filter.KeyFilter(*rules.by_key))
+    )
+    for count, element in enumerate(elements):
+        told(count)
         reader.take(element)
     for kind, locator, reason in reader.awaited.faults():
         reader.extract.note(kind, locator, reason)

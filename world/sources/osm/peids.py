@@ -25,6 +25,8 @@ MAX_OSM_ID: Final = POINT_BASE - 1
 
 SEGMENT_BASE: Final = 2**62
 
+SegmentSeed = tuple[int, int, int, int]
+
 
 def segment_peid(way: int, nodes: Sequence[int], attempt: int = 0) -> int:
     """The peid of the stretch of a way along these nodes.
@@ -34,8 +36,17 @@ def segment_peid(way: int, nodes: Sequence[int], attempt: int = 0) -> int:
     node (node ids grow) tells apart two stretches of one way between the same two ends.
     ``attempt`` counts up when another segment has the same hash already.
     """
+    return seeded_peid(segment_seed(way, nodes), attempt)
+
+
+def segment_seed(way: int, nodes: Sequence[int]) -> SegmentSeed:
+    """Return what the peid of a stretch is made from: way, lower end, higher end, inner node."""
     low, high = sorted((nodes[0], nodes[-1]))
-    oldest = min(nodes[1:-1], default=0)
-    key = struct.pack("<4qi", way, low, high, oldest, attempt)
+    return way, low, high, min(nodes[1:-1], default=0)
+
+
+def seeded_peid(seed: SegmentSeed, attempt: int = 0) -> int:
+    """Return the peid of the segment that has this seed."""
+    key = struct.pack("<4qi", *seed, attempt)
     digest = hashlib.blake2b(key, digest_size=8, person=b"segment").digest()
     return SEGMENT_BASE | (int.from_bytes(digest, "little") % SEGMENT_BASE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,12 +36,18 @@ class Segment:
 
 
 def split_roads(roads: Sequence[RoadWay], locations: Locations) -> list[Segment]:
-    """All roads in segments that are open, simple lines.
+    """All roads in segments that are open, simple lines."""
+    return split_at(junctions_of(roads), roads, locations)
+
+
+def split_at(
+    junctions: AbstractSet[int], roads: Sequence[RoadWay], locations: Locations
+) -> list[Segment]:
+    """Return the segments of some roads out of many, whose junctions are known.
 
     A road is split at every node where it meets another road or itself. What is still closed
     or crosses itself without a node (a spiral ramp) is halved until it is not.
     """
-    junctions = _junctions(roads)
     pieces = [
         Segment(road, piece)
         for road in roads
@@ -55,20 +62,23 @@ def line_of(nodes: Sequence[int], locations: Locations) -> Any:
     return shapely.LineString([locations[node] for node in nodes])
 
 
-def _junctions(roads: Sequence[RoadWay]) -> frozenset[int]:
-    """The nodes that are passed more than once, by one road or by several.
-
-    The node at which a ring closes is passed once, although it stands in the list twice.
-    """
-    passed: list[int] = []
-    for road in roads:
-        for stretch in road.stretches:
-            passed.extend(stretch[:-1] if stretch[0] == stretch[-1] else stretch)
+def junctions_of(roads: Sequence[RoadWay]) -> frozenset[int]:
+    """Return the nodes that are passed more than once, by one road or by several."""
+    passed = [node for road in roads for node in passed_nodes(road)]
     nodes, counts = np.unique(np.array(passed, np.int64), return_counts=True)
     return frozenset(nodes[counts > 1].tolist())
 
 
-def _pieces(stretch: tuple[int, ...], junctions: frozenset[int]) -> Iterator[tuple[int, ...]]:
+def passed_nodes(road: RoadWay) -> Iterator[int]:
+    """Yield each node as often as the road passes it.
+
+    The node at which a ring closes is passed once, although it stands in the list twice.
+    """
+    for stretch in road.stretches:
+        yield from stretch[:-1] if stretch[0] == stretch[-1] else stretch
+
+
+def _pieces(stretch: tuple[int, ...], junctions: AbstractSet[int]) -> Iterator[tuple[int, ...]]:
     nodes = _from_a_junction(stretch, junctions) if stretch[0] == stretch[-1] else stretch
     start = 0
     for position in range(1, len(nodes)):
@@ -77,7 +87,7 @@ def _pieces(stretch: tuple[int, ...], junctions: frozenset[int]) -> Iterator[tup
             start = position
 
 
-def _from_a_junction(ring: tuple[int, ...], junctions: frozenset[int]) -> tuple[int, ...]:
+def _from_a_junction(ring: tuple[int, ...], junctions: AbstractSet[int]) -> tuple[int, ...]:
     """The ring turned so that it begins at a junction: where it was drawn from means nothing."""
     inner = ring[:-1]
     candidates = [node for node in inner if node in junctions] or inner
