@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broker.filter.generation_builder import RegionBlock, TableAssembly
 from broker.filter.peid_table import PeidTable, SlotArray
-from broker.generations.loader_frames import packed_head, receive_arrays
-from broker.resolver.child_process import ChildProcess
+from broker.resolver.frames import FrameError
+from broker.resolver.helper_process import HelperProcess
 from redis_link.connection.url import RedisUrl
 from schemas.errors import DamagedRedisError, GenerationError
 from spatial_udfs.entity_table import Int64s
@@ -54,34 +54,24 @@ class Loaded:
 
 async def load_generation(wanted: Wanted) -> Loaded:
     """Read in a process of its own; GenerationError when that cannot be done."""
-    process = ChildProcess("broker.generations.loader_worker")
-    reader, writer = await asyncio.open_connection(sock=process.socket)
-    try:
-        await _ask(writer, wanted)
-        return await _receive(reader, has_rows=wanted.wants_rows)
-    except (asyncio.IncompleteReadError, OSError) as error:
-        raise GenerationError("the loader process ended before it was done") from error
-    finally:
-        writer.close()
-        await process.end()
-
-
-async def _ask(writer: asyncio.StreamWriter, wanted: Wanted) -> None:
+    process = await HelperProcess.start("broker.generations.loader_worker")
     header = {
         "address": asdict(wanted.address), "generation": wanted.generation,
         "wants_rows": wanted.wants_rows, "before": wanted.before,
     }  # fmt: skip
-    arrays: list[NDArray[Any]] = [wanted.sub_ids, wanted.slots, *wanted.late]
-    writer.write(packed_head(header, *arrays))
-    for one in arrays:
-        writer.write(one.tobytes())
-        await writer.drain()
+    try:
+        await process.send_arrays(header, wanted.sub_ids, wanted.slots, *wanted.late)
+        return await _receive(process, has_rows=wanted.wants_rows)
+    except (EOFError, OSError, FrameError) as error:
+        raise GenerationError("the loader process ended before it was done") from error
+    finally:
+        await process.stop()
 
 
-async def _receive(reader: asyncio.StreamReader, *, has_rows: bool) -> Loaded:
+async def _receive(process: HelperProcess, *, has_rows: bool) -> Loaded:
     assembly = TableAssembly()
     while True:
-        header, arrays = await receive_arrays(reader)
+        header, arrays = await process.receive()
         if "failed" in header:
             kind = DamagedRedisError if header.get("damaged") else GenerationError
             raise kind(header["failed"])

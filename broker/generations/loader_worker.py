@@ -15,6 +15,7 @@ import argparse
 import os
 import signal
 import socket
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import Any, BinaryIO, Final
 
@@ -23,13 +24,12 @@ from numpy.typing import NDArray
 
 from broker.filter.generation_builder import cut_into_regions
 from broker.filter.peid_table import RESIDUES, SlotArray
-from broker.generations.generation_comparison import Comparison
-from broker.generations.generation_rows import OwnRows
-from broker.generations.loader_frames import read_arrays, write_arrays
+from broker.resolver.frames import frame_parts, read_frame
 from redis_link.connection.client import RedisClient, connect
 from redis_link.connection.failures import is_wrong_type
 from redis_link.connection.url import RedisUrl, Topology
 from redis_link.generation.generation_store import require_complete
+from redis_link.sets.member_sets import Members
 from redis_link.sets.set_reader import read_shards
 from schemas.errors import DamagedRedisError, GenerationError, SpapsError
 from schemas.redis_keys import SHARD_COUNT
@@ -41,6 +41,56 @@ BUCKETS: Final = 1_024
 # Pairs that are gathered before they are spread over the buckets.
 SPREAD_AT: Final = 2_000_000
 SHARDS_AT_ONCE: Final = 8
+
+
+class Comparison:
+    """Counts, for each of ``sub_ids`` (ascending), the members gained and lost."""
+
+    def __init__(self, sub_ids: Int64s) -> None:
+        self._sub_ids = sub_ids
+        self.gained = np.zeros(len(sub_ids), np.int64)
+        self.lost = np.zeros(len(sub_ids), np.int64)
+
+    def add(self, new: Sequence[Members], old: Sequence[Members]) -> None:
+        """Compare the same shards of both."""
+        every = [members.peids for members in (*new, *old)]
+        peids = np.unique(np.concatenate([np.empty(0, np.int64), *every]))
+        present = self._keys(peids, new)
+        before = self._keys(peids, old)
+        size = len(self._sub_ids)
+        for total, keys in (
+            (self.gained, np.setdiff1d(present, before, assume_unique=True)),
+            (self.lost, np.setdiff1d(before, present, assume_unique=True)),
+        ):
+            np.add(total, np.bincount(keys % max(size, 1), minlength=size), out=total)
+
+    def _keys(self, peids: Int64s, parts: Sequence[Members]) -> Int64s:
+        """One number for each pair of an entity and one of the subscriptions."""
+        keys = [np.empty(0, np.int64)]
+        for members in parts:
+            of_pair = np.repeat(members.peids, np.diff(members.offsets))
+            places = np.searchsorted(self._sub_ids, members.sub_ids)
+            places[places == len(self._sub_ids)] = 0
+            is_own = self._sub_ids[places] == members.sub_ids
+            at = np.searchsorted(peids, of_pair[is_own])
+            keys.append(at * len(self._sub_ids) + places[is_own])
+        return np.concatenate(keys)
+
+
+class OwnRows:
+    """Which subIds are ours (ascending), and the slot of each."""
+
+    def __init__(self, sub_ids: Int64s, slots: SlotArray) -> None:
+        self._sub_ids = sub_ids
+        self._slots = slots
+
+    def of(self, members: Members) -> tuple[Int64s, SlotArray]:
+        """The pairs of peid and slot among some sets."""
+        peids = np.repeat(members.peids, np.diff(members.offsets))
+        places = np.searchsorted(self._sub_ids, members.sub_ids)
+        places[places == len(self._sub_ids)] = 0
+        is_own = self._sub_ids[places] == members.sub_ids
+        return peids[is_own], self._slots[places[is_own]]
 
 
 class Buckets:
@@ -82,7 +132,9 @@ class Buckets:
                 slots = np.concatenate([slots for _, slots in part])
                 part.clear()
                 block = cut_into_regions(peids, slots)
-                write_arrays(file, {}, block.starts, block.sizes, block.peids, block.slots)
+                file.writelines(
+                    frame_parts({}, block.starts, block.sizes, block.peids, block.slots)
+                )
 
 
 def load(given: dict[str, Any], arrays: list[NDArray[Any]], file: BinaryIO) -> None:
@@ -125,10 +177,8 @@ def load(given: dict[str, Any], arrays: list[NDArray[Any]], file: BinaryIO) -> N
             if not _is_complete(client, before):
                 before = None
     buckets.hand_over(file)
-    write_arrays(
-        file, {"ended": True, "compared": before is not None},
-        counts.astype(np.uint32), compared.gained, compared.lost,
-    )  # fmt: skip
+    ended = {"ended": True, "compared": before is not None}
+    file.writelines(frame_parts(ended, counts.astype(np.uint32), compared.gained, compared.lost))
 
 
 def _is_complete(client: RedisClient, generation: int | None) -> bool:
@@ -158,14 +208,14 @@ def main() -> None:
     os.nice(NICENESS)
     with socket.socket(fileno=handle) as link, suppress(EOFError, BrokenPipeError):
         # What is suppressed: the broker is gone, or wants it no more.
-        with link.makefile("rb") as asked:
-            given, arrays = read_arrays(asked)
-        with link.makefile("wb") as told:
+        with link.makefile("rb") as requests:
+            given, arrays = read_frame(requests)
+        with link.makefile("wb") as answers:
             try:
-                load(given, arrays, told)
+                load(given, arrays, answers)
             except SpapsError as error:
                 is_damaged = isinstance(error, DamagedRedisError) or is_wrong_type(error)
-                write_arrays(told, {"failed": str(error), "damaged": is_damaged})
+                answers.writelines(frame_parts({"failed": str(error), "damaged": is_damaged}))
 
 
 if __name__ == "__main__":

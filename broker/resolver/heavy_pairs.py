@@ -1,20 +1,27 @@
-"""Relates pairs with very many vertices in processes of their own, within a time limit."""
+"""Relates pairs with very many vertices in processes of their own, within a time limit.
+
+GEOS cannot be interrupted, and relating two areas with 100,000 vertices each can take minutes.
+The alarm clock of the process ends it, also in the middle of GEOS. ``python -m`` of this module
+is that process.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
+import numpy as np
 import shapely
 
-from broker.resolver.heavy_pair_worker import HEADER
+from broker.resolver.frames import FrameError, frame_parts, read_frame
 from schemas.errors import DeadlineError, WorldError
 
-MATRIX_LENGTH: Final = 9
+NICENESS: Final = 5
 
 
 class HeavyPairs:
@@ -29,25 +36,29 @@ class HeavyPairs:
         process = self._process()
         if process.stdin is None or process.stdout is None:
             raise ValueError("the process was started without pipes")
-        pair = shapely.to_wkb([first, second])
-        header = HEADER.pack(deadline, len(pair[0]), len(pair[1]))
+        pair = [np.frombuffer(one, np.uint8) for one in shapely.to_wkb([first, second])]
         # Its own alarm clock is of no use before the process has begun.
         timer = threading.Timer(seconds, process.kill)
         timer.start()
+        matrix: str | None = None
         try:
-            process.stdin.write(header + pair[0] + pair[1])
+            process.stdin.writelines(frame_parts({"deadline": deadline}, *pair))
             process.stdin.flush()
-            matrix = process.stdout.read(MATRIX_LENGTH)
-        except BrokenPipeError:
-            matrix = b""
+            answer, _ = read_frame(process.stdout)
+            matrix = answer["matrix"]
+        except (EOFError, BrokenPipeError):
+            pass  # The exit code says why.
+        except FrameError as error:
+            process.kill()
+            raise WorldError(str(error)) from error
         finally:
             timer.cancel()
         if time.monotonic() >= deadline:
             # It is, or is about to be, ended.
             self._of_thread.process = None
             process.kill()
-        if len(matrix) == MATRIX_LENGTH:
-            return matrix.decode()
+        if matrix is not None:
+            return matrix
         process.wait()
         if process.returncode in (-signal.SIGALRM, -signal.SIGKILL):
             raise DeadlineError("two entities with very many vertices take too long to relate")
@@ -57,8 +68,36 @@ class HeavyPairs:
         process: subprocess.Popen[bytes] | None = getattr(self._of_thread, "process", None)
         if process is None or process.poll() is not None:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "broker.resolver.heavy_pair_worker"],
+                [sys.executable, "-P", "-m", "broker.resolver.heavy_pairs"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )  # fmt: skip
             self._of_thread.process = process
         return process
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer each request with a matrix, until there are no more.
+
+    A request has the deadline by the machine's monotonic clock, and two geometries as WKB.
+    """
+    while True:
+        request, pair = read_frame(requests)
+        # SIGALRM is not caught: it ends the process.
+        seconds = max(request["deadline"] - time.monotonic(), 0.001)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        first, second = shapely.from_wkb([one.tobytes() for one in pair])
+        matrix = shapely.relate(first, second)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        answers.writelines(frame_parts({"matrix": matrix}))
+        answers.flush()
+
+
+if __name__ == "__main__":
+    # The resolver decides when this process ends; a Ctrl-C in the terminal reaches both.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    try:
+        serve(sys.stdin.buffer, sys.stdout.buffer)
+    except (EOFError, BrokenPipeError):
+        # The resolver is gone, or does not want the answer any more.
+        os._exit(0)

@@ -20,10 +20,10 @@ from broker.resolver.resolver_answers import (
     NeighborhoodRefusedError,
     ResolverCounts,
     ResolverLimits,
+    ResolverLostError,
     VersionResolution,
 )
-from broker.resolver.resolver_process import ResolverLostError
-from broker.resolver.resolver_supervisor import RESTART_DELAY
+from broker.resolver.resolver_process import RESTART_DELAY
 from broker.resolver.world_resolver import WorldResolver
 from spatial_udfs.entity_table import Int64s
 

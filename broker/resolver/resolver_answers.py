@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker.codec.reason_codes import ReasonCode
-from schemas.errors import SpapsError
+from schemas.errors import SpapsError, WorldError
 from spatial_udfs.entity_table import Int64s
 
 
@@ -51,6 +51,8 @@ class VersionResolution:
     neighborhood_hash: str
     peids: Int64s
     warnings: tuple[str, ...] = ()
+    # Of all stages, visible or not; what the limit of members counts.
+    members_of_stages: int = 0
 
 
 class NeighborhoodRefusedError(SpapsError):
@@ -72,3 +74,22 @@ class NeighborhoodRefusedError(SpapsError):
         self.reason = reason
         self.lacks_references = lacks_references
         self.is_passing = is_passing
+
+
+def away_error() -> NeighborhoodRefusedError:
+    """Return the refusal of what nobody answers now."""
+    return NeighborhoodRefusedError(
+        ReasonCode.UNSPECIFIED_ERROR, "the resolver is starting again, try later", is_passing=True
+    )
+
+
+class ResolverGoneError(SpapsError):
+    """The resolver process ended before it answered: another one may answer."""
+
+
+class ResolverLostError(WorldError):
+    """The resolver process ended while it loaded the world: another one may not."""
+
+
+class ResolverLateError(SpapsError):
+    """The resolver process was ended because of this request, which took too long."""

@@ -1,49 +1,68 @@
-"""The broker's end of one resolver process: requests go out, answers come back by number."""
+"""The broker's end of the resolver process: asks it, and starts another one whenever one ends.
+
+What a process did not answer because it ended is asked again, one by one: so a neighborhood that
+ends the process is told apart from those that were resolved beside it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from broker.resolver.child_process import ChildProcess
-from broker.resolver.resolver_frames import pack_frame, receive_frame
-from schemas.errors import SpapsError, WorldError
+from broker.codec.reason_codes import ReasonCode
+from broker.resolver.frames import FrameError
+from broker.resolver.helper_process import HelperProcess
+from broker.resolver.resolver_answers import (
+    NeighborhoodRefusedError,
+    ResolverCounts,
+    ResolverGoneError,
+    ResolverLateError,
+    ResolverLimits,
+    ResolverLostError,
+    away_error,
+)
+from schemas.errors import WorldError
 from spatial_udfs.entity_table import Int64s
+
+log = logging.getLogger(__name__)
 
 # A worker looks at the clock several times a second; one that is so late does not answer any more.
 LATENESS: Final = 10.0
-
-
-class ResolverGoneError(SpapsError):
-    """The resolver process ended before it answered: another one may answer."""
-
-
-class ResolverLostError(WorldError):
-    """The resolver process ended while it loaded the world: another one may not."""
-
-
-class ResolverLateError(SpapsError):
-    """The resolver process was ended because of this request, which took too long."""
+RESTART_DELAY: Final = 1.0
 
 
 class ResolverProcess:
-    """One running process with one world version. Made by ``start_resolver``."""
+    """One running process with one world version; answers come back by number."""
 
-    def __init__(
-        self,
-        process: ChildProcess,
-        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        version: int,
-        world_id: str,
-    ) -> None:
+    def __init__(self, process: HelperProcess, version: int, world_id: str) -> None:
         self._process = process
-        self._reader, self._writer = streams
         self.version = version
         self.world_id = world_id
         self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], Int64s]]] = {}
         self._last_number = 0
         self._receiving = asyncio.create_task(self._receive(), name="resolver answers")
+
+    @classmethod
+    async def start(cls, world: str, version: int | None) -> ResolverProcess:
+        """Start one that has loaded the version (None: the newest); WorldError if it cannot."""
+        wanted = [] if version is None else ["--version", str(version)]
+        module = "broker.resolver.resolver_worker"
+        process = await HelperProcess.start(module, "--world", world, *wanted)
+        try:
+            loaded, _ = await process.receive()
+        except BaseException as error:
+            await process.stop()
+            if isinstance(error, EOFError | OSError | FrameError):
+                text = f"world {world}: the resolver process ended while loading"
+                raise ResolverLostError(text) from None
+            raise
+        if "failed" in loaded:
+            await process.stop()
+            raise WorldError(loaded["failed"])
+        return cls(process, loaded["version"], loaded["world"])
 
     def when_ended(self, action: Callable[[], None]) -> None:
         """Have ``action`` called once it can no longer answer, for whatever reason."""
@@ -70,11 +89,14 @@ class ResolverProcess:
         answer: asyncio.Future[tuple[dict[str, Any], Int64s]]
         answer = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
-        header = {
-            "number": number, "descriptor": descriptor,
-            "seconds": seconds, "max_members": max_members,
-        }  # fmt: skip
-        self._writer.write(pack_frame(header))
+        self._process.send(
+            {
+                "number": number,
+                "descriptor": descriptor,
+                "seconds": seconds,
+                "max_members": max_members,
+            }
+        )
         try:
             return await asyncio.wait_for(answer, seconds + LATENESS)
         except TimeoutError:
@@ -89,47 +111,139 @@ class ResolverProcess:
 
     async def stop(self) -> None:
         """End the process and wait until it is gone."""
-        self._writer.close()
-        await self._process.end()
+        await self._process.stop()
         self._receiving.cancel()
         await asyncio.gather(self._receiving, return_exceptions=True)
 
     async def _receive(self) -> None:
         try:
             while True:
-                header, peids = await receive_frame(self._reader)
+                header, (peids,) = await self._process.receive()
                 answer = self._waiting.get(header["number"])
                 if answer is not None and not answer.done():
                     answer.set_result((header, peids))
-        except (asyncio.IncompleteReadError, OSError):
+        except (EOFError, OSError, FrameError) as error:
             gone = ResolverGoneError("the resolver process has ended")
+            if isinstance(error, FrameError):
+                log.error("the resolver process is ended: %s", error)  # noqa: TRY400 - in words
+                self.kill()
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(gone)
 
 
-async def start_resolver(world: str, version: int | None) -> ResolverProcess:
-    """A process that has loaded the world version (None: the newest); WorldError if it cannot."""
-    wanted = [] if version is None else ["--version", str(version)]
-    process = ChildProcess("broker.resolver.resolver_worker", "--world", world, *wanted)
-    reader, writer = await asyncio.open_connection(sock=process.socket)
-    try:
-        version, world_id = await _loaded_version(reader, world)
-    except BaseException:
-        writer.close()
-        await process.end()
-        raise
-    return ResolverProcess(process, (reader, writer), version, world_id)
+class ResolverSupervisor:
+    """Serves one world version; another process is started whenever one ends."""
 
+    def __init__(self, world: str, process: ResolverProcess, counts: ResolverCounts) -> None:
+        self._world = world
+        self._counts = counts
+        self._changed = asyncio.Condition()
+        # Requests that are being asked; whether one is asked alone, and how many are to be.
+        self._asking = 0
+        self._is_alone = False
+        self._suspects = 0
+        self._restarting: asyncio.Task[None] | None = None
+        self._stopping = False
+        self.process = process
+        self._watch(process)
 
-async def _loaded_version(reader: asyncio.StreamReader, world: str) -> tuple[int, str]:
-    """Return the version that was loaded, and the id of its world."""
-    try:
-        greeting, _ = await receive_frame(reader)
-    except asyncio.IncompleteReadError:
-        raise ResolverLostError(
-            f"world {world}: the resolver process ended while loading"
-        ) from None
-    if "failed" in greeting:
-        raise WorldError(greeting["failed"])
-    return greeting["version"], greeting["world"]
+    async def stop(self) -> None:
+        """End the process; what is not answered fails."""
+        self._stopping = True
+        if self._restarting is not None:
+            self._restarting.cancel()
+            await asyncio.gather(self._restarting, return_exceptions=True)
+        await self.process.stop()
+        await self._notify()
+
+    async def ask(self, descriptor: str, limits: ResolverLimits) -> tuple[dict[str, Any], Int64s]:
+        """Return the answer; NeighborhoodRefusedError when there is none to be had."""
+        try:
+            async with self._together(limits):
+                return await self._asked(descriptor, limits)
+        except ResolverGoneError:
+            self._counts.asked_again += 1
+        # It may have been this one that ended the process. Alone it harms nobody else.
+        try:
+            async with self._alone(limits):
+                return await self._asked(descriptor, limits)
+        except ResolverGoneError as error:
+            if self._stopping:
+                raise away_error() from error
+            log.error("a neighborhood is refused: the resolver ended twice over it")  # noqa: TRY400
+            raise NeighborhoodRefusedError(
+                ReasonCode.UNSPECIFIED_ERROR,
+                "the resolver process ended twice while it resolved this neighborhood",
+                is_passing=True,
+            ) from error
+
+    async def _asked(
+        self, descriptor: str, limits: ResolverLimits
+    ) -> tuple[dict[str, Any], Int64s]:
+        try:
+            return await self.process.ask(descriptor, limits.seconds, limits.members)
+        except ResolverLateError as error:
+            self._counts.late += 1
+            raise NeighborhoodRefusedError(ReasonCode.QUOTA_EXCEEDED, str(error)) from error
+
+    @asynccontextmanager
+    async def _together(self, limits: ResolverLimits) -> AsyncIterator[None]:
+        """Ask beside others, while nothing is asked alone."""
+        await self._wait_until(lambda: not (self._is_alone or self._suspects), limits)
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            await self._notify()
+
+    @asynccontextmanager
+    async def _alone(self, limits: ResolverLimits) -> AsyncIterator[None]:
+        self._suspects += 1
+        try:
+            await self._wait_until(lambda: not (self._is_alone or self._asking), limits)
+            self._is_alone = True
+        finally:
+            self._suspects -= 1
+        try:
+            yield
+        finally:
+            self._is_alone = False
+            await self._notify()
+
+    async def _wait_until(self, is_free: Callable[[], bool], limits: ResolverLimits) -> None:
+        """Wait for a running process and for the right moment; refuse when it takes too long."""
+        try:
+            async with asyncio.timeout(limits.away_seconds), self._changed:
+                await self._changed.wait_for(
+                    lambda: self._stopping or (self.process.is_running and is_free())
+                )
+        except TimeoutError:
+            raise away_error() from None
+        if self._stopping:
+            raise away_error()
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _watch(self, process: ResolverProcess) -> None:
+        process.when_ended(lambda: self._ended(process))
+
+    def _ended(self, process: ResolverProcess) -> None:
+        if process is self.process and not self._stopping:
+            self._counts.restarts += 1
+            log.error("the resolver process of version %d ended; starting another", process.version)
+            self._restarting = asyncio.create_task(self._start_again(process), name="resolver")
+
+    async def _start_again(self, ended: ResolverProcess) -> None:
+        await ended.stop()
+        while self.process is ended:
+            try:
+                self.process = await ResolverProcess.start(self._world, ended.version)
+            except WorldError as error:
+                log.error("the resolver cannot start: %s", error)  # noqa: TRY400 - its text is the whole story
+                await asyncio.sleep(RESTART_DELAY)
+        self._watch(self.process)
+        await self._notify()

@@ -13,12 +13,16 @@ import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
+
+import numpy as np
 
 from broker.codec.reason_codes import ReasonCode
 from broker.resolver.byte_cache import ByteCache
+from broker.resolver.frames import pack_frame, read_frame
 from broker.resolver.heavy_pairs import HeavyPairs
-from broker.resolver.resolver_frames import pack_frame, read_frame
 from schemas.errors import DescriptorError, NoReferenceError, ResolutionLimitError, SpapsError
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, neighborhood_hash
@@ -34,6 +38,16 @@ THREADS: Final = 4
 NICENESS: Final = 10
 CACHE_BYTES: Final = 33_554_432
 NAMED_REFERENCES: Final = 5
+NO_PEIDS: Final[Int64s] = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """A neighborhood that was resolved: its members, and what its answer says beside them."""
+
+    peids: Int64s
+    missing: tuple[int, ...]
+    members_of_stages: int
 
 
 class Worker:
@@ -45,13 +59,14 @@ class Worker:
         self._heavy = HeavyPairs()
         self._sending = threading.Lock()
         self._remembering = threading.Lock()
-        self._known: ByteCache[tuple[Int64s, tuple[int, ...]]] = ByteCache(CACHE_BYTES)
+        self._known: ByteCache[_Known] = ByteCache(CACHE_BYTES)
 
     def serve(self) -> None:
         """Answer until the other side is gone."""
         threads = ThreadPoolExecutor(THREADS)
-        with self._link.makefile("rb") as requests:
-            while (request := read_frame(requests)) is not None:
+        with self._link.makefile("rb") as requests, suppress(EOFError):
+            while True:
+                request, _ = read_frame(requests)
                 # The clock starts here: waiting for a thread counts too.
                 limits = ResolutionLimits.within(
                     request["seconds"], request["max_members"], self._heavy.relate
@@ -65,13 +80,13 @@ class Worker:
         except SpapsError as error:
             lacks = isinstance(error, NoReferenceError)
             header = {"reason": reason_of(error), "text": str(error), "lacks_references": lacks}
-            peids = None
+            peids = NO_PEIDS
         except MemoryError:
             text = "the neighborhood needs more memory than there is"
-            header, peids = {"reason": ReasonCode.QUOTA_EXCEEDED, "text": text}, None
+            header, peids = {"reason": ReasonCode.QUOTA_EXCEEDED, "text": text}, NO_PEIDS
         except Exception as error:  # noqa: BLE001 - every request must be answered
             text = f"the neighborhood could not be resolved ({type(error).__name__})"
-            header, peids = {"reason": ReasonCode.UNSPECIFIED_ERROR, "text": text}, None
+            header, peids = {"reason": ReasonCode.UNSPECIFIED_ERROR, "text": text}, NO_PEIDS
         self.send({"number": number, **header}, peids)
 
     def _resolve(self, descriptor: str, limits: ResolutionLimits) -> tuple[dict[str, Any], Int64s]:
@@ -79,28 +94,29 @@ class Worker:
         digest = neighborhood_hash(neighborhood)
         with self._remembering:
             known = self._known.get(digest)
-        peids, missing = self._compute(neighborhood, limits) if known is None else known
         if known is None:
+            known = self._compute(neighborhood, limits)
             with self._remembering:
-                self._known.put(digest, (peids, missing), peids.nbytes)
-        warnings = list(neighborhood_warnings(neighborhood)) + _missing_in_words(missing)
-        header = {"hash": digest, "warnings": warnings}
+                self._known.put(digest, known, known.peids.nbytes)
+        else:
+            # It may have been computed for somebody who may have more.
+            limits.check_members(known.members_of_stages)
+        warnings = list(neighborhood_warnings(neighborhood)) + _missing_in_words(known.missing)
+        header = {"hash": digest, "warnings": warnings, "members": known.members_of_stages}
         if not descriptor.lstrip().startswith("{"):
             header["json"] = neighborhood.to_json()
-        return header, peids
+        return header, known.peids
 
-    def _compute(
-        self, neighborhood: Neighborhood, limits: ResolutionLimits
-    ) -> tuple[Int64s, tuple[int, ...]]:
+    def _compute(self, neighborhood: Neighborhood, limits: ResolutionLimits) -> _Known:
         limits.check_time()
         resolution = self._resolver.resolve(neighborhood, limits)
-        return resolution.peids(), resolution.missing_refs
+        return _Known(resolution.peids(), resolution.missing_refs, sum(map(len, resolution.stages)))
 
-    def send(self, header: dict[str, Any], peids: Int64s | None = None) -> None:
-        """Say something; nobody listens any more when the broker is gone."""
+    def send(self, header: dict[str, Any], *arrays: Int64s) -> None:
+        """Send a frame; nobody listens any more when the broker is gone."""
         with self._sending:
             try:
-                self._link.sendall(pack_frame(header, peids))
+                self._link.sendall(pack_frame(header, *arrays))
             except OSError:
                 os._exit(0)
 

@@ -22,9 +22,9 @@ from broker.resolver.resolver_answers import (
     ResolverCounts,
     ResolverLimits,
     VersionResolution,
+    away_error,
 )
-from broker.resolver.resolver_process import ResolverProcess, start_resolver
-from broker.resolver.resolver_supervisor import ResolverSupervisor, away_error
+from broker.resolver.resolver_process import ResolverProcess, ResolverSupervisor
 
 CACHE_BYTES: Final = 67_108_864
 # Room that a remembered result takes beside its peids.
@@ -48,22 +48,22 @@ class WorldResolver:
         self._queue: ResolveQueue[_Turn] = ResolveQueue()
         # By text and limits: what one may not have, another may.
         self._under_way: dict[tuple[str, ResolverLimits], asyncio.Task[VersionResolution]] = {}
-        self._running = ResolverSupervisor(world, process, counts)
+        self._supervisor = ResolverSupervisor(world, process, counts)
 
     @classmethod
     async def load(cls, world: str, version: int | None, counts: ResolverCounts) -> WorldResolver:
         """Load a version, the newest when none is given; WorldError if it is not there."""
-        return cls(world, await start_resolver(world, version), counts)
+        return cls(world, await ResolverProcess.start(world, version), counts)
 
     @property
     def version(self) -> int:
         """The world version."""
-        return self._running.version
+        return self._supervisor.process.version
 
     @property
     def world_id(self) -> str:
         """What tells the world from every other."""
-        return self._running.world_id
+        return self._supervisor.process.world_id
 
     @property
     def waiting(self) -> int:
@@ -73,11 +73,11 @@ class WorldResolver:
     @property
     def is_running(self) -> bool:
         """Whether the process can answer now."""
-        return self._running.is_running
+        return self._supervisor.process.is_running
 
     async def stop(self) -> None:
         """End the process; whoever waits is told."""
-        await self._running.stop()
+        await self._supervisor.stop()
         for turn in self._queue.take_all():
             if not turn.came.done():
                 turn.came.set_exception(away_error())
@@ -87,17 +87,28 @@ class WorldResolver:
     ) -> VersionResolution:
         """Return the members; NeighborhoodRefusedError with reason code and text."""
         key = hashlib.sha256(descriptor.encode()).hexdigest()
-        known = self._known.get(key)
+        known = self._remembered(key, limits)
         if known is None:
             await self._turn(asker, limits)
             try:
-                known = self._known.get(key)
+                known = self._remembered(key, limits)
                 if known is None:
                     return await self._resolved(descriptor, key, limits)
             finally:
                 self._queue.end(asker)
                 self._begin_more()
         self._counts.reused += 1
+        return known
+
+    def _remembered(self, key: str, limits: ResolverLimits) -> VersionResolution | None:
+        """Return what was resolved before, unless it is more than the limits allow.
+
+        What is refused must not depend on who asked before: the process refuses it then.
+        """
+        known = self._known.get(key)
+        most = limits.members
+        if known is None or (most is not None and known.members_of_stages > most):
+            return None
         return known
 
     async def _turn(self, asker: Asker, limits: ResolverLimits) -> None:
@@ -150,7 +161,7 @@ class WorldResolver:
         self, descriptor: str, key: str, limits: ResolverLimits
     ) -> VersionResolution:
         try:
-            header, peids = await self._running.ask(descriptor, limits)
+            header, peids = await self._supervisor.ask(descriptor, limits)
         finally:
             del self._under_way[key, limits]
         if "reason" in header:
@@ -167,6 +178,7 @@ class WorldResolver:
             header["hash"],
             peids,
             tuple(header["warnings"]),
+            header["members"],
         )
         self._known.put(key, resolution, peids.nbytes + len(descriptor) + ENTRY_BYTES)
         return resolution

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.resolver.child_process import ChildProcess
+from broker.resolver.helper_process import HelperProcess
 from redis_link.connection.client import RedisClient
 from schemas.redis_keys import (
     current_generation_key,
@@ -176,8 +176,10 @@ def test_a_killed_loader_leaves_the_old_generation_in_force(
 ) -> None:
     push(client, {1: [5]}, up_to=1, version=1)
 
-    def start_and_kill(module: str) -> ChildProcess:
-        process = ChildProcess(module)
+    start = HelperProcess.start
+
+    async def start_and_kill(module: str) -> HelperProcess:
+        process = await start(module)
         process.kill()
         return process
 
@@ -185,7 +187,7 @@ def test_a_killed_loader_leaves_the_old_generation_in_force(
         async with loaded(redis_server.url, "memory") as broker:
             push(client, {1: [6]}, up_to=1, version=2)
             with monkeypatch.context() as patched:
-                patched.setattr("broker.generations.loader_process.ChildProcess", start_and_kill)
+                patched.setattr(HelperProcess, "start", start_and_kill)
                 await broker.follower._look()
             assert [await broker.slots_of(5), await broker.slots_of(6)] == [[0], []]
             assert "loader process ended" in broker.follower.problem

@@ -16,8 +16,6 @@ import pytest
 from shapely import Point, Polygon
 
 from broker.codec.reason_codes import ReasonCode
-from broker.resolver import resolver_supervisor as running_resolver
-from broker.resolver import world_resolver
 from broker.resolver.live_resolver import LiveResolver
 from broker.resolver.resolve_queue import Asker
 from broker.resolver.resolver_answers import (
@@ -161,6 +159,27 @@ def test_who_asks_beside_one_with_other_limits_has_its_own(
     runner.run(ask())
 
 
+def test_what_was_resolved_for_others_is_refused_to_whom_it_is_too_much(
+    runner: asyncio.Runner, resolver: LiveResolver, city: Path
+) -> None:
+    """Whether a neighborhood is granted does not depend on who asked for it before."""
+    text = hops(city).replace("road/#", "road/#,before")
+
+    async def ask() -> None:
+        members = len((await resolver.resolve_in_force(text)).peids)
+        assert members > 3
+        resolver._limits = ResolverLimits(members=1)
+        # The same text, which the broker remembers, and the same meaning, which the process does.
+        assert (await refusal(resolver, text))[0] is ReasonCode.QUOTA_EXCEEDED
+        assert (await refusal(resolver, f" {text}"))[0] is ReasonCode.QUOTA_EXCEEDED
+        resolver._limits = ResolverLimits(members=1_000_000)
+        reused = resolver.counts.reused
+        assert len((await present(resolver, text)).peids) == members
+        assert resolver.counts.reused == reused + 1
+
+    runner.run(ask())
+
+
 def test_one_who_gives_up_takes_nothing_from_the_others(
     runner: asyncio.Runner, resolver: LiveResolver, city: Path
 ) -> None:
@@ -298,7 +317,7 @@ def test_versions_change_and_a_killed_process_is_replaced(
 
 def process_of(resolver: LiveResolver) -> ResolverProcess:
     assert resolver._present is not None
-    return resolver._present._running.process
+    return resolver._present._supervisor.process
 
 
 def test_what_ends_the_process_is_refused_and_what_was_beside_it_is_not(
@@ -393,8 +412,8 @@ def test_a_request_that_is_late_costs_nobody_else_an_answer(
 def test_a_world_that_is_gone_is_waited_for_so_long_and_no_longer(
     runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.resolver.resolver_supervisor.RESTART_DELAY", 0.01)
-    start = running_resolver.start_resolver
+    monkeypatch.setattr("broker.resolver.resolver_process.RESTART_DELAY", 0.01)
+    start = ResolverProcess.start
     is_away = True
 
     async def start_when_back(world: str, version: int | None) -> ResolverProcess:
@@ -406,7 +425,7 @@ def test_a_world_that_is_gone_is_waited_for_so_long_and_no_longer(
         nonlocal is_away
         resolver = LiveResolver(str(city), ResolverLimits(seconds=0.2))
         await resolver.start(version=1)
-        monkeypatch.setattr("broker.resolver.resolver_supervisor.start_resolver", start_when_back)
+        monkeypatch.setattr(ResolverProcess, "start", start_when_back)
         process_of(resolver).kill()
         in_force = asyncio.create_task(resolver.resolve_in_force(hops(city)))
         reason, text = await refusal(resolver, hops(city, 2))
@@ -465,7 +484,7 @@ def test_a_process_that_ends_while_it_loads_is_started_again(
     runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.resolver.live_resolver.RESTART_DELAY", 0.0)
-    start, lost = world_resolver.start_resolver, [1, 2]
+    start, lost = ResolverProcess.start, [1, 2]
 
     async def start_at_last(world: str, version: int | None) -> ResolverProcess:
         if lost:
@@ -473,7 +492,7 @@ def test_a_process_that_ends_while_it_loads_is_started_again(
             raise ResolverLostError("it ended while loading")
         return await start(world, version)
 
-    monkeypatch.setattr("broker.resolver.world_resolver.start_resolver", start_at_last)
+    monkeypatch.setattr(ResolverProcess, "start", start_at_last)
 
     async def scenario() -> None:
         resolver = LiveResolver(str(city), ResolverLimits())

@@ -59,7 +59,7 @@ def stop_when_started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     async def start_and_stop(self: LiveResolver, version: int | None = None) -> None:
         await start(self, version)
         assert self._present is not None
-        pids.append(self._present._running.process._process._process.pid)
+        pids.append(self._present._supervisor.process._process._process.pid)
         os.kill(pids[-1], signal.SIGSTOP)
 
     monkeypatch.setattr(LiveResolver, "start", start_and_stop)

@@ -12,7 +12,7 @@ from broker.filter.generation_builder import TableAssembly, cut_into_regions, ta
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
 from broker.filter.peid_table import RESIDUES
-from broker.generations.generation_comparison import Comparison
+from broker.generations.loader_worker import Comparison
 from redis_link.sets.set_reader import Members
 from spatial_udfs.entity_table import Int64s
 from tests.broker_core.harness import Harness
