@@ -1,8 +1,9 @@
-"""Addresses to listen on: HOST:PORT, and which of them the rest of the world can reach."""
+"""Addresses: where the broker listens, where a client comes from, and what quotas count."""
 
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,19 @@ class Address:
             return not ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return True
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a connection comes from, as far as plugins want to know."""
+
+    address: str | None = None
+    port: int | None = None
+    tls: ssl.SSLObject | None = None
+
+    def __str__(self) -> str:
+        host = f"[{self.address}]" if self.address and ":" in self.address else self.address
+        return "unknown" if host is None else f"{host}:{self.port}"
 
 
 def parse_address(text: str, name: str, default_port: int) -> Address:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from amqtt.contexts import Action as PluginAction
@@ -20,6 +18,7 @@ from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.plugins.manager import PluginManager
 from amqtt.session import Session
 
+from broker.access.addresses import Origin
 from broker.core.verdicts import Action, Identity
 
 log = logging.getLogger(__name__)
@@ -29,26 +28,13 @@ PLUGIN_SECONDS: Final = 10.0
 REMEMBERED_SESSIONS: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a connection comes from, as far as plugins want to know."""
-
-    address: str | None = None
-    port: int | None = None
-    tls: ssl.SSLObject | None = None
-
-    def __str__(self) -> str:
-        host = f"[{self.address}]" if self.address and ":" in self.address else self.address
-        return "unknown" if host is None else f"{host}:{self.port}"
-
-
 class PluginAccess:
     """Asks the plugins of a manager. A plugin that fails or takes too long refuses."""
 
     def __init__(self, manager: PluginManager[Any]) -> None:
         self._manager = manager
         kinds = manager.plugins
-        # amqtt's anonymous plugin vouches for nobody: at most it opens the door.
+        # amqtt's anonymous plugin vouches for nobody: at most it lets everybody in.
         self.authenticates = any(
             isinstance(p, BaseAuthPlugin) and not isinstance(p, AnonymousAuthPlugin) for p in kinds
         )
@@ -59,8 +45,7 @@ class PluginAccess:
     def lets_anybody_in(self) -> bool:
         """Whether amqtt's own anonymous plugin is there and open, as it is by default."""
         return any(
-            isinstance(plugin, AnonymousAuthPlugin)
-            and plugin._get_config_option("allow-anonymous", True)  # noqa: FBT003, SLF001 - amqtt's own way to ask
+            isinstance(plugin, AnonymousAuthPlugin) and plugin.config.allow_anonymous
             for plugin in self._manager.plugins
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from broker.access.access_setup import AccessFiles
+from broker.access.access_control import AccessFiles
 from broker.access.addresses import Address
 from broker.access.amqtt_plugins import PluginAccess
 from broker.access.logins import Logins

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from operator import length_hint
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.access.addresses import quota_host
-from broker.access.amqtt_plugins import Origin
+from broker.access.addresses import Origin, quota_host
 from broker.codec.reason_codes import ReasonCode
 from broker.core.message import LARGE_PAYLOAD, shared_parts
 from broker.core.publish.fast_publish import Read

@@ -11,7 +11,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.access.amqtt_plugins import Origin, PluginAccess
+from broker.access.addresses import Origin
+from broker.access.amqtt_plugins import PluginAccess
 from broker.access.logins import Login, Logins
 from broker.codec.reason_codes import ReasonCode
 from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from websockets.asyncio.server import ServerConnection
 
-from broker.access.access_control import access_control, denial_code
-from broker.access.access_setup import forget_plugin_verdicts
+from broker.access.access_control import access_control, denial_code, forget_plugin_verdicts
 from broker.access.addresses import Address, parse_address
 from broker.access.amqtt_plugins import PluginAccess
 from broker.core.broker_core import Core

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from broker.access.addresses import Address
-from broker.access.amqtt_plugins import Origin
+from broker.access.addresses import Address, Origin
 from broker.access.logins import Logins
 from schemas.errors import SettingsError
 from schemas.settings import BrokerSettings

@@ -7,7 +7,7 @@ import select
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.access.amqtt_plugins import Origin
+from broker.access.addresses import Origin
 
 if TYPE_CHECKING:
     from broker.core.sessions.connection import Connection

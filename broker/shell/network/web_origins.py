@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
-from broker.access.amqtt_plugins import Origin
+from broker.access.addresses import Origin
 from broker.shell.http.http_pages import is_local_name
 from schemas.errors import SettingsError
 

@@ -10,7 +10,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
-from broker.access.amqtt_plugins import Origin
+from broker.access.addresses import Origin
 from broker.shell.network.tcp_link import FAREWELL_SECONDS
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ def passwd(
     delete: Annotated[bool, typer.Option("--delete", help="Take the user out.")] = False,
 ) -> None:
     """Add a user to a password file, or change a password; it is asked for, or read from stdin."""
-    from broker.access.password_file import check_user_name, read_users, write_users
-    from broker.access.password_hashes import hash_password
+    from broker.access.passwords import check_user_name, hash_password, read_users, write_users
 
     check_user_name(user)
     users = read_users(file) if file.exists() else {}

@@ -10,8 +10,7 @@ from queue import Queue
 
 import pytest
 
-from broker.access.password_file import write_users
-from broker.access.password_hashes import hash_password
+from broker.access.passwords import hash_password, write_users
 from spaps import Message, SpatialClient
 from spaps.client.errors import (
     AnswerTimeoutError,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.access.password_file import PasswordChecker, read_users
+from broker.access.passwords import PasswordChecker, read_users
 from spaps.cli.command_line import run
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.access.password_hashes import hash_password
+from broker.access.passwords import hash_password
 from tests.servers.raw_client import CONNACK, RawClient, connect_packet
 from tests.servers.running_broker import RunningBroker, running_broker, until
 

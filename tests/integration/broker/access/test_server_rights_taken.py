@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.access.password_hashes import hash_password
+from broker.access.passwords import hash_password
 from tests.servers.raw_client import (
     PINGREQ,
     PINGRESP,

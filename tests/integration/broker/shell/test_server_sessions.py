@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.access.password_hashes import hash_password
+from broker.access.passwords import hash_password
 from schemas.world_places import control_place
 from tests.servers.raw_client import DISCONNECT, RawClient, subscribe_packet
 from tests.servers.running_broker import PATIENCE, RunningBroker, running_broker

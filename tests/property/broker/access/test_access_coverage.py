@@ -7,7 +7,7 @@ import itertools
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.access.topic_patterns import covers
+from broker.access.topic_rules import covers
 
 LEVELS = ("a", "b", "$c", "")
 # Every topic of up to four levels: one level more than the filters below have.

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.access.password_file import PasswordChecker, check_user_name, read_users, write_users
-from broker.access.password_hashes import hash_password, is_known_hash, password_fits
+from broker.access.passwords import (
+    PasswordChecker,
+    check_user_name,
+    hash_password,
+    is_known_hash,
+    password_fits,
+    read_users,
+    write_users,
+)
 from schemas.errors import SettingsError
 
 HASH = hash_password("secret")

@@ -14,13 +14,11 @@ from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.session import Session
 
 from broker.access import amqtt_plugins as access_plugins
-from broker.access import wrong_logins
 from broker.access.access_files import WatchedFile
-from broker.access.amqtt_plugins import Origin, PluginAccess
-from broker.access.logins import Login, LoginLimits, Logins
-from broker.access.password_file import PasswordChecker, read_users
-from broker.access.password_hashes import hash_password
-from broker.access.wrong_logins import WrongLogins
+from broker.access.addresses import Origin
+from broker.access.amqtt_plugins import PluginAccess
+from broker.access.logins import Login, LoginLimits, Logins, WrongLogins
+from broker.access.passwords import PasswordChecker, hash_password, read_users
 from broker.codec.reason_codes import ReasonCode
 from broker.core.requests import Authenticate
 from broker.core.verdicts import Action, Identity
@@ -249,7 +247,7 @@ def test_wrong_logins_of_an_address_have_an_edge_and_remembered_ones_have_none(
 def test_wrong_logins_are_forgiven_over_a_minute_and_addresses_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(wrong_logins, "MOST_ADDRESSES", 2)
+    monkeypatch.setattr("broker.access.logins.MOST_ADDRESSES", 2)
     now = 0.0
     wrong = WrongLogins(3, lambda: now)
     for host in ("a", "b", "c"):
