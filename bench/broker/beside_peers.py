@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from bench.broker.load import LoadError, Rate
+from bench.broker.connection import LoadError
 from bench.broker.peers import PeerMissingError, amqtt, mosquitto, ours, pinned
 from bench.broker.players import (
     AmqttPlayer,
@@ -29,6 +29,7 @@ from bench.broker.players import (
     TopicPlayer,
     WholeTopicPlayer,
 )
+from bench.broker.rate import Rate
 from bench.broker.report import SINGLES, STREAM, BrokerReport
 from bench.broker.scene import FAN_OUT, MEMBERS, ONE_MATCH, Scene, members_of, number_of
 from redis_link.connection.client import connect

@@ -11,104 +11,36 @@ import select
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from bench.broker import scene
+from bench.broker.connection import PATIENCE, Connection, LoadError, SendBuffer
+from bench.broker.rate import Clock, Rate
 
-CONNACK, PUBACK, SUBACK = 0x20, 0x40, 0x90
 BUFFER: Final = 1 << 20
-# Nothing that works takes this long.
-PATIENCE: Final = 60.0
 # A moment in which deliveries gather, so that reading them costs the generator little.
 GATHER_SECONDS: Final = 0.000_5
-TICKS: Final = 100.0
-
-
-class LoadError(Exception):
-    """The broker did not do what it was asked to."""
-
-
-@dataclass(frozen=True)
-class Rate:
-    """What one run gave; shares are of one core."""
-
-    publishes: int
-    seconds: float
-    generator_share: float
-    broker_share: float
-
-    @property
-    def per_second(self) -> float:
-        """Publishes a second."""
-        return self.publishes / self.seconds
-
-
-class Wire:
-    """One connection."""
-
-    def __init__(self, port: int, client_id: str, version: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.version = version
-        self.ask(scene.connect(client_id, version), CONNACK)
-
-    def ask(self, request: bytes, answer: int) -> bytes:
-        """Send a packet and wait for its answer."""
-        self.socket.sendall(request)
-        first, body = self.read_packet()
-        if first != answer:
-            raise LoadError(f"packet {answer:#x} was awaited, {first:#x} came")
-        return body
-
-    def read_packet(self) -> tuple[int, bytes]:
-        """The next packet: first byte and body."""
-        first = self._read(1)[0]
-        length = shift = 0
-        while True:
-            digit = self._read(1)[0]
-            length |= (digit & 0x7F) << shift
-            shift += 7
-            if digit < 0x80:
-                return first, self._read(length)
-
-    def subscribe(self, topics: list[str], qos: int, *properties: bytes) -> None:
-        """Subscribe, and see that every filter was granted."""
-        body = self.ask(scene.subscribe(topics, self.version, qos, *properties), SUBACK)
-        if any(code > 2 for code in body[-len(topics) :]):
-            raise LoadError(f"a subscription was refused: {body[-200:]!r}")
-
-    def _read(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            piece = self.socket.recv(size - len(data))
-            if not piece:
-                raise LoadError("the broker closed a connection")
-            data += piece
-        return data
 
 
 class Load:
     """The subscribers of a broker, and runs of publishers against it."""
 
-    def __init__(self, subscribers: Sequence[Wire], copies: int, broker_pid: int) -> None:
-        self._subscribers = {wire.socket.fileno(): wire.socket for wire in subscribers}
+    def __init__(self, subscribers: Sequence[Connection], copies: int, broker_pid: int) -> None:
+        self._subscribers = {one.socket.fileno(): one.socket for one in subscribers}
         self._copies = copies
         self._pid = broker_pid
         self._buffer = bytearray(BUFFER)
         self._poll = select.epoll()
-        for file, wire in self._subscribers.items():
-            wire.settimeout(0)
+        for file, subscriber in self._subscribers.items():
+            subscriber.settimeout(0)
             self._poll.register(file, select.EPOLLIN)
 
     def close(self) -> None:
         """Let all subscribers go."""
         self._poll.close()
-        for wire in self._subscribers.values():
-            wire.close()
+        for subscriber in self._subscribers.values():
+            subscriber.close()
 
-    def delivered(self, publisher: Wire, packet: bytes) -> dict[int, bytes]:
+    def delivered(self, publisher: Connection, packet: bytes) -> dict[int, bytes]:
         """The packets that a publish leads to, by their receivers; all must have one size."""
         publisher.socket.sendall(packet)
         found: dict[int, bytes] = {}
@@ -123,7 +55,7 @@ class Load:
     # --- streams
 
     def stream(
-        self, publishers: Sequence[Wire], chunks: Sequence[Sequence[bytes]], window: int,
+        self, publishers: Sequence[Connection], chunks: Sequence[Sequence[bytes]], window: int,
         seconds: float,
     ) -> Rate:  # fmt: skip
         """As fast as it goes, with at most ``window`` publishes under way.
@@ -133,9 +65,9 @@ class Load:
         found = self.delivered(publishers[0], chunks[0][0])
         size = sum(map(len, found.values()))
         ready = [(b"".join(chunk), len(chunk)) for chunk in chunks]
-        outlets = [_Outlet(wire.socket) for wire in publishers]
+        buffers = [SendBuffer(one.socket) for one in publishers]
         sent = received = turn = 0
-        clock = _Clock(self._pid)
+        clock = Clock(self._pid)
         end = clock.began + seconds
         last = clock.began
         while True:
@@ -146,15 +78,15 @@ class Load:
             if now - last > PATIENCE:
                 raise LoadError(f"{sent - received // size} publishes were lost")
             if not is_over:
-                for outlet in outlets:
-                    if sent * size - received < window * size and outlet.flush():
+                for buffer in buffers:
+                    if sent * size - received < window * size and buffer.flush():
                         data, count = ready[turn % len(ready)]
                         turn += 1
-                        outlet.send(data)
+                        buffer.send(data)
                         sent += count
             else:
-                for outlet in outlets:
-                    outlet.flush()
+                for buffer in buffers:
+                    buffer.flush()
             got = self._read_all()
             received += got
             if got:
@@ -172,19 +104,19 @@ class Load:
     # --- one message a packet
 
     def singles(
-        self, publishers: Sequence[Wire], packets: Sequence[Sequence[bytes]], seconds: float
+        self, publishers: Sequence[Connection], packets: Sequence[Sequence[bytes]], seconds: float
     ) -> Rate:
         """Each publisher sends one packet, and the next once that was delivered.
 
         ``packets`` are those of each publisher; the last byte of their payload is its number.
         """
         size = max(map(len, self.delivered(publishers[0], packets[0][0]).values()))
-        sends = [wire.socket.send for wire in publishers]
+        sends = [one.socket.send for one in publishers]
         turns = [itertools.cycle(own) for own in packets]
         rests: dict[int, bytes] = {}
         copies = self._copies
         missing = [0] * len(publishers)
-        clock = _Clock(self._pid)
+        clock = Clock(self._pid)
         end = clock.began + seconds
         sent = under_way = len(publishers)
         for number, send in enumerate(sends):
@@ -217,27 +149,27 @@ class Load:
     # --- QoS 1
 
     def acknowledged(  # noqa: C901 - one loop of its own, for speed
-        self, publishers: Sequence[Wire], batches: Sequence[Sequence[bytes]], seconds: float
+        self, publishers: Sequence[Connection], batches: Sequence[Sequence[bytes]], seconds: float
     ) -> Rate:
         """QoS 1: each publisher has two batches under way, each subscriber acknowledges all.
 
         ``batches`` are lists of packets; two that follow each other share no identifier.
         """
-        for wire in publishers:
-            wire.socket.settimeout(PATIENCE)
+        for publisher in publishers:
+            publisher.socket.settimeout(PATIENCE)
         (receiver, example), *_ = self.delivered(publishers[0], batches[0][0]).items()
         size, identifier_at = len(example), _identifier_at(example)
         self._subscribers[receiver].send(_acknowledgement(example, identifier_at))
         publishers[0].read_packet()
         ready = [(b"".join(batch), len(batch)) for batch in batches]
-        files = {wire.socket.fileno(): number for number, wire in enumerate(publishers)}
+        files = {one.socket.fileno(): number for number, one in enumerate(publishers)}
         for file in files:
             self._poll.register(file, select.EPOLLIN)
         sent = [0] * len(publishers)
         acknowledged = [0] * len(publishers)
         turns = [0] * len(publishers)
         rests: dict[int, bytes] = {}
-        clock = _Clock(self._pid)
+        clock = Clock(self._pid)
         end = clock.began + seconds
         count = ready[0][1]
 
@@ -263,15 +195,15 @@ class Load:
                     while not is_over and acknowledged[number] >= sent[number] - count:
                         send_batch(number)
                     continue
-                wire = self._subscribers[file]
-                data = wire.recv(BUFFER)
+                subscriber = self._subscribers[file]
+                data = subscriber.recv(BUFFER)
                 if file in rests:
                     data = rests.pop(file) + data
                 whole = len(data) // size
                 if whole * size < len(data):
                     rests[file] = data[whole * size :]
                 received += whole
-                wire.sendall(
+                subscriber.sendall(
                     b"".join(
                         [
                             _acknowledgement(data, at)
@@ -282,49 +214,6 @@ class Load:
         for file in files:
             self._poll.unregister(file)
         return clock.rate(sum(sent))
-
-
-class _Outlet:
-    """A socket that takes what it can, and the rest later."""
-
-    def __init__(self, wire: socket.socket) -> None:
-        self._socket = wire
-        self._socket.settimeout(0)
-        self._rest = memoryview(b"")
-
-    def send(self, data: bytes) -> None:
-        self._rest = memoryview(data)
-        self.flush()
-
-    def flush(self) -> bool:
-        """Send what is left; whether all of it is gone."""
-        if self._rest:
-            try:
-                self._rest = self._rest[self._socket.send(self._rest) :]
-            except BlockingIOError:
-                return False
-        return not self._rest
-
-
-class _Clock:
-    """Time of a run: by the clock, of this process and of the broker."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._own = time.process_time()
-        self._broker = cpu_seconds(pid)
-        self.began = time.monotonic()
-
-    def rate(self, publishes: int) -> Rate:
-        seconds = time.monotonic() - self.began
-        own = (time.process_time() - self._own) / seconds
-        return Rate(publishes, seconds, own, (cpu_seconds(self._pid) - self._broker) / seconds)
-
-
-def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def _identifier_at(packet: bytes) -> int:
@@ -338,9 +227,9 @@ def _acknowledgement(data: bytes, at: int) -> bytes:
     return b"\x40\x02" + data[at : at + 2]
 
 
-def _pubacks(wire: socket.socket) -> int:
+def _pubacks(publisher: socket.socket) -> int:
     """Acknowledgements that a publisher has got: four bytes each, of a success."""
-    data = wire.recv(BUFFER)
+    data = publisher.recv(BUFFER)
     while len(data) % 4:
-        data += wire.recv(4 - len(data) % 4)
+        data += publisher.recv(4 - len(data) % 4)
     return len(data) // 4

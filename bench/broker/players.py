@@ -14,8 +14,10 @@ from typing import Final
 from urllib.request import urlopen
 
 from bench.broker import scene as scenes
-from bench.broker.load import Load, LoadError, Rate, Wire
+from bench.broker.connection import Connection, LoadError
+from bench.broker.load import Load
 from bench.broker.peers import Served
+from bench.broker.rate import Rate
 from bench.broker.scene import MQTT_5, MQTT_311, Scene
 
 STREAMS: Final = 4
@@ -45,7 +47,7 @@ class Player:
         self._packets: list[bytes] = []
         self._batches: list[list[bytes]] = []
         self._names = itertools.count()
-        self._publishers: list[Wire] = []
+        self._publishers: list[Connection] = []
 
     def plays(self, scene: Scene) -> bool:  # noqa: ARG002 - most play all of them
         """Whether it takes part in a scene."""
@@ -61,14 +63,14 @@ class Player:
         of_qos_1 = [self._publish(scene, *one, packet_id=number) for one, number in numbered]
         starts = range(0, QOS_1_BATCH * QOS_1_BATCHES, QOS_1_BATCH)
         self._batches = [of_qos_1[start : start + QOS_1_BATCH] for start in starts]
-        self._publishers = [self._wire("p") for _ in range(MOST_SINGLES)]
+        self._publishers = [self._connect("p") for _ in range(MOST_SINGLES)]
 
     def leave(self) -> None:
         """Let all clients go."""
         if self._load is not None:
             self._load.close()
-        for wire in self._publishers:
-            wire.socket.close()
+        for client in self._publishers:
+            client.socket.close()
         self._load, self._publishers = None, []
 
     def stream(self, seconds: float) -> Rate:
@@ -101,10 +103,10 @@ class Player:
             raise LoadError(f"{self.name} has no subscribers")
         return self._load
 
-    def _wire(self, kind: str) -> Wire:
-        return Wire(self.served.port, f"{kind}{next(self._names)}", self.version)
+    def _connect(self, kind: str) -> Connection:
+        return Connection(self.served.port, f"{kind}{next(self._names)}", self.version)
 
-    def _client(self, scene: Scene, number: int) -> Wire:
+    def _client(self, scene: Scene, number: int) -> Connection:
         raise NotImplementedError
 
     def _publish(self, scene: Scene, peid: int, neighborhood: int, packet_id: int = 0) -> bytes:
@@ -114,15 +116,15 @@ class Player:
 class NeighborhoodPlayer(Player):
     """Ours: one topic, ten neighborhoods for each client."""
 
-    def _client(self, scene: Scene, number: int) -> Wire:
-        wire = self._wire("c")
+    def _client(self, scene: Scene, number: int) -> Connection:
+        client = self._connect("c")
         for nsid, neighborhood in enumerate(scene.neighborhoods_of(number), scenes.FIRST_NSID):
-            wire.subscribe(
+            client.subscribe(
                 [scene.topic], 1,
                 scenes.user_property("neighborhood", scenes.descriptor_of(neighborhood)),
                 scenes.user_property("nsid", str(nsid)),
             )  # fmt: skip
-        return wire
+        return client
 
     def _publish(self, scene: Scene, peid: int, neighborhood: int, packet_id: int = 0) -> bytes:  # noqa: ARG002 - the filter finds it
         about = scenes.user_property("peid", str(peid))
@@ -143,11 +145,11 @@ class NeighborhoodPlayer(Player):
 class WholeTopicPlayer(Player):
     """Ours without the filter: a topic for each neighborhood, chosen by the publisher."""
 
-    def _client(self, scene: Scene, number: int) -> Wire:
-        wire = self._wire("c")
+    def _client(self, scene: Scene, number: int) -> Connection:
+        client = self._connect("c")
         topics = [f"{scene.topic}/{one:03}" for one in scene.neighborhoods_of(number)]
-        wire.subscribe(topics, 1)
-        return wire
+        client.subscribe(topics, 1)
+        return client
 
     def _publish(self, scene: Scene, peid: int, neighborhood: int, packet_id: int = 0) -> bytes:
         about = scenes.user_property("peid", str(peid))
@@ -158,13 +160,13 @@ class WholeTopicPlayer(Player):
 class TopicPlayer(Player):
     """Any broker: a topic and a subscription for each entity."""
 
-    def _client(self, scene: Scene, number: int) -> Wire:
-        wire = self._wire("c")
+    def _client(self, scene: Scene, number: int) -> Connection:
+        client = self._connect("c")
         for neighborhood in scene.neighborhoods_of(number):
             topics = [f"{scene.topic}/{peid}" for peid in scenes.members_of(neighborhood)]
             for start in range(0, len(topics), FILTERS):
-                wire.subscribe(topics[start : start + FILTERS], 1)
-        return wire
+                client.subscribe(topics[start : start + FILTERS], 1)
+        return client
 
     def _publish(self, scene: Scene, peid: int, neighborhood: int, packet_id: int = 0) -> bytes:  # noqa: ARG002 - the topic says it
         return scenes.publish(f"{scene.topic}/{peid}", self.version, packet_id=packet_id)
@@ -186,10 +188,10 @@ class AmqttPlayer(Player):
         """The lightest scene instead of the given one."""
         super().subscribe(Scene(scene.topic, clients=10, copies=1))
 
-    def _client(self, scene: Scene, number: int) -> Wire:
-        wire = self._wire("c")
-        wire.subscribe([f"{scene.topic}/{number}"], 0)
-        return wire
+    def _client(self, scene: Scene, number: int) -> Connection:
+        client = self._connect("c")
+        client.subscribe([f"{scene.topic}/{number}"], 0)
+        return client
 
     def _publish(self, scene: Scene, peid: int, neighborhood: int, packet_id: int = 0) -> bytes:  # noqa: ARG002 - its clients have one topic each
         topic = f"{scene.topic}/{neighborhood // scenes.SUBSCRIPTIONS_OF_CLIENT}"

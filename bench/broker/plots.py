@@ -11,7 +11,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from bench.broker.load import Rate
+from bench.broker.rate import Rate
 
 MOSQUITTO, AMQTT = "Mosquitto", "amqtt"
 MEMORY, REDIS, NONE = "spaps memory", "spaps redis", "spaps none"

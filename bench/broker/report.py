@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from bench.broker.load import Rate
 from bench.broker.plots import AMQTT, MEMORY, MOSQUITTO, NONE, REDIS, plot_filter, plot_rates
+from bench.broker.rate import Rate
 from testing.processor import cpu_name
 
 STREAM, SINGLES = "stream", "one message a packet, 100 publishers"
