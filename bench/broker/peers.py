@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bench.broker.connection import LoadError
 from system_packages import find_program, missing_line
 
 START_SECONDS: Final = 60.0
@@ -40,6 +41,10 @@ plugins:
 """
 
 
+# A broker does not start without a world; what it resolves is prepared (served.py).
+WORLD_ENTITIES: Final = 100
+
+
 class PeerMissingError(Exception):
     """A broker to compare with is not installed; the text says how to get it."""
 
@@ -62,8 +67,12 @@ def pinned(command: list[str], core: int) -> list[str]:
 
 @contextmanager
 def ours(mode: str, core: int, log: Path, redis_url: str = "none") -> Iterator[Served]:
-    """Our broker in a mode."""
-    command = [sys.executable, "-m", "bench.broker.served", mode, redis_url]
+    """Our broker in a mode, on a small world that lies beside its log."""
+    world = log.parent / "world"
+    if not world.exists():
+        drawing = [sys.executable, "-m", "bench.live.world", str(world), str(WORLD_ENTITIES)]
+        subprocess.run(drawing, check=True)
+    command = [sys.executable, "-m", "bench.broker.served", str(world), mode, redis_url]
     with log.open("w") as errors:
         process = subprocess.Popen(
             pinned(command, core), stdout=subprocess.PIPE, stderr=errors, text=True
@@ -73,7 +82,7 @@ def ours(mode: str, core: int, log: Path, redis_url: str = "none") -> Iterator[S
         found = re.findall(r"[\d.]+:(\d+) \((\w+)\)", process.stdout.readline())
         ports = {name: int(port) for port, name in found}
         if not ports:
-            raise SystemExit(f"our broker did not start: {log.read_text()}")
+            raise LoadError(f"our broker did not start: {log.read_text()}")
         yield Served(f"spaps {mode}", ports["default"], process.pid, http_port=ports["http"])
     finally:
         _stop(process)
@@ -119,7 +128,7 @@ def _configured(
         deadline = time.monotonic() + START_SECONDS
         while not _listens(port):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"{command[0]} did not start:\n{log.read_text()}")
+                raise LoadError(f"{command[0]} did not start:\n{log.read_text()}")
             time.sleep(0.05)
         yield port, process.pid
     finally:

@@ -1,6 +1,6 @@
 """Our broker as the benchmark runs it: everything as ever, but neighborhoods are resolved before.
 
-    python -m bench.broker.served memory|redis|none [REDIS_URL]
+    python -m bench.broker.served WORLD memory|redis|none [REDIS_URL]
 
 What is measured is the filter and not the resolver, which bench.live measures.
 """
@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from bench.broker.scene import members_of, number_of
 from broker.resolver.live_resolver import ComingMembers, LiveResolution
+from broker.resolver.resolve_queue import Asker
 from broker.resolver.resolver_answers import ResolverCounts, ResolverLimits, VersionResolution
 from broker.resolver.world_resolver import WorldResolver
 from broker.shell import service
@@ -25,6 +26,8 @@ class PreparedResolver:
     """In the place of ``LiveResolver``: knows the members of every neighborhood of the scene."""
 
     version = 1
+    world_id = ""
+    is_running = True
     waiting = 0
 
     def __init__(self, world: str, limits: ResolverLimits) -> None:  # noqa: ARG002 - its shape
@@ -51,28 +54,29 @@ class PreparedResolver:
         """There is one version."""
         return True
 
-    async def resolve(self, descriptor: str) -> LiveResolution:
-        """The members of the scene."""
+    async def resolve(self, descriptor: str, asker: Asker) -> LiveResolution:  # noqa: ARG002 - its shape
+        """Return the members of the scene."""
         return LiveResolution(await self.resolve_in_force(descriptor))
 
     async def resolve_in_force(self, descriptor: str) -> VersionResolution:
-        """The members of the scene."""
+        """Return the members of the scene."""
         self.counts.resolved += 1
         digest = neighborhood_hash(read_neighborhood(descriptor))
         return VersionResolution(1, descriptor, digest, members_of(number_of(descriptor)))
 
     async def resolve_coming(self, descriptor: str) -> ComingMembers:
-        """The members of the scene."""
+        """Return the members of the scene."""
         return ComingMembers(1, members_of(number_of(descriptor)))
 
 
 def main() -> None:
     """Serve until told to stop."""
-    mode, *url = sys.argv[1:]
+    world, mode, *url = sys.argv[1:]
     service.LiveResolver = PreparedResolver
     settings = load_settings(
         None,
         {
+            "world.dir": world,
             "redis.url": url[0] if url else "none",
             "broker.listen": "127.0.0.1:0",
             "broker.http": "127.0.0.1:0",
