@@ -1,7 +1,7 @@
 """Names that MQTT clients see: user properties, and what a broker publishes about its world.
 
 The notices are JSON, and nothing but plain MQTT (docs/decisions/0110-subscribers-can-know.md). A
-client reads them with ``spaps.client.notices``.
+client reads them with ``spaps.client.message``.
 """
 
 from __future__ import annotations

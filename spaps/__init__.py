@@ -1,4 +1,4 @@
-"""The client library of spaPS, and where spaps-server is installed its command line."""
+"""The client library of spaPS. The distribution spaps-server adds the command line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from spaps.version import __version__
 
 if TYPE_CHECKING:
     from spaps.client.aio_client import AsyncSpatialClient
+    from spaps.client.answers import Publication
     from spaps.client.errors import (
         AnswerTimeoutError,
         ClientError,
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
         SubscribeRefusedError,
         UnsubscribeRefusedError,
     )
-    from spaps.client.message import Message
-    from spaps.client.notices import NeighborhoodChange
+    from spaps.client.message import Message, NeighborhoodChange
     from spaps.client.options import ConnectionOptions
-    from spaps.client.publication import Publication
     from spaps.client.spatial_client import SpatialClient
 
 __all__ = [
@@ -49,30 +48,20 @@ __all__ = [
     "__version__",
 ]
 
-# Imported when somebody asks for them: commands that need no client start without paho.
-_HOMES: Final = {
-    "AnswerTimeoutError": "spaps.client.errors",
-    "AsyncSpatialClient": "spaps.client.aio_client",
-    "ClientError": "spaps.client.errors",
-    "ClientUseError": "spaps.client.errors",
-    "ConnectRefusedError": "spaps.client.errors",
-    "ConnectionOptions": "spaps.client.options",
-    "Message": "spaps.client.message",
-    "NeighborhoodChange": "spaps.client.notices",
-    "NeighborhoodRefusedError": "spaps.client.errors",
-    "NotConnectedError": "spaps.client.errors",
-    "NoticeError": "spaps.client.errors",
-    "Publication": "spaps.client.publication",
-    "PublishRefusedError": "spaps.client.errors",
-    "RefusedError": "spaps.client.errors",
-    "SpatialClient": "spaps.client.spatial_client",
-    "SubscribeRefusedError": "spaps.client.errors",
-    "UnsubscribeRefusedError": "spaps.client.errors",
+# The modules of the client that define the names above; all other names are errors.
+_MODULES: Final = {
+    "AsyncSpatialClient": "aio_client",
+    "ConnectionOptions": "options",
+    "Message": "message",
+    "NeighborhoodChange": "message",
+    "Publication": "answers",
+    "SpatialClient": "spatial_client",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """What this package offers, from the file where it lives."""
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    """Import a public name when it is used, so that a command without a client needs no paho."""
+    if name in __all__:
+        module = import_module(f"spaps.client.{_MODULES.get(name, 'errors')}")
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -42,7 +42,6 @@ WHEELS: Final = {
     "rich": "spaps-server",
     "typer": "spaps-server",
     "paho": "spaps-mqtt",
-    "aiomqtt": "'spaps-mqtt[aio]'",
 }
 DEFAULT_WHEEL: Final = "'spaps-server[world]'"
 

@@ -1,117 +1,78 @@
-"""``AsyncSpatialClient``: the same words as ``SpatialClient``, for asyncio, over aiomqtt.
+"""``AsyncSpatialClient``: ``SpatialClient`` for asyncio.
 
-Thin on purpose: aiomqtt connects, sends and waits; this adds what is spatial. Like aiomqtt's, a
-client is for one connection: who wants to come back enters a new one and subscribes again.
+paho runs on its own network thread, and its callbacks are handed to the event loop. A client is
+for one connection: after a lost connection, enter a new client and subscribe again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import replace
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, Unpack
 
-import aiomqtt
 from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from spaps.client.answers import Answer, read_answer
-from spaps.client.errors import (
-    AnswerTimeoutError,
-    ClientUseError,
-    NotConnectedError,
-    PublishRefusedError,
-)
-from spaps.client.message import (
-    Message,
-    check_topic,
-    message_of,
-    numbers_of,
-    packet_properties,
-    peid_pair,
-)
-from spaps.client.neighborhoods import (
-    AnyNeighborhood,
-    HeldSubscriptions,
-    Request,
-    checked_nsid,
-    refusal_of,
-    written,
-)
-from spaps.client.notices import NeighborhoodChange, changes_from_json
-from spaps.client.protocol import CHANGES_TOPIC, NSID, WARNING
+from spaps.client.answers import Answer, AnswerFuture
+from spaps.client.connection import ClientConnection, OnNeighborhoodChange, Payload
+from spaps.client.errors import AnswerTimeoutError, ClientUseError, NotConnectedError
+from spaps.client.message import Message, check_topic, packet_properties, peid_pair
+from spaps.client.options import ConnectionOptions
+from spaps.client.protocol import CHANGES_TOPIC
+from spaps.client.subscription_request import AnyNeighborhood, Request, checked_nsid, written
+from spaps.client.subscriptions import Subscriptions, end_text
 
 log = logging.getLogger(__name__)
 
+# The broker may resolve a neighborhood for 10 s, and others may wait before it.
 SUBSCRIBE_SECONDS: Final = 30.0
-
-
-class _Connection(aiomqtt.Client):
-    """aiomqtt gives the codes of a SUBACK and drops the rest; here each comes with its reason."""
-
-    def _on_subscribe(
-        self, client: Any, userdata: Any, mid: int, reason_codes: Any, properties: Any = None
-    ) -> None:
-        answer: Any = [read_answer(reason_codes, properties)]
-        super()._on_subscribe(client, userdata, mid, answer, properties)
-
-    def _on_publish(
-        self, client: Any, userdata: Any, mid: int, reason_code: Any, properties: Any
-    ) -> None:
-        if reason_code.is_failure:
-            reason = getattr(properties, "ReasonString", None)
-            log.warning(
-                "%s",
-                PublishRefusedError("message", reason_code.value, str(reason_code), reason),
-            )
-        super()._on_publish(client, userdata, mid, reason_code, properties)
-
-    # Gets the changes of neighborhoods, which then are no messages; None: they are.
-    on_change: Callable[[NeighborhoodChange], object] | None = None
-
-    def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
-        if self.on_change is None or message.topic != CHANGES_TOPIC:
-            super()._on_message(client, userdata, message)
-            return
-        try:
-            for change in changes_from_json(message.payload):
-                self.on_change(change)
-        except Exception:
-            # It must not end the connection.
-            log.exception("on_neighborhood_change failed")
+ANSWER_SECONDS: Final = 10.0
 
 
 class AsyncSpatialClient:
-    """A client of a spaPS broker. ``options`` are aiomqtt's (``username``, ``tls_params``, …).
+    """A client of a spaPS broker for ``async with``. ``options`` are those of ``SpatialClient``.
 
     ``on_neighborhood_change`` is called on the event loop for each neighborhood of this client
-    that another state of the world has changed, whether ``messages`` is read or not.
+    that a new world version has changed, whether ``messages`` is read or not.
     """
 
     def __init__(
         self,
         hostname: str = "localhost",
-        port: int = 1883,
+        port: int | None = None,
         *,
-        on_neighborhood_change: Callable[[NeighborhoodChange], object] | None = None,
-        **options: Any,
+        on_neighborhood_change: OnNeighborhoodChange | None = None,
+        **options: Unpack[ConnectionOptions],
     ) -> None:
-        self._client = _Connection(hostname, port, protocol=aiomqtt.ProtocolVersion.V5, **options)
-        self._client.on_change = on_neighborhood_change
-        self._held = HeldSubscriptions()
+        self._on_change = on_neighborhood_change
+        # None: the connection has ended, and no further message comes.
+        self._inbox: asyncio.Queue[Message | None] = asyncio.Queue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connection = ClientConnection(
+            hostname,
+            port,
+            options,
+            on_message=lambda message: self._hand_over(self._inbox.put_nowait, message),
+            on_change=None
+            if on_neighborhood_change is None
+            else lambda change: self._hand_over(self._changed, change),
+            on_lost=lambda: self._hand_over(self._inbox.put_nowait, None),
+        )
+        self._subscriptions = Subscriptions(self._connection)
 
     async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._inbox = asyncio.Queue()
         try:
-            await self._client.__aenter__()
-        except aiomqtt.MqttError as error:
-            raise NotConnectedError(f"no connection: {error}") from error
-        if self._client.on_change is not None:
-            try:
+            await asyncio.to_thread(self._connection.connect, ANSWER_SECONDS)
+            if self._on_change is not None:
                 await self.subscribe_topic(CHANGES_TOPIC, qos=1)
-            except BaseException as error:
-                await self.__aexit__(type(error), error, error.__traceback__)
-                raise
+        except BaseException:
+            # Not awaited: a task that is cancelled must not wait here. It ends ``connect`` too.
+            self._connection.close()
+            raise
         return self
 
     async def __aexit__(
@@ -120,7 +81,7 @@ class AsyncSpatialClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._client.__aexit__(kind, error, traceback)
+        await asyncio.to_thread(self._connection.close)
 
     async def subscribe(
         self,
@@ -129,92 +90,90 @@ class AsyncSpatialClient:
         *,
         qos: int = 0,
         nsid: int | None = None,
-        timeout: float = SUBSCRIBE_SECONDS,  # noqa: ASYNC109  aiomqtt counts it, as its users expect
+        timeout: float = SUBSCRIBE_SECONDS,  # noqa: ASYNC109  as in SpatialClient
     ) -> int:
-        """Subscribe to a neighborhood; its nsid, when it is in force."""
+        """Subscribe to a neighborhood; return its nsid when it is in force."""
         request = Request(topic, qos, written(neighborhood), checked_nsid(nsid))
-        answer = await self._ask(request, timeout)
-        nsids = numbers_of(answer.user_properties, NSID)
-        if not nsids:
-            await self._client.unsubscribe(topic)
-            raise ClientUseError(f"{request}: this broker knows no neighborhoods")
-        warnings = tuple(value for name, value in answer.user_properties if name == WARNING)
-        self._held.add(replace(request, nsid=nsids[0]), warnings)
-        return nsids[0]
+        granted = (await self._subscribe(request, timeout)).nsid
+        if granted is None:
+            # It has granted the topic alone, and would send everything.
+            await self._end(topic, None)
+            raise ClientUseError(f"{request}: this broker does not support neighborhoods")
+        return granted
 
     async def subscribe_topic(self, topic: str, *, qos: int = 0) -> None:
-        """Subscribe to everything under a topic filter."""
-        await self._ask(Request(topic, qos), SUBSCRIBE_SECONDS)
+        """Subscribe to all messages under a topic filter."""
+        await self._subscribe(Request(topic, qos), SUBSCRIBE_SECONDS)
 
     async def unsubscribe(self, nsid: int) -> None:
-        """Give one neighborhood back."""
-        held = self._held.neighborhoods().get(nsid)
-        if held is None:
-            raise ClientUseError(f"this client holds no neighborhood {nsid}")
-        pairs = [(NSID, str(nsid))]
-        properties = packet_properties(PacketTypes.UNSUBSCRIBE, pairs)
-        try:
-            await self._client.unsubscribe(held.topic, properties=properties)
-        except aiomqtt.MqttError as error:
-            raise NotConnectedError(f"unsubscribe: {error}") from error
-        self._held.remove(nsid)
+        """End one neighborhood."""
+        await self._end(self._subscriptions.topic_of(nsid), nsid)
 
     def warnings(self, nsid: int) -> tuple[str, ...]:
-        """What the broker remarked when it granted a neighborhood."""
-        return self._held.warnings(nsid)
+        """Return the broker's warnings about a neighborhood."""
+        return self._subscriptions.warnings(nsid)
 
     async def publish(
         self,
         topic: str,
-        payload: bytes | bytearray | str | float | None = None,
+        payload: Payload = None,
         *,
         peid: int | None = None,
         qos: int = 0,
         retain: bool = False,
         user_properties: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Send a message about an entity; returns when the broker has it (QoS 1 and 2).
+        """Publish a message about an entity; return when the broker has it (QoS 1 and 2).
 
-        A message that the broker refuses is logged: aiomqtt does not hand its reason on.
+        A message that the broker refuses is logged with the reason.
         """
         check_topic(topic)
         pairs = [*user_properties, *([] if peid is None else [peid_pair(peid)])]
         properties = packet_properties(PacketTypes.PUBLISH, pairs)
-        try:
-            await self._client.publish(topic, payload, qos, retain, properties)
-        except aiomqtt.MqttError as error:
-            raise NotConnectedError(f"publish: {error}") from error
-        except ValueError as error:
-            raise ClientUseError(f"message to {topic[:80]!r}: {error}") from error
+        if qos == 0:
+            self._connection.publish(topic, payload, qos, retain=retain, properties=properties)
+            return
+        future = self._connection.publish_and_ask(
+            topic, payload, qos, retain=retain, properties=properties
+        )
+        await _answer_of(future, f"message to {topic[:80]!r}", ANSWER_SECONDS)
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Messages as they come, until the connection ends."""
-        try:
-            async for message in self._client.messages:
-                yield message_of(
-                    str(message.topic), message.payload, message.qos,
-                    retain=message.retain, properties=message.properties,
-                )  # fmt: skip
-        except aiomqtt.MqttError as error:
-            raise NotConnectedError(f"the connection was lost: {error}") from error
+        """Yield messages as they come; raise NotConnectedError when the connection ends."""
+        inbox = self._inbox
+        while (message := await inbox.get()) is not None:
+            yield message
+        inbox.put_nowait(None)  # for others that read messages
+        raise NotConnectedError("the connection was lost")
 
-    async def _ask(self, request: Request, timeout: float) -> Answer:  # noqa: ASYNC109  as above
-        pairs = request.user_properties()
+    async def _subscribe(self, request: Request, timeout: float) -> Request:  # noqa: ASYNC109
+        answer = await _answer_of(self._subscriptions.ask(request), str(request), timeout)
+        return self._subscriptions.grant(request, answer)
+
+    async def _end(self, topic: str, nsid: int | None) -> None:
+        future = self._subscriptions.ask_end(topic, nsid)
+        self._subscriptions.end(
+            topic, nsid, await _answer_of(future, end_text(topic), ANSWER_SECONDS)
+        )
+
+    def _hand_over(self, action: Callable[[Any], object], argument: object) -> None:
+        """Call a function on the event loop; runs on the network thread."""
+        # The event loop may have ended before the connection.
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(action, argument)
+
+    def _changed(self, change: Any) -> None:
         try:
-            answers = await self._client.subscribe(
-                request.topic,
-                options=SubscribeOptions(qos=request.qos),
-                properties=packet_properties(PacketTypes.SUBSCRIBE, pairs),
-                timeout=timeout,
-            )
-        except aiomqtt.MqttError as error:
-            if "timed out" in str(error):
-                raise AnswerTimeoutError(f"{request}: no answer within {timeout:g} s") from error
-            raise NotConnectedError(f"{request}: {error}") from error
-        except ValueError as error:
-            raise ClientUseError(f"{request}: {error}") from error
-        answer = cast("list[Answer]", answers)[0]
-        refusal = refusal_of(request, answer)
-        if refusal is not None:
-            raise refusal
-        return answer
+            if self._on_change is not None:
+                self._on_change(change)
+        except Exception:
+            log.exception("on_neighborhood_change failed")
+
+
+async def _answer_of(future: AnswerFuture, what: str, timeout: float) -> Answer:  # noqa: ASYNC109
+    """Return the answer without blocking the event loop; raise AnswerTimeoutError when late."""
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), timeout)
+    except TimeoutError:
+        raise AnswerTimeoutError(f"{what}: no answer within {timeout:g} s") from None

@@ -1,4 +1,4 @@
-"""Answers of the broker, each waited for under the number of the packet that asked."""
+"""Answers of the broker to packets of this client, and how a caller waits for them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,35 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from paho.mqtt.client import MQTTMessageInfo
 from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from spaps.client.errors import AnswerTimeoutError, NotConnectedError, RefusedError
+from spaps.client.errors import (
+    AnswerTimeoutError,
+    NotConnectedError,
+    PublishRefusedError,
+    RefusedError,
+)
 from spaps.client.message import user_pairs
+
+# Refusals that nobody has asked for are kept for this many messages, then forgotten.
+KEPT_REFUSALS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a SUBACK or UNSUBACK to one filter says."""
+    """What the broker answered to one packet: reason code, reason string, user properties."""
 
     code: ReasonCode
     reason: str | None
     user_properties: tuple[tuple[str, str], ...]
 
     def refusal(self, kind: type[RefusedError], what: str) -> RefusedError | None:
-        """The error that this answer stands for, None when it is a yes."""
+        """Return the error for a failure code, None for success."""
         if not self.code.is_failure:
             return None
         return kind(what, self.code.value, str(self.code), self.reason)
@@ -36,25 +45,29 @@ IfLate: TypeAlias = Callable[[Answer], None]
 Send: TypeAlias = Callable[[], tuple[MQTTErrorCode, int | None]]
 
 
-def read_answer(codes: list[ReasonCode], properties: Properties | None) -> Answer:
-    """The answer to the one filter that each of our packets has."""
+def read_answer(code: ReasonCode, properties: Properties | None) -> Answer:
+    """Return an answer out of the parts that paho gives."""
     reason = getattr(properties, "ReasonString", None)
-    return Answer(codes[0], reason, tuple(user_pairs(properties)))
+    return Answer(code, reason, tuple(user_pairs(properties)))
 
 
 class Answers:
-    """Packets that wait for an answer. One thread asks, the network thread answers."""
+    """Packets that wait for an answer, by packet identifier.
+
+    Any thread may ask. The network thread brings the answers.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[AnswerFuture, IfLate | None]] = {}
 
     def ask(self, send: Send, if_late: IfLate | None = None) -> AnswerFuture:
-        """Send a packet; ``if_late`` gets an answer that nobody waits for any more.
+        """Send a packet and return a future for its answer.
 
-        Locked, because the answer can be here before ``send`` returns.
+        ``if_late`` is called instead when the answer comes after the future was cancelled.
         """
         future: AnswerFuture = Future()
+        # Locked, because the answer can be here before ``send`` returns.
         with self._lock:
             error, number = send()
             if error is not MQTTErrorCode.MQTT_ERR_SUCCESS or number is None:
@@ -63,7 +76,7 @@ class Answers:
         return future
 
     def arrived(self, number: int, answer: Answer) -> None:
-        """Hand an answer over."""
+        """Give an answer to the caller that waits for it."""
         with self._lock:
             future, if_late = self._waiting.pop(number, (None, None))
         if future is not None and future.set_running_or_notify_cancel():
@@ -72,7 +85,7 @@ class Answers:
             if_late(answer)
 
     def lose_all(self) -> None:
-        """The connection is gone: no answer comes to what was asked on it."""
+        """Fail all waiting futures, because the connection is lost."""
         with self._lock:
             lost = [future for future, _ in self._waiting.values()]
             self._waiting.clear()
@@ -82,10 +95,67 @@ class Answers:
 
 
 def wait_for(future: AnswerFuture, what: str, timeout: float) -> Answer:
-    """The answer, or AnswerTimeoutError; after that nobody waits for it any more."""
+    """Return the answer; after ``timeout`` seconds cancel the future and raise an error."""
     try:
         return future.result(timeout)
     except TimeoutError:
         if future.cancel():
             raise AnswerTimeoutError(f"{what}: no answer within {timeout:g} s") from None
         return future.result()  # it came in this very moment
+
+
+class PublishRefusals:
+    """Messages that the broker refused, by packet identifier."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._refusals: dict[int, PublishRefusedError] = {}
+
+    def answered(self, number: int, answer: Answer) -> RefusedError | None:
+        """Note the answer to a message and return its refusal, if it is one.
+
+        It replaces what an earlier message with the same packet identifier got.
+        """
+        refusal = answer.refusal(PublishRefusedError, "message")
+        with self._lock:
+            self._refusals.pop(number, None)
+            if isinstance(refusal, PublishRefusedError):
+                self._refusals[number] = refusal
+            while len(self._refusals) > KEPT_REFUSALS:
+                del self._refusals[next(iter(self._refusals))]
+        return refusal
+
+    def take(self, number: int) -> PublishRefusedError | None:
+        """Return the refusal of an answered message, once."""
+        with self._lock:
+            return self._refusals.pop(number, None)
+
+
+class Publication:
+    """A message that was handed over to be sent."""
+
+    def __init__(
+        self, info: MQTTMessageInfo, refusals: PublishRefusals, check_may_wait: Callable[[], None]
+    ) -> None:
+        self._info = info
+        self._refusals = refusals
+        self._check_may_wait = check_may_wait
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the broker has answered (QoS 1 and 2), or the message has left (QoS 0)."""
+        return self._info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS and self._info.is_published()
+
+    def wait(self, timeout: float = 10.0) -> None:
+        """Wait until the broker has the message; raise PublishRefusedError if it refuses it."""
+        self._check_may_wait()
+        # paho raises at once when the connection is away, although QoS 1 and 2 are sent later.
+        self._info.rc = MQTTErrorCode.MQTT_ERR_SUCCESS
+        self._info.wait_for_publish(timeout)
+        if self._info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+            raise NotConnectedError("the connection was lost before the message had left")
+        if not self._info.is_published():
+            raise AnswerTimeoutError(f"message: no answer within {timeout:g} s")
+        refusal = self._refusals.take(self._info.mid)
+        if refusal is not None:
+            raise refusal

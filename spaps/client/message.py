@@ -1,7 +1,8 @@
-"""A message as a subscriber sees it, and the user properties that make messages spatial."""
+"""Messages and notices of changed neighborhoods as a client gets them, and user properties."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -9,17 +10,17 @@ from typing import Any
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.properties import MQTTException, Properties
 
-from spaps.client.errors import ClientUseError
-from spaps.client.protocol import MAX_PEID, NSID, PEID
+from spaps.client.errors import ClientUseError, NoticeError
+from spaps.client.protocol import MAX_PEID, NONE_LEFT, NSID, PEID
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message.
+    """A message that the broker delivered.
 
-    ``nsids``: the neighborhoods of this client that hold the entity; empty when the message came
-    by a plain subscription alone. ``peid``: the entity that it is about, None when it names none.
-    ``user_properties`` are the sender's, in order. ``properties`` are all of them as paho has them.
+    ``nsids``: the neighborhoods of this client that hold the entity; empty when only a plain
+    subscription matched. ``peid``: the entity that the message is about, None when it names none.
+    ``user_properties`` are the sender's, in order. ``properties`` are paho's properties object.
     """
 
     topic: str
@@ -33,42 +34,76 @@ class Message:
 
 
 def read_message(message: MQTTMessage) -> Message:
-    """The message that paho gives, with what is spatial about it read out."""
-    return message_of(
-        message.topic,
-        message.payload,
-        message.qos,
+    """Return paho's message with its peid and nsids read out."""
+    pairs = user_pairs(message.properties)
+    peids = numbers_of(pairs, PEID)
+    return Message(
+        topic=message.topic,
+        payload=bytes(message.payload),
+        qos=message.qos,
         retain=message.retain,
+        nsids=numbers_of(pairs, NSID),
+        peid=peids[0] if peids else None,
+        user_properties=tuple(pair for pair in pairs if pair[0] != NSID),
         properties=message.properties,
     )
 
 
-def message_of(
-    topic: str, payload: Any, qos: int, *, retain: bool, properties: Properties | None
-) -> Message:
-    """A message of its parts."""
-    pairs = user_pairs(properties)
-    peids = numbers_of(pairs, PEID)
-    return Message(
-        topic=topic,
-        payload=bytes(payload),
-        qos=qos,
-        retain=retain,
-        nsids=numbers_of(pairs, NSID),
-        peid=peids[0] if peids else None,
-        user_properties=tuple(pair for pair in pairs if pair[0] != NSID),
-        properties=properties,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeighborhoodChange:
+    """What a new world version changed in one neighborhood of this client.
+
+    ``gained`` and ``lost`` are numbers of entities. They are None when the broker did not count
+    them, as when it was down during several changes of the world.
+    """
+
+    nsid: int
+    gained: int | None
+    lost: int | None
+    has_references: bool
+    version: int
+    generation: int | None
+
+    def __str__(self) -> str:
+        counts = "changed" if self.gained is None else f"+{self.gained} -{self.lost}"
+        rest = "" if self.has_references else ", no reference is left"
+        return f"neighborhood {self.nsid}: {counts} (world version {self.version}{rest})"
+
+
+def changes_from_json(payload: bytes) -> list[NeighborhoodChange]:
+    """Return the changes that a payload lists; raise NoticeError when it is something else."""
+    try:
+        content: dict[str, Any] = json.loads(payload)
+        version, generation = int(content["version"]), _number(content["generation"])
+        return [
+            NeighborhoodChange(
+                nsid=int(one["nsid"]),
+                gained=_number(one["gained"]),
+                lost=_number(one["lost"]),
+                has_references=one["references"] != NONE_LEFT,
+                version=version,
+                generation=generation,
+            )
+            for one in content["changes"]
+        ]
+    except (ValueError, TypeError, KeyError) as error:
+        raise NoticeError(
+            f"a notice of changed neighborhoods is not understood: {error}"
+        ) from error
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def user_pairs(properties: Properties | None) -> list[tuple[str, str]]:
-    """The user properties of a packet, in order."""
+    """Return the user properties of a packet, in order."""
     pairs: list[tuple[str, str]] = getattr(properties, "UserProperty", [])
     return pairs
 
 
 def numbers_of(pairs: Iterable[tuple[str, str]], name: str) -> tuple[int, ...]:
-    """All numbers under this name; what is no number was not put there by a broker of ours."""
+    """Return all numbers under this name. A value that is no number is not from a spaPS broker."""
     return tuple(
         int(value)
         for key, value in pairs
@@ -79,7 +114,7 @@ def numbers_of(pairs: Iterable[tuple[str, str]], name: str) -> tuple[int, ...]:
 def packet_properties(
     packet_type: int, pairs: Iterable[tuple[str, str]], **others: Any
 ) -> Properties:
-    """Properties for a packet that goes to the broker."""
+    """Return the properties of a packet that goes to the broker."""
     properties = Properties(packet_type)  # type: ignore[no-untyped-call]  # paho's
     listed = list(pairs)
     try:
@@ -93,13 +128,13 @@ def packet_properties(
 
 
 def peid_pair(peid: int) -> tuple[str, str]:
-    """The user property that says which entity a message is about."""
+    """Return the user property that says which entity a message is about."""
     if isinstance(peid, bool) or not isinstance(peid, int) or not 0 <= peid <= MAX_PEID:
         raise ClientUseError(f"a peid is an integer from 0 to 2^63-1, not {str(peid)[:40]!r}")
     return PEID, str(peid)
 
 
 def check_topic(topic: str, *, has_alias: bool = False) -> None:
-    """Refuse an empty topic: a broker ends the connection for it, and QoS 0 would never know."""
+    """Refuse an empty topic: the broker would close the connection without a reason at QoS 0."""
     if not topic and not has_alias:
         raise ClientUseError("the topic of a message is empty")

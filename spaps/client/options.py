@@ -1,4 +1,4 @@
-"""How a client reaches its broker: address, login, TLS, WebSocket, session."""
+"""Options of a connection to the broker: login, TLS, WebSocket, session."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from spaps.client.errors import ClientUseError
 
 MQTT_PORT: Final = 1883
 MQTT_TLS_PORT: Final = 8883
-# Seconds between attempts to come back: doubled from the first to the last.
+# Seconds between attempts to connect again: doubled from the first to the last.
 RECONNECT_SECONDS: Final = (1, 30)
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """Everything that can be said about a connection beside host and port.
+    """The options of a connection beside host and port.
 
-    ``tls`` is True for the system's certificate authorities, or a context of your own; it is
-    implied by ``cafile`` (whom to trust) and ``certfile`` with ``keyfile`` (who we are).
-    ``insecure`` accepts any name in the broker's certificate.
+    ``tls`` is True for the system's certificate authorities, or an SSL context of your own.
+    ``cafile`` (authorities to trust) and ``certfile`` with ``keyfile`` (the certificate of this
+    client) switch TLS on too. ``insecure`` accepts any name in the broker's certificate.
 
-    ``session_expiry`` is how many seconds the broker keeps the session, and collects QoS 1 and 2
-    messages, after the connection is lost. ``clean_start=False`` takes up a session that an earlier
-    process with this ``client_id`` left there.
+    ``session_expiry`` is how many seconds the broker keeps the session, and queues QoS 1 and 2
+    messages, after the connection is lost. ``clean_start=False`` resumes a session that an earlier
+    process with this ``client_id`` left.
     """
 
     client_id: str
@@ -44,19 +44,24 @@ class ConnectionOptions(TypedDict, total=False):
     clean_start: bool
 
 
-def paho_client(options: ConnectionOptions) -> paho.Client:
-    """A paho client that is set up and not connected."""
+def paho_client(options: ConnectionOptions, *, reconnects: bool = True) -> paho.Client:
+    """Return a paho client with these options, not connected."""
+    allowed = ConnectionOptions.__annotations__
+    unknown = next((name for name in options if name not in allowed), None)
+    if unknown is not None:
+        raise ClientUseError(f"unknown option {unknown!r}; allowed: {', '.join(allowed)}")
     client = paho.Client(
         CallbackAPIVersion.VERSION2,
         options.get("client_id", ""),
         protocol=paho.MQTTv5,
         transport=options.get("transport", "tcp"),
+        reconnect_on_failure=reconnects,
     )
     user, password = options.get("user"), options.get("password")
     if user is None and password is not None:
         raise ClientUseError("a password without a user")
     if not options.get("clean_start", True) and not options.get("client_id"):
-        raise ClientUseError("clean_start=False needs the client_id of the session to take up")
+        raise ClientUseError("clean_start=False needs the client_id of the session to resume")
     client.username_pw_set(user, password)
     if client.transport == "websockets":
         client.ws_set_options(path=options.get("websocket_path", "/mqtt"))
@@ -67,12 +72,12 @@ def paho_client(options: ConnectionOptions) -> paho.Client:
 
 
 def uses_tls(options: ConnectionOptions) -> bool:
-    """Whether the connection is encrypted."""
+    """Return whether the connection is encrypted."""
     return bool(options.get("tls") or options.get("cafile") or options.get("certfile"))
 
 
 def default_port(options: ConnectionOptions) -> int:
-    """The port when none is given."""
+    """Return the port to use when none is given."""
     return MQTT_TLS_PORT if uses_tls(options) else MQTT_PORT
 
 

@@ -8,20 +8,20 @@ from typing import Any, Final, Self, Unpack
 
 from paho.mqtt.packettypes import PacketTypes
 
-from spaps.client.errors import ClientError, ClientUseError
-from spaps.client.link import ClientLink, OnMessage, OnNeighborhoodChange, OnProblem
-from spaps.client.message import check_topic, packet_properties, peid_pair
-from spaps.client.neighborhoods import (
-    AnyNeighborhood,
-    HeldSubscriptions,
-    Request,
-    checked_nsid,
-    written,
+from spaps.client.answers import Publication, wait_for
+from spaps.client.connection import (
+    ClientConnection,
+    OnMessage,
+    OnNeighborhoodChange,
+    OnProblem,
+    Payload,
 )
+from spaps.client.errors import ClientError, ClientUseError
+from spaps.client.message import check_topic, packet_properties, peid_pair
 from spaps.client.options import ConnectionOptions
 from spaps.client.protocol import CHANGES_TOPIC
-from spaps.client.publication import Publication
-from spaps.client.subscriptions import Subscribing
+from spaps.client.subscription_request import AnyNeighborhood, Request, checked_nsid, written
+from spaps.client.subscriptions import Subscriptions, end_text
 
 # The broker may resolve a neighborhood for 10 s, and others may wait before it.
 SUBSCRIBE_SECONDS: Final = 30.0
@@ -31,15 +31,15 @@ ANSWER_SECONDS: Final = 10.0
 class SpatialClient:
     """A client of a spaPS broker. Use it with ``with``, or call ``connect`` and ``close``.
 
-    ``on_message`` gets each message on the network thread: it may publish, and cannot wait there
-    for an answer of the broker. ``on_problem`` gets errors that belong to no call (a
-    neighborhood refused after a reconnect, a message that was refused, an exception in
-    ``on_message``); without it they are logged. ``on_neighborhood_change`` gets a
-    ``NeighborhoodChange`` for each neighborhood of this client that another state of the world
-    has changed, also for what happened while a session was away.
+    ``on_message`` is called with each message, on the network thread. It may publish there, but
+    it cannot wait there for an answer of the broker. ``on_problem`` is called with errors that
+    belong to no call: a neighborhood that is refused after a reconnect, a message that is refused,
+    an exception in ``on_message``. Without it they are logged. ``on_neighborhood_change`` is called
+    with a ``NeighborhoodChange`` for each neighborhood of this client that a new world version has
+    changed, and after a reconnect for the changes that a kept session has missed.
 
-    A lost connection comes back by itself, and what the broker has forgotten meanwhile is
-    asked for again, with the same nsids.
+    The client reconnects after a lost connection. If the broker has lost the session, the client
+    subscribes again, with the same nsids.
     """
 
     def __init__(
@@ -52,26 +52,32 @@ class SpatialClient:
         on_neighborhood_change: OnNeighborhoodChange | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
-        self._link = ClientLink(host, port, options, on_message, on_problem, on_neighborhood_change)
+        self._connection = ClientConnection(
+            host,
+            port,
+            options,
+            on_message=on_message,
+            on_problem=on_problem,
+            on_change=on_neighborhood_change,
+        )
         self._wants_changes = on_neighborhood_change is not None
-        self._held = HeldSubscriptions()
-        self._subscribing = Subscribing(self._link, self._held)
+        self._subscriptions = Subscriptions(self._connection)
 
     def connect(self, timeout: float = ANSWER_SECONDS) -> Self:
-        """Connect; returns when the broker has let us in."""
-        self._link.connect(timeout)
+        """Connect; return when the broker has accepted the client."""
+        self._connection.connect(timeout)
         if self._wants_changes:
-            # Also in a session that was taken up: the same subscription again changes nothing.
+            # Also in a resumed session: the same subscription again changes nothing.
             try:
-                self._subscribing.subscribe(Request(CHANGES_TOPIC, qos=1), timeout)
+                self._subscribe(Request(CHANGES_TOPIC, qos=1), timeout)
             except ClientError:
                 self.close()
                 raise
         return self
 
     def close(self) -> None:
-        """Say goodbye. What was published and not waited for may not have left yet."""
-        self._link.close()
+        """Disconnect. Messages that were not waited for may be lost."""
+        self._connection.close()
 
     def __enter__(self) -> Self:
         return self.connect()
@@ -86,17 +92,17 @@ class SpatialClient:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the broker has let us in and the connection stands."""
-        return self._link.is_connected
+        """Whether the broker has accepted the client and the connection stands."""
+        return self._connection.is_connected
 
     @property
     def nsids(self) -> tuple[int, ...]:
-        """The neighborhoods that this client holds."""
-        return tuple(self._held.neighborhoods())
+        """The nsids of the neighborhoods that this client holds."""
+        return self._subscriptions.nsids()
 
     def warnings(self, nsid: int) -> tuple[str, ...]:
-        """What the broker remarked when it granted a neighborhood, such as: always empty."""
-        return self._held.warnings(nsid)
+        """Return the broker's warnings about a neighborhood, such as: always empty."""
+        return self._subscriptions.warnings(nsid)
 
     def subscribe(
         self,
@@ -107,40 +113,40 @@ class SpatialClient:
         nsid: int | None = None,
         timeout: float = SUBSCRIBE_SECONDS,
     ) -> int:
-        """Subscribe to what is about entities of a neighborhood; gives its nsid.
+        """Subscribe to messages about entities of a neighborhood; return its nsid.
 
-        When it returns, the neighborhood is in force: no matching message is missed from here
+        When this returns, the neighborhood is in force: no matching message is missed from here
         on. An ``nsid`` that is in use replaces that subscription.
         """
         request = Request(topic, _checked(qos), written(neighborhood), checked_nsid(nsid))
-        return self._subscribing.subscribe_neighborhood(request, timeout)
+        granted = self._subscribe(request, timeout).nsid
+        if granted is None:
+            # It has granted the topic alone, and would send everything.
+            self.unsubscribe_topic(topic, timeout=timeout)
+            raise ClientUseError(f"{request}: this broker does not support neighborhoods")
+        return granted
 
     def subscribe_topic(self, topic: str, *, qos: int = 0, timeout: float = ANSWER_SECONDS) -> None:
-        """Subscribe to everything under a topic filter, whatever it is about."""
-        self._subscribing.subscribe(Request(topic, _checked(qos)), timeout)
+        """Subscribe to all messages under a topic filter, with or without a peid."""
+        self._subscribe(Request(topic, _checked(qos)), timeout)
 
     def unsubscribe(
         self, nsid: int, *, topic: str | None = None, timeout: float = ANSWER_SECONDS
     ) -> None:
-        """Give one neighborhood back; no message comes for it after that.
+        """End one neighborhood; no message comes for it after that.
 
-        ``topic`` is needed only for one that an earlier process has subscribed to.
+        ``topic`` is needed only for a subscription that an earlier process has made.
         """
-        if topic is None:
-            held = self._held.neighborhoods().get(nsid)
-            if held is None:
-                raise ClientUseError(f"this client holds no neighborhood {nsid}")
-            topic = held.topic
-        self._subscribing.give_back(topic, nsid, timeout)
+        self._end(self._subscriptions.topic_of(nsid) if topic is None else topic, nsid, timeout)
 
     def unsubscribe_topic(self, topic: str, *, timeout: float = ANSWER_SECONDS) -> None:
-        """Give back everything under this filter, its neighborhoods too."""
-        self._subscribing.give_back(topic, None, timeout)
+        """End all subscriptions under this topic filter, with their neighborhoods."""
+        self._end(topic, None, timeout)
 
     def publish(
         self,
         topic: str,
-        payload: bytes | bytearray | str | float | None = None,
+        payload: Payload = None,
         *,
         peid: int | None = None,
         qos: int = 0,
@@ -148,15 +154,27 @@ class SpatialClient:
         user_properties: Iterable[tuple[str, str]] = (),
         **properties: Any,
     ) -> Publication:
-        """Send a message about an entity; ``wait()`` on the result for the broker's word.
+        """Publish a message about an entity; ``wait()`` on the result for the broker's answer.
 
-        More ``properties`` by the names that paho has for them (``MessageExpiryInterval=60``).
+        ``properties`` are MQTT properties by paho's names (``MessageExpiryInterval=60``).
         While the connection is away, QoS 1 and 2 wait for it and QoS 0 is an error.
         """
         check_topic(topic, has_alias="TopicAlias" in properties)
         pairs = [*user_properties, *([] if peid is None else [peid_pair(peid)])]
-        told = packet_properties(PacketTypes.PUBLISH, pairs, **properties)
-        return self._link.publish(topic, payload, _checked(qos), retain=retain, properties=told)
+        sent = packet_properties(PacketTypes.PUBLISH, pairs, **properties)
+        return self._connection.publish(
+            topic, payload, _checked(qos), retain=retain, properties=sent
+        )
+
+    def _subscribe(self, request: Request, timeout: float) -> Request:
+        self._connection.check_may_wait()
+        answer = wait_for(self._subscriptions.ask(request), str(request), timeout)
+        return self._subscriptions.grant(request, answer)
+
+    def _end(self, topic: str, nsid: int | None, timeout: float) -> None:
+        self._connection.check_may_wait()
+        answer = wait_for(self._subscriptions.ask_end(topic, nsid), end_text(topic), timeout)
+        self._subscriptions.end(topic, nsid, answer)
 
 
 def _checked(qos: int) -> int:

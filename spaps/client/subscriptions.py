@@ -1,97 +1,130 @@
-"""Subscribing and giving back: packets, answers, and asking again after a reconnect."""
+"""The subscriptions of a client: how they are asked for, held, ended and restored."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from functools import partial
 
 from paho.mqtt.enums import MQTTErrorCode
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from spaps.client.answers import Answer, AnswerFuture, wait_for
-from spaps.client.errors import (
-    ClientUseError,
-    NotConnectedError,
-    UnsubscribeRefusedError,
-)
-from spaps.client.link import ClientLink
-from spaps.client.message import numbers_of, packet_properties
-from spaps.client.neighborhoods import HeldSubscriptions, Request, refusal_of
+from spaps.client.answers import Answer, AnswerFuture
+from spaps.client.connection import ClientConnection
+from spaps.client.errors import ClientUseError, NotConnectedError, UnsubscribeRefusedError
+from spaps.client.message import numbers_of
 from spaps.client.protocol import NSID, WARNING
+from spaps.client.subscription_request import Request, refusal_of
 
 
-class Subscribing:
-    """What a client does about its subscriptions, on its connection."""
+class Subscriptions:
+    """What the broker has granted to this client and the caller has not ended.
 
-    def __init__(self, link: ClientLink, held: HeldSubscriptions) -> None:
-        self._link = link
-        self._held = held
-        link.on_new_session = self._restore
+    A caller asks, waits for the answer in its own way, and hands it to ``grant`` or ``end``.
+    When the broker has a new session for this client, all of it is asked for again.
+    """
 
-    def subscribe(self, request: Request, timeout: float) -> Request:
-        """Ask, wait, and hold what is granted: the same request with its nsid."""
-        self._link.check_may_wait()
-        future = self._link.answers.ask(partial(self._send, request), partial(self._undo, request))
-        answer = wait_for(future, str(request), timeout)
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._neighborhoods: dict[int, Request] = {}
+        self._warnings: dict[int, tuple[str, ...]] = {}
+        self._plain: dict[str, Request] = {}
+        connection.on_new_session = self._restore
+
+    def ask(self, request: Request) -> AnswerFuture:
+        """Send SUBSCRIBE. If the caller stops waiting, a late grant is undone."""
+        return self._connection.answers.ask(
+            partial(self._send, request), partial(self._undo, request)
+        )
+
+    def grant(self, request: Request, answer: Answer) -> Request:
+        """Hold a granted subscription and return it with its nsid; raise when it was refused.
+
+        An nsid that is used again stands for the new subscription alone.
+        """
         refusal = refusal_of(request, answer)
         if refusal is not None:
             raise refusal
-        granted = _granted(request, answer)
-        warnings = [value for name, value in answer.user_properties if name == WARNING]
-        self._held.add(granted, tuple(warnings))
+        granted = _with_nsid(request, answer)
+        with self._lock:
+            if granted.nsid is None:
+                self._plain[granted.topic] = granted
+            else:
+                pairs = answer.user_properties
+                self._neighborhoods[granted.nsid] = granted
+                self._warnings[granted.nsid] = tuple(
+                    text for name, text in pairs if name == WARNING
+                )
         return granted
 
-    def subscribe_neighborhood(self, request: Request, timeout: float) -> int:
-        """The same for a neighborhood; its nsid, which every broker that knows them gives."""
-        nsid = self.subscribe(request, timeout).nsid
-        if nsid is None:
-            # It has granted the topic alone, and would send everything.
-            self.give_back(request.topic, None, timeout)
-            raise ClientUseError(f"{request}: this broker knows no neighborhoods")
-        return nsid
+    def ask_end(self, topic: str, nsid: int | None) -> AnswerFuture:
+        """Send UNSUBSCRIBE for one neighborhood, or without nsid for all under the filter."""
+        return self._connection.answers.ask(partial(self._send_end, topic, nsid))
 
-    def give_back(self, topic: str, nsid: int | None, timeout: float) -> None:
-        """End one neighborhood, or everything under the filter."""
-        self._link.check_may_wait()
-        what = f"unsubscribe from {topic!r}"
-        future = self._link.answers.ask(partial(self._send_end, topic, nsid))
-        refusal = wait_for(future, what, timeout).refusal(UnsubscribeRefusedError, what)
+    def end(self, topic: str, nsid: int | None, answer: Answer) -> None:
+        """Forget what was ended; raise when the broker refused that."""
+        refusal = answer.refusal(UnsubscribeRefusedError, end_text(topic))
         if refusal is not None:
             raise refusal
-        if nsid is None:
-            self._held.remove_topic(topic)
-        else:
-            self._held.remove(nsid)
+        if nsid is not None:
+            self._remove(nsid)
+            return
+        with self._lock:
+            self._plain.pop(topic, None)
+            for one in [n for n, held in self._neighborhoods.items() if held.topic == topic]:
+                del self._neighborhoods[one]
+                self._warnings.pop(one, None)
+
+    def nsids(self) -> tuple[int, ...]:
+        """Return the nsids of the neighborhoods that are held."""
+        with self._lock:
+            return tuple(self._neighborhoods)
+
+    def topic_of(self, nsid: int) -> str:
+        """Return the topic filter of a neighborhood; raise when this client does not hold it."""
+        with self._lock:
+            held = self._neighborhoods.get(nsid)
+        if held is None:
+            raise ClientUseError(f"this client holds no neighborhood {nsid}")
+        return held.topic
+
+    def warnings(self, nsid: int) -> tuple[str, ...]:
+        """Return the broker's warnings about this neighborhood."""
+        with self._lock:
+            return self._warnings.get(nsid, ())
+
+    def _all(self) -> list[Request]:
+        with self._lock:
+            return [*self._plain.values(), *self._neighborhoods.values()]
+
+    def _remove(self, nsid: int) -> None:
+        with self._lock:
+            self._neighborhoods.pop(nsid, None)
+            self._warnings.pop(nsid, None)
 
     def _send(self, request: Request) -> tuple[MQTTErrorCode, int | None]:
-        return self._link.subscribe(
-            request.topic,
-            SubscribeOptions(qos=request.qos),
-            packet_properties(PacketTypes.SUBSCRIBE, request.user_properties()),
-        )
+        return self._connection.subscribe(request.topic, request.qos, request.user_properties())
 
     def _send_end(self, topic: str, nsid: int | None) -> tuple[MQTTErrorCode, int | None]:
-        pairs = [] if nsid is None else [(NSID, str(nsid))]
-        return self._link.unsubscribe(topic, packet_properties(PacketTypes.UNSUBSCRIBE, pairs))
+        return self._connection.unsubscribe(topic, [] if nsid is None else [(NSID, str(nsid))])
 
     def _undo(self, request: Request, answer: Answer) -> None:
-        """Granted after the caller has given up waiting: nothing may stay behind."""
+        """End what was granted after the caller had stopped waiting."""
         if answer.code.is_failure:
             return
-        granted = _granted(request, answer)
+        granted = _with_nsid(request, answer)
         if granted.nsid is not None:
-            # If it has replaced one of ours, then that one is gone already.
-            self._held.remove(granted.nsid)
+            # If it has replaced a subscription of this client, then that one is gone already.
+            self._remove(granted.nsid)
             self._send_end(granted.topic, granted.nsid)
-        elif all(held.topic != granted.topic for held in self._held.all()):
+        elif all(held.topic != granted.topic for held in self._all()):
             self._send_end(granted.topic, None)
 
     def _restore(self) -> None:
-        """On the network thread: the broker has a new session, without our subscriptions."""
-        for request in self._held.all():
+        """Ask for everything again, in order; runs on the network thread."""
+        for request in self._all():
             try:
-                future = self._link.answers.ask(partial(self._send, request))
+                future = self._connection.answers.ask(partial(self._send, request))
             except NotConnectedError:
                 return  # lost again; the next connection restores everything
             future.add_done_callback(partial(self._restored, request))
@@ -102,10 +135,14 @@ class Subscribing:
         refusal = refusal_of(request, future.result())
         if refusal is not None:
             # It stays held: what is refused now may be granted after the next reconnect.
-            self._link.report(refusal)
+            self._connection.report(refusal)
 
 
-def _granted(request: Request, answer: Answer) -> Request:
-    """The request with the number that the broker gave it."""
+def end_text(topic: str) -> str:
+    """Return how errors name an UNSUBSCRIBE."""
+    return f"unsubscribe from {topic!r}"
+
+
+def _with_nsid(request: Request, answer: Answer) -> Request:
     nsids = numbers_of(answer.user_properties, NSID)
-    return replace(request, nsid=nsids[0]) if nsids else replace(request, nsid=None)
+    return replace(request, nsid=nsids[0] if nsids else None)

@@ -13,8 +13,7 @@ import pytest
 from rebuild import members as rebuild_members
 from schemas.errors import NoReferenceError
 from schemas.language.notation import read_neighborhood
-from spaps.client.message import Message
-from spaps.client.notices import NeighborhoodChange
+from spaps.client.message import Message, NeighborhoodChange
 from spaps.client.spatial_client import SpatialClient
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.scenes.rebuild_scene import RebuildScene, grid_town
@@ -76,6 +75,7 @@ class Listener:
             on_neighborhood_change=self.changes.put,
         )
         self.client.connect(PATIENCE)
+        self._client_id = client_id
         self._rounds = 0
 
     def next_changes(self, count: int) -> list[NeighborhoodChange]:
@@ -94,7 +94,7 @@ class Listener:
     def hears(self, peids: Iterable[int]) -> dict[int, set[int]]:
         """The nsids that a message about each of these leads to; those with none are left out."""
         self._rounds += 1
-        end = f"end/{self.client._link._options['client_id']}/{self._rounds}"
+        end = f"end/{self._client_id}/{self._rounds}"
         self.client.subscribe_topic(end, qos=1)
         for peid in peids:
             self.client.publish("news/x", str(peid), peid=peid, qos=1)

@@ -14,8 +14,7 @@ from typing import Any, Final, TypeAlias
 from schemas.language.neighborhood import Neighborhood
 from spaps.cli.printable_text import goes_to_terminal, printable, printable_bytes, printable_json
 from spaps.client.errors import ClientError
-from spaps.client.message import Message
-from spaps.client.notices import NeighborhoodChange
+from spaps.client.message import Message, NeighborhoodChange
 from spaps.client.options import ConnectionOptions
 from spaps.client.spatial_client import SpatialClient
 

@@ -11,7 +11,7 @@ from queue import Queue
 import pytest
 
 from broker.access.passwords import hash_password, write_users
-from spaps import Message, SpatialClient
+from spaps import AsyncSpatialClient, Message, SpatialClient
 from spaps.client.errors import (
     AnswerTimeoutError,
     ClientError,
@@ -167,6 +167,10 @@ def test_options_that_contradict() -> None:
         SpatialClient(clean_start=False)
     with pytest.raises(ClientUseError, match="user"):
         SpatialClient(password="lonely")  # noqa: S106
+    unknown = {"username": "me"}
+    for kind in (SpatialClient, AsyncSpatialClient):
+        with pytest.raises(ClientUseError, match="unknown option 'username'; allowed: client_id"):
+            kind(**unknown)
 
 
 def test_the_client_needs_paho_and_nothing_else() -> None:
@@ -178,8 +182,9 @@ assert "paho" not in sys.modules
 for name in ("numpy", "shapely", "pyarrow", "typer", "rich", "deltalake", "redis", "mqtt5",
              "amqtt", "uvloop", "pyspark", "aiomqtt"):
     sys.modules[name] = None
-from spaps import SpatialClient
+from spaps import AsyncSpatialClient, SpatialClient
 SpatialClient("127.0.0.1")
+AsyncSpatialClient("127.0.0.1")
 ours = {"schemas", "spatial_udfs", "world", "redis_link", "rebuild", "jobs", "broker", "conf"}
 assert not ours & set(sys.modules)
 """

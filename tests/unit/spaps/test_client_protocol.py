@@ -16,9 +16,9 @@ from schemas import mqtt_names
 from schemas.errors import DescriptorError, NotationError
 from schemas.language import limits
 from schemas.language.notation import read_neighborhood
-from spaps.client import notices, protocol
+from spaps.client import message, protocol
 from spaps.client.errors import ClientUseError, NeighborhoodRefusedError
-from spaps.client.neighborhoods import written
+from spaps.client.subscription_request import written
 
 # Where the broker has each name that the client repeats.
 ORIGINALS = {
@@ -53,7 +53,7 @@ def test_a_notice_of_the_broker_reads_as_it_was_written(
     change = mqtt_names.NeighborhoodChange(
         nsid=7, gained=gained, lost=lost, has_references=has_references, version=2, generation=5
     )
-    (read,) = notices.changes_from_json(mqtt_names.changes_to_json([change]).encode())
+    (read,) = message.changes_from_json(mqtt_names.changes_to_json([change]).encode())
     assert dataclasses.asdict(read) == dataclasses.asdict(change)
 
 

@@ -18,7 +18,7 @@ from schemas.mqtt_names import CHANGES_TOPIC
 from schemas.redis_keys import broker_told_key, subscriptions_key
 from spaps.client.aio_client import AsyncSpatialClient
 from spaps.client.errors import PublishRefusedError
-from spaps.client.notices import NeighborhoodChange
+from spaps.client.message import NeighborhoodChange
 from spaps.client.spatial_client import SpatialClient
 from tests.scenes.rebuild_scene import RebuildScene, grid_town
 from tests.scenes.switch_scene import (

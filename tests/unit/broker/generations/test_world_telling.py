@@ -21,7 +21,7 @@ from schemas.mqtt_names import (
     WorldNotice,
 )
 from spaps.client.errors import NoticeError
-from spaps.client.notices import changes_from_json
+from spaps.client.message import changes_from_json
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

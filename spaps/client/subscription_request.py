@@ -1,9 +1,8 @@
-"""The subscriptions that a client holds: what it must ask for again when the broker forgot it."""
+"""A subscription as a client asks for it, and the checks before it is sent."""
 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -32,14 +31,13 @@ class WritesJson(Protocol):
         """Return the descriptor as JSON text."""
 
 
-# What may be given for a neighborhood: JSON text or notation, the JSON object, or an object with
-# a method that writes it.
+# Types of a neighborhood: JSON or notation as text, a mapping, or an object with ``to_json``.
 AnyNeighborhood: TypeAlias = str | Mapping[str, Any] | WritesJson
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One subscription as it is asked for; without a descriptor it is a plain one."""
+    """A subscription to a topic filter; with a descriptor, to a neighborhood under it."""
 
     topic: str
     qos: int
@@ -47,7 +45,7 @@ class Request:
     nsid: int | None = None
 
     def user_properties(self) -> list[tuple[str, str]]:
-        """What SUBSCRIBE carries beside the topic filter."""
+        """Return the user properties of the SUBSCRIBE packet."""
         pairs: list[tuple[str, str]] = []
         if self.descriptor is not None:
             pairs.append((NEIGHBORHOOD, self.descriptor))
@@ -62,9 +60,9 @@ class Request:
 
 
 def written(neighborhood: AnyNeighborhood) -> str:
-    """Return the descriptor as it travels. The broker reads it, and refuses what is wrong in it.
+    """Return the descriptor as text for the user property.
 
-    Only what no MQTT packet can carry is an error here.
+    The broker checks it. Only what no MQTT packet can carry is an error here.
     """
     try:
         text = _text(neighborhood)
@@ -96,7 +94,7 @@ def _text(neighborhood: AnyNeighborhood) -> str:
 
 
 def _plain_object(value: object) -> dict[Any, Any]:
-    """Return a mapping that is no dict as one; json asks for what it cannot write itself."""
+    """Return a mapping of another type as a dict, for json, which writes dicts alone."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
@@ -112,55 +110,7 @@ def refusal_of(request: Request, answer: Answer) -> RefusedError | None:
 
 
 def checked_nsid(nsid: int | None) -> int | None:
-    """The nsid that a caller has chosen."""
+    """Return the nsid that a caller has chosen, or raise an error when it is none."""
     if nsid is not None and (isinstance(nsid, bool) or not 0 <= nsid <= MAX_PEID):
         raise ClientUseError(f"an nsid is an integer from 0 to 2^63-1, not {str(nsid)[:40]!r}")
     return nsid
-
-
-class HeldSubscriptions:
-    """What the broker has granted and the caller has not given back."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._neighborhoods: dict[int, Request] = {}
-        self._warnings: dict[int, tuple[str, ...]] = {}
-        self._plain: dict[str, Request] = {}
-
-    def add(self, request: Request, warnings: tuple[str, ...] = ()) -> None:
-        """Granted; an nsid that is used again stands for the new one alone."""
-        with self._lock:
-            if request.nsid is None:
-                self._plain[request.topic] = request
-            else:
-                self._neighborhoods[request.nsid] = request
-                self._warnings[request.nsid] = warnings
-
-    def all(self) -> list[Request]:
-        """Everything to ask for again, in the order in which it was granted."""
-        with self._lock:
-            return [*self._plain.values(), *self._neighborhoods.values()]
-
-    def neighborhoods(self) -> dict[int, Request]:
-        """The neighborhoods by their nsids."""
-        with self._lock:
-            return dict(self._neighborhoods)
-
-    def warnings(self, nsid: int) -> tuple[str, ...]:
-        """What the broker remarked when it granted this neighborhood."""
-        with self._lock:
-            return self._warnings.get(nsid, ())
-
-    def remove(self, nsid: int) -> None:
-        """One neighborhood is given back."""
-        with self._lock:
-            self._neighborhoods.pop(nsid, None)
-            self._warnings.pop(nsid, None)
-
-    def remove_topic(self, topic: str) -> None:
-        """Everything under a filter is given back: that is what UNSUBSCRIBE without nsid means."""
-        with self._lock:
-            self._plain.pop(topic, None)
-            for nsid in [n for n, one in self._neighborhoods.items() if one.topic == topic]:
-                del self._neighborhoods[nsid]
-                self._warnings.pop(nsid, None)
