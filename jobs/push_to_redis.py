@@ -37,12 +37,17 @@ from jobs.pipeline.spark_errors import raised_in_task, reason_of, spark_errors_a
 from jobs.pipeline.stage_progress import stage_progress
 from jobs.push_arguments import push_parser
 from redis_link.connection.client import connect
+from redis_link.connection.redis_choice import redis_or_embedded
 from redis_link.connection.url import masked
-from redis_link.connection.world_redis import redis_or_embedded
-from redis_link.generation.generation_push import GenerationPush, PushSource
-from redis_link.generation.push_report import PushReport, StepClock, report_of
+from redis_link.generation.generation_push import (
+    GenerationPush,
+    PushReport,
+    PushSource,
+    StepClock,
+    report_of,
+)
 from redis_link.generation.sweep import DEFAULT_RETENTION, Retention
-from redis_link.sets.tally import Tally
+from redis_link.sets.pair_arrays import Tally
 from schemas.errors import EXIT_DONE, GenerationError, SourceError, exit_code_of
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.redis_keys import SHARD_COUNT

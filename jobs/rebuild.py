@@ -23,10 +23,9 @@ sys.path[:] = [place for place in sys.path if Path(place).resolve() != _FOLDER]
 
 from jobs.bulk_engine import spark_engine
 from jobs.job_parser import JobParser, whole_number
-from rebuild.arguments import request_of, sources_of
-from rebuild.request import Engine
+from rebuild.request import Engine, request_of, sources_of
 from rebuild.run import rebuild
-from redis_link.connection.world_redis import redis_or_embedded
+from redis_link.connection.redis_choice import redis_or_embedded
 from schemas.errors import exit_code_of
 from schemas.settings import load_settings
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from jobs.job_parser import JobParser, whole_number
 from redis_link.connection.client import RedisClient, connect
-from redis_link.connection.world_redis import redis_to_read
+from redis_link.connection.redis_choice import redis_to_read
 from redis_link.generation.generation_store import current_generation
 from redis_link.sets.set_reader import read_shards
 from schemas import entity

@@ -84,12 +84,6 @@ def pushed_base(
     return None
 
 
-def coverage_of(record: RebuildRecord) -> RegistryCoverage:
-    """Which subscriptions the resolved members of a record are about."""
-    facts = record.steps[RESOLVE]
-    return RegistryCoverage(facts["registry"], facts["upTo"])
-
-
 def found_in_force(
     record: RebuildRecord, records: RebuildRecords, client: RedisClient
 ) -> GenerationFacts | None:
@@ -103,7 +97,9 @@ def found_in_force(
         return None
     if PUSH in record.steps:
         return current if record.steps[PUSH]["token"] == current.token else None
-    if (current.version, current.coverage) != (record.version, coverage_of(record)):
+    resolved = record.steps[RESOLVE]
+    coverage = RegistryCoverage(resolved["registry"], resolved["upTo"])
+    if (current.version, current.coverage) != (record.version, coverage):
         return None
     if current.run:
         return current if current.run == record.run else None

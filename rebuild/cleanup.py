@@ -7,10 +7,9 @@ from typing import Final
 
 from rebuild.record import PUSH, RESOLVE, RebuildRecord, RebuildRecords
 from redis_link.connection.client import RedisClient
-from redis_link.generation.background_sweep import BackgroundSweep
 from redis_link.generation.generation_store import all_generations, current_number
 from redis_link.generation.repair import remove_orphans
-from redis_link.generation.sweep import Retention
+from redis_link.generation.sweep import BackgroundSweep, Retention
 from schemas.generation import GenerationState
 from world.memberships.exact_memberships import remove_memberships
 from world.memberships.resolved_sets import ResolvedSets

@@ -5,22 +5,27 @@ from __future__ import annotations
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from rebuild.base import resolved_base
 from rebuild.exact_workers import ExactWorkers, WorldPlace
-from rebuild.record import RebuildRecords
+from rebuild.record import COMPARE, PUSH, RebuildRecords
 from rebuild.registered_sets import RegisteredSets, read_registered
 from rebuild.request import RebuildRequest
-from rebuild.resolve_plan import carry_out, plan_of, resolve_all
+from rebuild.resolve import plan_all, plan_of, resolve_by_plan
 from rebuild.set_changes import SetChanges
-from redis_link.connection.client import connect
-from redis_link.generation.generation_changes import SubscriptionChanges
-from redis_link.generation.generation_store import current_generation
-from redis_link.sets.tally import Int64s
-from schemas.generation import GenerationFacts
+from redis_link.connection.client import RedisClient, connect
+from redis_link.generation.generation_store import (
+    SubscriptionChanges,
+    all_generations,
+    current_generation,
+    current_number,
+)
+from redis_link.sets.pair_arrays import Int64s
+from schemas.generation import GenerationFacts, GenerationState
 from spatial_udfs.incremental.world_changes import WorldChanges
 from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
@@ -101,10 +106,10 @@ def _by_subscription(
     )  # fmt: skip
     if base is None or base.version != against.version:
         return None
-    plan = resolve_all(registered)
+    plan = plan_all(registered)
     if not request.full:
         plan = plan_of(registered, base.result, changes, place)
-    result = carry_out(
+    result = resolve_by_plan(
         registered, plan, place, ExactWorkers(request.workers),
         lambda done, total: request.progress("resolving", done, total),
     )  # fmt: skip
@@ -116,3 +121,48 @@ def _vanishing(registered: RegisteredSets, changes: WorldChanges | None) -> Int6
         return np.empty(0, np.int64)
     refs = [ref for each in registered.neighborhoods if each is not None for ref in each.refs]
     return np.intersect1d(np.array(refs, np.int64), changes.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedVersion:
+    """One version; ``changes`` is None where no rebuild has compared it with the one before.
+
+    ``generation`` is the last one that was made for it, whether it is still there or not.
+    """
+
+    version: int
+    created_at: datetime
+    entities: int
+    changes: dict[str, int] | None
+    generation: int | None
+    in_force: bool
+
+
+def listed_versions(
+    store: WorldStore, records: RebuildRecords, client: RedisClient | None
+) -> list[ListedVersion]:
+    """All versions, oldest first; without a client none of them is in force."""
+    changes: dict[int, dict[str, int]] = {}
+    generations: dict[int, int] = {}
+    for record in records.all():
+        if COMPARE in record.steps:
+            changes[record.version] = record.steps[COMPARE]["changes"]
+        if PUSH in record.steps:
+            generations[record.version] = record.steps[PUSH]["generation"]
+    current = None if client is None else current_number(client)
+    in_force = None
+    for facts in [] if client is None else all_generations(client):
+        if facts.state is GenerationState.COMPLETE:
+            generations[facts.version] = facts.generation
+            in_force = facts.version if facts.generation == current else in_force
+    return [
+        ListedVersion(
+            version=facts.version,
+            created_at=facts.created_at,
+            entities=facts.entity_count,
+            changes=changes.get(facts.version),
+            generation=generations.get(facts.version),
+            in_force=facts.version == in_force,
+        )
+        for facts in store.versions()
+    ]

@@ -1,4 +1,4 @@
-"""The members of a rebuild into Redis: differences where that is less, else everything."""
+"""Pushes the members of a rebuild into Redis: only the differences where they are few."""
 
 from __future__ import annotations
 
@@ -6,132 +6,67 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from rebuild.base import PushedBase
-from rebuild.set_changes import Pairs, SetChanges
+from rebuild.set_changes import SetChanges
 from redis_link.connection.client import RedisClient
-from redis_link.generation.generation_changes import keep_changes
-from redis_link.generation.generation_copy import GenerationCopy, PairChanges, can_copy
-from redis_link.generation.generation_push import PushSource
-from redis_link.generation.local_push import push_pairs
-from redis_link.generation.push_report import PushReport
+from redis_link.generation.generation_push import PushReport, PushSource
+from redis_link.generation.generation_store import keep_changes
+from redis_link.generation.local_push import can_copy, push_changes, push_pairs
 from redis_link.generation.sweep import Retention
-from schemas.errors import GenerationError, PushBusyError, SpapsError
+from redis_link.sets.pair_arrays import Pairs
+from schemas.errors import GenerationError, PushBusyError
 from world.memberships.resolved_sets import ResolvedSets
 
-# A copied pair costs a fraction of one that is sent; beyond this share both are the same work.
+# A copied pair costs a fraction of one that is sent; above this share both cost the same.
 MOST_DIFFERENT: Final = 0.5
 
-# Gets what is to be done when everything is written, before the switch.
+# Pushes everything in another way than this process would. It gets a function, and calls it with
+# the number of the generation before the switch.
 PushAll = Callable[[Callable[[int], None]], PushReport]
 
 
-class Push:
-    """One push, and the generation in force that it is compared with.
+def push_members(  # noqa: PLR0913 - what a push is made of
+    client: RedisClient,
+    base: PushedBase | None,
+    source: PushSource,
+    result: ResolvedSets,
+    *,
+    retention: Retention,
+    say: Callable[[str], None],
+    full: bool = False,
+    push_all: PushAll | None = None,
+) -> tuple[PushReport, str]:
+    """Push and switch; return the report, and how it was done: ``changes`` or ``all``.
 
-    ``everything``: copy nothing; what is different is only told.
+    The result is compared with ``base``, the generation in force, and what changed for each
+    subscription is kept for brokers. ``full``: everything is sent even if little is different.
     """
+    compared = None if base is None else SetChanges(base.result, result)
 
-    def __init__(
-        self,
-        client: RedisClient,
-        base: PushedBase | None,
-        say: Callable[[str], None],
-        *,
-        everything: bool = False,
-    ) -> None:
-        self._client = client
-        self._base = base
-        self._say = say
-        self._everything = everything
-        self._copy: GenerationCopy | None = None
-        self._compared: SetChanges | None = None
-        self._is_prepared = False
-        self._failure: SpapsError | None = None
+    def keep(generation: int) -> None:
+        if compared is not None:
+            keep_changes(client, generation, compared.by_subscription())
 
-    def begin(self, source: PushSource) -> None:
-        """Let Redis copy what is in force while somebody finds out what is different."""
-        if self._base is None or self._everything or self._copy or not can_copy(self._client):
-            return
-        self._copy = GenerationCopy(self._client, source, self._base.facts, self._say)
+    if base is not None and compared is not None and not full and _are_few(compared):
         try:
-            self._copy.start()
+            if can_copy(client):
+                report = push_changes(
+                    client, source, base.facts, compared.pairs_to_add(), compared.pairs_to_remove(),
+                    retention=retention, say=say, before_switch=keep,
+                )  # fmt: skip
+                return report, "changes"
         except PushBusyError:
             raise
         except GenerationError as error:
-            self._say(f"pushing everything instead: {error}")
-            self.close()
-            self._everything = True
+            say(f"pushing everything instead: {error}")
+    if push_all is not None:
+        return push_all(keep), "all"
+    pairs = _pairs(result)
+    report = push_pairs(client, source, pairs, retention=retention, say=say, before_switch=keep)
+    return report, "all"
 
-    def compare(self, result: ResolvedSets) -> None:
-        """Find out what is different."""
-        if self._base is not None and self._compared is None:
-            self._compared = SetChanges(self._base.result, result)
 
-    def prepare(self, result: ResolvedSets) -> None:
-        """Compare, and write what is different: all but the switch, if a copy was begun.
-
-        What goes wrong is told by ``run``: whoever calls this has other work to complete first.
-        """
-        self.compare(result)
-        try:
-            if self._copy is not None and self._compared is not None:
-                self._write_changes(self._copy, self._compared)
-        except SpapsError as error:
-            self._failure = error
-
-    def run(
-        self,
-        source: PushSource,
-        result: ResolvedSets,
-        retention: Retention,
-        push_all: PushAll | None = None,
-    ) -> tuple[PushReport, str]:
-        """Push and switch; the report, and how it was done: ``changes`` or ``all``.
-
-        ``push_all`` sends everything in another way than this process would.
-        """
-        self.compare(result)
-        if self._compared is not None and self._is_little(self._compared):
-            self.begin(source)
-        if self._copy is not None and self._compared is not None:
-            try:
-                if self._write_changes(self._copy, self._compared):
-                    report = self._copy.finish(retention, self._keep, source.commit)
-                    return report, "changes"
-            except PushBusyError:
-                raise
-            except GenerationError as error:
-                self._say(f"pushing everything instead: {error}")
-            finally:
-                self.close()
-        if push_all is not None:
-            return push_all(self._keep), "all"
-        report = push_pairs(
-            self._client, source, _pairs(result),
-            retention=retention, say=self._say, before_switch=self._keep,
-        )  # fmt: skip
-        return report, "all"
-
-    def close(self) -> None:
-        """Give up what is being copied, unless it is in force by now."""
-        if self._copy is not None:
-            self._copy.close()
-            self._copy = None
-
-    def _is_little(self, compared: SetChanges) -> bool:
-        return compared.changed_pairs() <= MOST_DIFFERENT * compared.new_pairs()
-
-    def _write_changes(self, copy: GenerationCopy, compared: SetChanges) -> bool:
-        """Write them, unless that is done; False: they are too many."""
-        if self._failure is not None:
-            raise self._failure
-        if not self._is_prepared and self._is_little(compared):
-            copy.prepare(PairChanges(compared.pairs_to_add(), compared.pairs_to_remove()))
-            self._is_prepared = True
-        return self._is_prepared
-
-    def _keep(self, generation: int) -> None:
-        if self._compared is not None:
-            keep_changes(self._client, generation, self._compared.by_subscription())
+def _are_few(compared: SetChanges) -> bool:
+    return compared.changed_pairs() <= MOST_DIFFERENT * compared.new_pairs()
 
 
 def _pairs(result: ResolvedSets) -> Iterator[Pairs]:

@@ -14,7 +14,7 @@ from redis_link.registry.subscription_registry import (
     registrations_of,
     registry_coverage,
 )
-from redis_link.sets.tally import Int64s
+from redis_link.sets.pair_arrays import Int64s
 from schemas.errors import DescriptorError
 from schemas.generation import RegistryCoverage
 from schemas.language.descriptor_json import parse_descriptor

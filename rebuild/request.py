@@ -2,17 +2,70 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol, TypeAlias
 
-from rebuild.bulk_engine import BulkEngineFactory, no_bulk_engine
-from redis_link.generation.sweep import GRACE_SECONDS
-from schemas.errors import EXIT_DONE
+from rebuild.exact_workers import SetResolver
+from rebuild.registered_sets import RegisteredSets
+from redis_link.connection.redis_choice import redis_to_read
+from redis_link.generation.generation_push import PushReport, PushSource
+from redis_link.generation.sweep import GRACE_SECONDS, Retention
+from schemas.errors import EXIT_DONE, SettingsError, WorldError
+from schemas.settings import Settings
+from schemas.world_places import local_folder
+from world.memberships.resolved_sets import ResolvedSets
 from world.progress import Progress, silent
+from world.versions.store import WorldStore
+
+NOTHING_IN_FORCE: Final = "no generation is in force: there is nothing to roll back"
+
+
+class BulkRun(Protocol):
+    """What the engine wrote to Delta."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the memberships."""
+
+    @property
+    def commit(self) -> int | None:
+        """The number of the commit that holds them."""
+
+
+class BulkEngine(SetResolver, Protocol):
+    """Resolves and pushes what one process cannot."""
+
+    def resolve_all(
+        self, version: int, registered: RegisteredSets, run: str
+    ) -> tuple[ResolvedSets, BulkRun]:
+        """Write the memberships of the version to Delta; return its members by neighborhood."""
+
+    def push(
+        self,
+        source: PushSource,
+        redis_url: str,
+        retention: Retention,
+        before_switch: Callable[[int], None],
+    ) -> PushReport:
+        """Bring all memberships of the version into Redis."""
+
+    def close(self) -> None:
+        """Give back what was started for this rebuild."""
+
+
+# Makes an engine for a world, a folder of results, and somebody to tell. Nothing is started before
+# the engine is asked for something.
+BulkEngineFactory: TypeAlias = Callable[[str, str, Callable[[str], None]], BulkEngine]
+
+
+def no_bulk_engine(world: str, out: str, say: Callable[[str], None]) -> BulkEngine:  # noqa: ARG001 - the factory's shape
+    """Refuse: this rebuild was started without a bulk engine."""
+    raise SettingsError(f"{world} needs the bulk engine, and this rebuild has none")
 
 
 class Engine(StrEnum):
@@ -65,3 +118,82 @@ class RebuildReport:
     # One line for a person.
     summary: str
     exit_code: int = EXIT_DONE
+
+
+def places_of(settings: Settings, redis_url: str) -> Places:
+    """Where everything lies."""
+    return Places(settings.world.dir, settings.rebuild.out, settings.rebuild.records, redis_url)
+
+
+def sources_of(given: Sequence[str | Path], settings: Settings) -> tuple[str, ...]:
+    """The sources that were given, those in conf, or those of the newest version."""
+    chosen = [str(source) for source in given or settings.rebuild.sources]
+    if not chosen:
+        versions = WorldStore(settings.world.dir).versions()
+        chosen = [_found(source.path) for source in versions[-1].sources] if versions else []
+    if not chosen:
+        raise SettingsError(
+            "nothing to rebuild from: give the source files, or set rebuild.sources in conf"
+        )
+    return tuple(chosen)
+
+
+def require_version(settings: Settings, version: int | None) -> None:
+    """Refuse a rollback to what is not there, before anything is started or made for it."""
+    WorldStore(settings.world.dir).facts_of(version)
+    if version is None and not settings.redis.url:
+        with redis_to_read(settings) as url:
+            if url is None:
+                raise WorldError(NOTHING_IN_FORCE)
+
+
+def _found(source: str) -> str:
+    """Return a source of the newest version; an earlier release stored paths as they were given."""
+    path = local_folder(source)
+    if path is not None and not path.is_absolute() and not path.exists():
+        raise SettingsError(
+            f"the newest version was imported from {source}, a path relative to the folder where "
+            "that import was started: start the rebuild there, or give the source files"
+        )
+    return source
+
+
+def engine_of(name: str) -> Engine:
+    """The engine of that name."""
+    try:
+        return Engine(name)
+    except ValueError:
+        known = ", ".join(Engine)
+        raise SettingsError(f"rebuild.engine must be one of {known}, not {name!r}") from None
+
+
+def request_of(  # noqa: PLR0913  what settings do not say
+    settings: Settings,
+    redis_url: str,
+    *,
+    sources: tuple[str, ...] = (),
+    import_options: dict[str, Any] | None = None,
+    full: bool = False,
+    if_changed: bool = False,
+    say: Callable[[str], None],
+    progress: Progress = silent,
+    bulk: BulkEngineFactory,
+) -> RebuildRequest:
+    """The request for a rebuild or a rollback."""
+    if settings.rebuild.keep_versions < 1:
+        raise SettingsError("rebuild.keep_versions must be 1 or more")
+    if not 0 <= settings.rebuild.grace_seconds < math.inf:  # also NaN, which is like no number
+        raise SettingsError("rebuild.grace_seconds must be a number of seconds, 0 or more")
+    return RebuildRequest(
+        places=places_of(settings, redis_url),
+        sources=sources,
+        import_options=import_options or {},
+        engine=engine_of(settings.rebuild.engine),
+        full=full,
+        if_changed=if_changed,
+        keep_versions=settings.rebuild.keep_versions,
+        grace_seconds=settings.rebuild.grace_seconds,
+        say=say,
+        progress=progress,
+        bulk=bulk,
+    )

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Final
 
-from rebuild.arguments import NOTHING_IN_FORCE
 from rebuild.record import COMPLETE, IMPORT, RebuildRecord, RebuildRecords
-from rebuild.request import RebuildReport, RebuildRequest
+from rebuild.request import NOTHING_IN_FORCE, RebuildReport, RebuildRequest
 from rebuild.steps import RebuildSteps
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation.generation_store import current_generation

@@ -9,14 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redis_link.generation.generation_changes import SubscriptionChanges
-from redis_link.sets.tally import Int64s
+from redis_link.generation.generation_store import SubscriptionChanges
+from redis_link.sets.pair_arrays import Int64s, Pairs
 from spatial_udfs.incremental.member_rows import MemberRows
 from spatial_udfs.incremental.row_keys import differences, distinct
 from world.memberships.resolved_sets import ResolvedSets, written_out
-
-Pairs = tuple[Int64s, Int64s]
-
 
 # Keys are numbers of so many bits.
 KEY_BITS: Final = 63

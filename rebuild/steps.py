@@ -6,6 +6,7 @@ Each one looks first whether it is complete already: that is how a killed rebuil
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -13,15 +14,12 @@ import numpy as np
 
 from rebuild.base import (
     ResolvedBase,
-    coverage_of,
     found_in_force,
     pushed_base,
     resolved_base,
 )
-from rebuild.bulk_engine import BulkEngine
 from rebuild.cleanup import clean_up
-from rebuild.members import Resolving
-from rebuild.push import Push
+from rebuild.push import PushAll, push_members
 from rebuild.record import (
     CLEAN,
     COMPARE,
@@ -33,11 +31,11 @@ from rebuild.record import (
     RebuildRecords,
 )
 from rebuild.registered_sets import RegisteredSets, read_registered
-from rebuild.request import Engine, RebuildReport, RebuildRequest
+from rebuild.request import BulkEngine, Engine, RebuildReport, RebuildRequest
+from rebuild.resolve import MemberResolver
 from redis_link.connection.client import RedisClient
-from redis_link.generation.generation_push import PushSource
+from redis_link.generation.generation_push import PushReport, PushSource
 from redis_link.generation.generation_store import all_generations
-from redis_link.generation.push_report import PushReport
 from redis_link.generation.sweep import Retention
 from redis_link.registry.subscription_registry import registry_coverage
 from schemas.errors import EXIT_NOT_CLEAN, SpapsError
@@ -70,7 +68,7 @@ class RebuildSteps:
         self._store = WorldStore(request.places.world)
         self._facts = self._store.facts_of(record.version)
         self._started_bulk: BulkEngine | None = None
-        self._push_begun: Push | None = None
+        self._base: ResolvedBase | None = None
         self._changes: dict[int, WorldChanges] = {}
 
     def go(self) -> RebuildReport:
@@ -84,7 +82,7 @@ class RebuildSteps:
                 with ThreadPoolExecutor(1, "subscriptions") as thread:
                     reading = thread.submit(self._read_subscriptions)
                     self._compare()
-                    kept = self._resolve(*reading.result())
+                    kept = self._resolve(reading.result())
             self._push(kept)
         except SpapsError as error:
             record.end(FAILED, str(error))
@@ -93,8 +91,6 @@ class RebuildSteps:
             # The grace time is no reason to hold a cluster.
             if self._started_bulk is not None:
                 self._started_bulk.close()
-            if self._push_begun is not None:
-                self._push_begun.close()
         return self._clean()
 
     def _compare(self) -> None:
@@ -130,29 +126,27 @@ class RebuildSteps:
             return None
         return ResolvedSets.load(self._record.folder)
 
-    def _read_subscriptions(self) -> tuple[RegisteredSets, ResolvedBase | None]:
-        """Beside the comparison: what to resolve and to go on from; Redis begins to copy."""
+    def _read_subscriptions(self) -> RegisteredSets:
+        """Read the registered subscriptions, and find the earlier result to go on from."""
         registry = registry_coverage(self._client).registry
-        base = None
         if not self._request.full:
-            base = resolved_base(self._records, self._store, registry, self._record.version)
-        registered = read_registered(self._client, None if base is None else base.known())
+            version = self._record.version
+            self._base = resolved_base(self._records, self._store, registry, version)
+        known = None if self._base is None else self._base.known()
+        registered = read_registered(self._client, known)
         self._request.say(
             f"{len(registered.sub_ids):,} subscriptions, {len(registered):,} different"
         )
-        push = self._push_of(registered.coverage.registry, base)
-        # Spark may take long, and others should not be kept from pushing meanwhile.
-        if base is not None and self._request.engine is not Engine.SPARK:
-            push.begin(self._source(registered.coverage))
-        return registered, base
+        return registered
 
-    def _resolve(self, registered: RegisteredSets, base: ResolvedBase | None) -> ResolvedSets:
+    def _resolve(self, registered: RegisteredSets) -> ResolvedSets:
+        """Resolve the members, and write them to Delta and beside the record."""
         started = time.monotonic()
-        resolving = Resolving(
+        resolver = MemberResolver(
             self._request, self._record, self._store, self._imported,
-            self._changes_since, self._bulk, self._keep_and_prepare,
+            self._changes_since, self._bulk,
         )  # fmt: skip
-        result, how = resolving.resolved(registered, base)
+        result, how = resolver.resolve(registered, self._base)
         rows, lacking = how.pop("rows"), ~result.resolved[result.set_of]
         self._record.note(
             RESOLVE, time.monotonic() - started,
@@ -175,6 +169,7 @@ class RebuildSteps:
         return self._started_bulk
 
     def _push(self, result: ResolvedSets) -> None:
+        """Push the members and switch, unless this was done before a kill."""
         if self._pushed_already():
             return
         started = time.monotonic()
@@ -185,39 +180,25 @@ class RebuildSteps:
             self._request.say(line)
 
     def _pushed(self, result: ResolvedSets) -> tuple[PushReport, str]:
-        record, places = self._record, self._request.places
-        source = self._source(coverage_of(record))
-        # What was replaced is removed by the last step.
-        keep = Retention(self._request.grace_seconds, keep=1)
-        push = self._push_of(source.coverage.registry)
-        if record.steps[RESOLVE]["engine"] == Engine.EXACT:
-            return push.run(source, result, keep)
-        return push.run(
-            source, result, keep,
-            lambda before_switch: self._bulk().push(source, places.redis_url, keep, before_switch),
+        request, record, resolved = self._request, self._record, self._record.steps[RESOLVE]
+        coverage = RegistryCoverage(resolved["registry"], resolved["upTo"])
+        source = PushSource(
+            record.version, f"{record.kind} {record.number}", coverage, record.run,
+            resolved.get("commit"), self._store.world_id(),
         )  # fmt: skip
+        # The last step removes the replaced generation.
+        retention = Retention(request.grace_seconds, keep=1)
+        push_all: PushAll | None = None
+        if resolved["engine"] != Engine.EXACT:
 
-    def _push_of(self, registry: str, loaded: ResolvedBase | None = None) -> Push:
-        """The push of this rebuild, which may have begun while members were resolved."""
-        if self._push_begun is None:
-            request, base = (
-                self._request,
-                pushed_base(self._records, self._client, registry, loaded),
-            )
-            self._push_begun = Push(self._client, base, request.say, everything=request.full)
-        return self._push_begun
+            def push_all(before_switch: Callable[[int], None]) -> PushReport:
+                return self._bulk().push(source, request.places.redis_url, retention, before_switch)
 
-    def _keep_and_prepare(self, result: ResolvedSets) -> None:
-        result.save(self._record.folder)
-        if self._push_begun is not None:
-            self._push_begun.prepare(result)
-
-    def _source(self, coverage: RegistryCoverage) -> PushSource:
-        what = f"{self._record.kind} {self._record.number}"
-        commit = self._record.steps.get(RESOLVE, {}).get("commit")
-        return PushSource(
-            self._record.version, what, coverage, self._record.run, commit, self._store.world_id()
-        )
+        base = pushed_base(self._records, self._client, coverage.registry, self._base)
+        return push_members(
+            self._client, base, source, result,
+            retention=retention, say=request.say, full=request.full, push_all=push_all,
+        )  # fmt: skip
 
     def _pushed_already(self) -> bool:
         """Also when it was killed between the switch and its note."""

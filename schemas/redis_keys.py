@@ -16,7 +16,6 @@
 | ``spaps:{registry}:client:C`` | hash | the same for all brokers together, of earlier releases |
 | ``spaps:{registry}:broker:B`` | set of integers | the subIds that broker B has registered |
 | ``spaps:{registry}:brokers`` | hash | broker B → token of the process that runs it |
-| ``spaps:{H}:vV:resolved`` | string, expires | peids of neighborhood H on world version V, packed |
 | ``spaps:{broker:B}:lease`` | string, expires | who runs broker B now, as JSON |
 | ``spaps:{broker:B}:told`` | string | the generation that B's subscribers know of, as JSON |
 | ``spaps:{broker:B}:journal`` | hash | owner, sequence, editions of B's durable state |
@@ -33,7 +32,6 @@ The part in braces is the hash tag: in a cluster, keys with one tag lie in one s
 * ``{S}`` is the shard of a peid, 0 .. 1020, the same in every generation. A generation so
   spreads over all nodes, while a shard (index and sets) stays on one: it is written, read,
   verified and removed as a whole, with commands of many keys.
-* ``{H}`` is the hash of the neighborhood.
 * ``C``: a client id; of a client with a user name that name, U+0000 and the client id.
 * ``{broker:B}``: one message can change many sessions of a broker, in one step.
 
@@ -133,11 +131,6 @@ def brokers_key() -> str:
 def broker_subscriptions_key(broker: str) -> str:
     """The subIds that one broker has registered: what it does not hold of these is over."""
     return f"{_REGISTRY}:broker:{broker}"
-
-
-def resolved_key(neighborhood_hash: str, version: int) -> str:
-    """Members of one distinct neighborhood on one world version."""
-    return f"spaps:{{{neighborhood_hash}}}:v{version}:resolved"
 
 
 def broker_lease_key(broker: str) -> str:

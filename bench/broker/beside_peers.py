@@ -33,7 +33,7 @@ from bench.broker.rate import Rate
 from bench.broker.report import SINGLES, STREAM, BrokerReport
 from bench.broker.scene import FAN_OUT, MEMBERS, ONE_MATCH, Scene, members_of, number_of
 from redis_link.connection.client import connect
-from redis_link.connection.embedded import embedded_redis
+from redis_link.connection.embedded import EmbeddedRedis
 from redis_link.generation.generation_push import PushSource
 from redis_link.generation.local_push import push_pairs
 from redis_link.generation.sweep import Retention
@@ -87,7 +87,7 @@ def throughput(report: BrokerReport, repeats: int, seconds: float) -> None:
     """Publishes a second of all brokers."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spaps-bench-")))
-        server = stack.enter_context(embedded_redis(folder / "redis"))
+        server = stack.enter_context(EmbeddedRedis(folder / "redis"))
         peer = stack.enter_context(mosquitto(BROKER_CORE, folder))
         report.versions = peer.version
         memory = stack.enter_context(ours("memory", BROKER_CORE, folder / "memory.log"))

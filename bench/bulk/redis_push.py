@@ -25,13 +25,11 @@ from deltalake import write_deltalake
 from redis import Redis
 
 from redis_link.connection.client import connect
-from redis_link.connection.embedded import embedded_redis
-from redis_link.generation.generation_push import PushSource
+from redis_link.connection.embedded import EmbeddedRedis
+from redis_link.generation.generation_push import PushReport, PushSource
 from redis_link.generation.local_push import push_pairs
-from redis_link.generation.push_report import PushReport
 from redis_link.generation.sweep import Retention
-from redis_link.sets.pair_arrays import group_starts, sorted_distinct
-from redis_link.sets.tally import Int64s
+from redis_link.sets.pair_arrays import Int64s, group_starts, sorted_distinct
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from schemas.redis_keys import membership_key
 
@@ -107,7 +105,7 @@ def measure(count: int, peids: int, rounds: int, *, with_spark: bool) -> PushCom
     result = PushComparison(len(pairs[0]), distinct, os.getloadavg()[0])
     with tempfile.TemporaryDirectory(prefix="spaps-push-") as name:
         folder = Path(name)
-        with embedded_redis(folder / "redis") as server, _spark(with_spark) as spark:
+        with EmbeddedRedis(folder / "redis") as server, _spark(with_spark) as spark:
             client = connect(server.url)
             assert isinstance(client, Redis)
             table = _delta_table(folder, pairs) if spark else ""

@@ -23,9 +23,9 @@ from deltalake import DeltaTable
 
 from bench.rebuild.report import RebuildBenchReport, TimedRebuild
 from redis_link.connection.client import RedisClient, connect
-from redis_link.connection.embedded import embedded_redis
+from redis_link.connection.embedded import EmbeddedRedis
 from redis_link.generation.generation_store import current_generation
-from redis_link.sets.tally import Tally, tally_of
+from redis_link.sets.pair_arrays import Tally, tally_of
 from schemas import redis_keys
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.neighborhood import neighborhood_hash
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> RebuildBenchReport:
     load = os.getloadavg()[0]
     with (
         tempfile.TemporaryDirectory(prefix="spaps-rebuild-") as name,
-        embedded_redis(Path(name) / "redis") as server,
+        EmbeddedRedis(Path(name) / "redis") as server,
     ):
         bench = _Bench(Path(name), server.url, connect(server.url))
         table = synthetic_city(options.entities)

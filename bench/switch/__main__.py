@@ -37,7 +37,7 @@ from bench.switch.scene import (
     write_subscriptions,
 )
 from redis_link.connection.client import RedisClient, connect
-from redis_link.connection.embedded import embedded_redis
+from redis_link.connection.embedded import EmbeddedRedis
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.mqtt_names import CHANGES_TOPIC
 from spatial_udfs.exact.exact_resolver import ExactResolver
@@ -59,7 +59,7 @@ def measure(options: argparse.Namespace) -> SwitchReport:
     sizes = Sizes(options.subscriptions, options.members)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spaps-switch-")))
-        server = stack.enter_context(embedded_redis(folder / "redis"))
+        server = stack.enter_context(EmbeddedRedis(folder / "redis"))
         client = connect(server.url)
         world = str(folder / "world")
         store = WorldStore(world)

@@ -20,11 +20,11 @@ from broker.core.journal import Record, SessionSaved, SubscriptionSaved
 from broker.core.subscribe.subscription import SubscriptionTerms
 from broker.durability.redis_journal import RedisJournal
 from redis_link.connection.client import RedisClient
-from redis_link.generation.generation_changes import SubscriptionChanges, keep_changes
 from redis_link.generation.generation_push import PushSource
+from redis_link.generation.generation_store import SubscriptionChanges, keep_changes
 from redis_link.generation.local_push import push_pairs
 from redis_link.generation.sweep import Retention
-from redis_link.sets.tally import Int64s
+from redis_link.sets.pair_arrays import Int64s
 from schemas import redis_keys
 from schemas.generation import RegistryCoverage
 from schemas.language.descriptor_json import parse_descriptor

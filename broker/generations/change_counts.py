@@ -19,7 +19,7 @@ from broker.core.publish.world_notifier import MemberChange
 from broker.resolver.live_resolver import ComingMembers
 from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
 from redis_link.connection.redis_router import RedisRouter
-from redis_link.generation.generation_changes import unpacked_changes
+from redis_link.generation.generation_store import unpacked_changes
 from schemas.errors import GenerationError, RedisLinkError
 from schemas.generation import GenerationFacts
 from schemas.redis_keys import generation_changes_key, generations_key

@@ -29,7 +29,7 @@ from redis_link.connection.client import RedisClient, connect
 from redis_link.connection.failures import is_wrong_type
 from redis_link.connection.url import RedisUrl, Topology
 from redis_link.generation.generation_store import require_complete
-from redis_link.sets.member_sets import Members
+from redis_link.sets.pair_arrays import Members
 from redis_link.sets.set_reader import read_shards
 from schemas.errors import DamagedRedisError, GenerationError, SpapsError
 from schemas.redis_keys import SHARD_COUNT

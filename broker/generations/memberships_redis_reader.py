@@ -130,7 +130,7 @@ class RedisReader:
         keys = [membership_key(generation, peid) for peid in peids]
         pointer = pack("GET", current_generation_key())
         if not self._wires.is_cluster:
-            wire = await self._wires.of_slot(0)
+            wire = await self._wires.of_hash_slot(0)
             packed = b"".join([*(pack("SMEMBERS", key) for key in keys), pointer])
             answers = await wire.send(packed, len(keys) + 1)
             first_answer(answers)
@@ -150,7 +150,7 @@ class RedisReader:
         return sets, current
 
     async def _read_slot(self, slot: int, keys: list[str]) -> list[list[bytes]]:
-        wire = await self._wires.of_slot(slot)
+        wire = await self._wires.of_hash_slot(slot)
         answers = await wire.send(b"".join(pack("SMEMBERS", key) for key in keys), len(keys))
         first_answer(answers)
         return answers

@@ -31,7 +31,7 @@ from broker.generations.switch_notices import SwitchNotices
 from broker.ports import MembershipReader, NoReader
 from broker.shell.http.metrics import Figure
 from redis_link.connection.redis_router import RedisRouter
-from redis_link.connection.server_risks import ServerWatch
+from redis_link.connection.server_settings import ServerWatch
 from schemas.errors import RedisLinkError, SettingsError
 from schemas.redis_keys import journal_key
 

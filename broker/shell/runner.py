@@ -13,8 +13,8 @@ import uvloop
 
 from broker.filter.process_memory import freeze_gc, tune_malloc
 from broker.shell.logs import set_up_logs
-from broker.shell.redis_choice import RedisChoice, redis_choice
 from broker.shell.service import BrokerService
+from redis_link.connection.redis_choice import RedisChoice, redis_choice
 from schemas.errors import WorldError
 from schemas.settings import Settings
 from schemas.world_places import world_folder

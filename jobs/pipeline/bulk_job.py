@@ -20,8 +20,8 @@ from jobs.pipeline.subscriptions.registered_subscriptions import open_registered
 from jobs.pipeline.subscriptions.subscription_lines import Subscriptions, open_subscriptions
 from jobs.pipeline.world_tables import world_id
 from jobs.push_to_redis import push_generation
-from redis_link.connection.world_redis import redis_or_embedded
-from redis_link.generation.background_sweep import BackgroundSweep
+from redis_link.connection.redis_choice import redis_or_embedded
+from redis_link.generation.sweep import BackgroundSweep
 from schemas.errors import EXIT_DONE, WorldError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE

@@ -26,7 +26,7 @@ from jobs.pipeline.subscriptions.batch_reader import read_batch
 from jobs.pipeline.subscriptions.compiled_batch import compile_batch
 from jobs.pipeline.subscriptions.subscription_lines import Subscriptions
 from jobs.pipeline.world_tables import open_world
-from redis_link.generation.push_report import StepClock
+from redis_link.generation.generation_push import StepClock
 from schemas.errors import SpapsError
 from schemas.membership import MEMBERSHIPS_TABLE, VERSION
 from world.memberships.exact_memberships import SCHEMA

@@ -25,10 +25,9 @@ from jobs.pipeline.subscriptions.subscription_lines import subscriptions_of
 from jobs.push_to_redis import push_generation
 from rebuild.exact_workers import ExactPart, Numbered, WorldPlace
 from rebuild.registered_sets import RegisteredSets
-from redis_link.generation.generation_push import PushSource
-from redis_link.generation.push_report import PushReport
+from redis_link.generation.generation_push import PushReport, PushSource
 from redis_link.generation.sweep import Retention
-from redis_link.sets.tally import Int64s
+from redis_link.sets.pair_arrays import Int64s
 from schemas.errors import WorldError
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from spatial_udfs.incremental.member_rows import NO_ROWS, MemberRows

@@ -1,4 +1,4 @@
-"""Clients by URL, all with one interface: a server, Sentinel's master, or a cluster."""
+"""Makes clients by URL, all with one interface: a server, Sentinel's master, or a cluster."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ RETRIES: Final = 3
 
 
 def connect(url: str | RedisUrl) -> RedisClient:
-    """A client that has already spoken with its server; answers are bytes.
+    """Return a client whose server has answered; answers are bytes.
 
-    Commands are repeated a few times when the connection breaks, so only such commands may be
-    given to it that do no harm when they run twice.
+    A command is repeated a few times when the connection breaks, so every command must do no harm
+    when it runs twice.
     """
     address = parse_redis_url(url) if isinstance(url, str) else url
     for file in filter(None, (address.ca, address.cert, address.key)):

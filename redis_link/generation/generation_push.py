@@ -8,15 +8,24 @@ generation in force.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+import time
+from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from redis_link.connection.client import RedisClient
+from redis_link.connection.server_settings import server_advice
 from redis_link.generation.generation_store import begin_generation, server_time, switch_generation
 from redis_link.generation.push_lock import LOCK_SECONDS, PushLock, is_held
-from redis_link.generation.sweep import KEEP_ALL, remove_generation, sweep_generations
-from redis_link.sets.tally import Tally
+from redis_link.generation.sweep import (
+    KEEP_ALL,
+    BackgroundSweep,
+    Retention,
+    remove_generation,
+    sweep_generations,
+)
+from redis_link.sets.pair_arrays import Tally
+from redis_link.sets.set_reader import bytes_per_pair
 from schemas.errors import GenerationError, RedisFullError, SpapsError
 from schemas.generation import FROM_FILE, GenerationFacts, GenerationState, RegistryCoverage
 
@@ -116,11 +125,8 @@ class GenerationPush:
         """For the writers of this generation."""
         return PushTicket(self._building().generation, self._lock.value)
 
-    def switch(self, expected: Tally, found: Tally, commit: int | None = None) -> None:
-        """Make the generation current when Redis holds what it should.
-
-        ``commit``: where it was not known when the push began.
-        """
+    def switch(self, expected: Tally, found: Tally) -> None:
+        """Make the generation current if Redis holds what it should."""
         facts = self._building()
         self._lock.check()
         if found != expected:
@@ -135,7 +141,6 @@ class GenerationPush:
             peids=found.peids,
             checksum=found.checksum(),
             completed_at=server_time(self._client),
-            commit=facts.commit if commit is None else commit,
         )
         self.replaced = switch_generation(self._client, self._lock.value, facts, completed)
         self.completed = completed
@@ -154,3 +159,83 @@ def _difference(expected: Tally, found: Tally) -> str:
             f"instead of {expected.pairs:,} of {expected.peids:,}"
         )
     return f"checksum {found.checksum()} in Redis instead of {expected.checksum()}"
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """A push that has switched. ``seconds`` by step; "total" is all of it."""
+
+    generation: int
+    version: int
+    pairs: int
+    peids: int
+    checksum: str
+    seconds: dict[str, float]
+    bytes_per_pair: float | None
+    replaced: int | None
+    # Left behind by killed pushes and removed now.
+    swept: tuple[int, ...] = ()
+    advice: tuple[str, ...] = ()
+    # Removes the replaced generation after the grace time: wait for it, or leave it.
+    cleanup: BackgroundSweep | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def pairs_per_second(self) -> float:
+        """Pairs by the time of everything: reading, writing, reading back, switching."""
+        return self.pairs / max(self.seconds["total"], 1e-9)
+
+    def summary(self) -> str:
+        """One line."""
+        cost = f", {self.bytes_per_pair:.1f} bytes a pair" if self.bytes_per_pair else ""
+        before = "" if self.replaced is None else f" in place of {self.replaced}"
+        return (
+            f"generation {self.generation} of world version {self.version} is current{before}: "
+            f"{self.pairs:,} pairs of {self.peids:,} entities in {self.seconds['total']:.1f} s "
+            f"({self.pairs_per_second:,.0f} pairs/s{cost})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a table of run facts or a JSON file."""
+        names = [each.name for each in fields(self) if each.name != "cleanup"]
+        content = {name: getattr(self, name) for name in names}
+        return content | {"pairs_per_second": self.pairs_per_second}
+
+
+def report_of(
+    client: RedisClient,
+    push: GenerationPush,
+    seconds: dict[str, float],
+    retention: Retention,
+) -> PushReport:
+    """The report of a push that has switched; starts the sweep of what it replaced."""
+    facts = push.completed
+    if facts is None:
+        raise GenerationError("a push that has not switched has nothing to report")
+    return PushReport(
+        generation=facts.generation,
+        version=facts.version,
+        pairs=facts.pairs,
+        peids=facts.peids,
+        checksum=facts.checksum,
+        seconds=seconds,
+        bytes_per_pair=bytes_per_pair(client, facts.generation, facts.peids),
+        replaced=None if push.replaced is None else push.replaced.generation,
+        swept=push.swept,
+        advice=server_advice(client),
+        cleanup=BackgroundSweep(client, retention),
+    )
+
+
+class StepClock:
+    """Seconds of each step, and of all together under "total"."""
+
+    def __init__(self) -> None:
+        self._started = self._lap = time.monotonic()
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, step: str) -> None:
+        """A step ends here and the next one begins."""
+        now = time.monotonic()
+        self.seconds[step] = now - self._lap
+        self.seconds["total"] = now - self._started
+        self._lap = now

@@ -1,4 +1,4 @@
-"""A push by one process, without Spark: for small worlds, tests and tools."""
+"""Pushes by one process, without Spark: all pairs, or what differs from the generation in force."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import numpy as np
+from redis.exceptions import RedisError
 
 from redis_link.connection.client import RedisClient
 from redis_link.generation.fenced_writer import fenced_writer
-from redis_link.generation.generation_push import GenerationPush, PushSource
-from redis_link.generation.push_report import PushReport, StepClock, report_of
+from redis_link.generation.generation_push import (
+    GenerationPush,
+    PushReport,
+    PushSource,
+    StepClock,
+    report_of,
+)
+from redis_link.generation.generation_store import current_generation
 from redis_link.generation.sweep import DEFAULT_RETENTION, Retention
-from redis_link.sets.pair_arrays import by_block
+from redis_link.sets.pair_arrays import Int64s, Pairs, Tally, by_block, sorted_distinct
 from redis_link.sets.set_reader import read_shards
-from redis_link.sets.tally import Int64s, Tally
+from redis_link.sets.set_writer import SetCopies
 from schemas.errors import GenerationError
-from schemas.redis_keys import SHARD_COUNT
+from schemas.generation import GenerationFacts
+from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
 PAIRS_IN_BLOCK: Final = 250_000
 
@@ -24,13 +32,13 @@ PAIRS_IN_BLOCK: Final = 250_000
 def push_pairs(
     client: RedisClient,
     source: PushSource,
-    blocks: Iterable[tuple[Int64s, Int64s]],
+    blocks: Iterable[Pairs],
     *,
     retention: Retention = DEFAULT_RETENTION,
     say: Callable[[str], None] = lambda _: None,
     before_switch: Callable[[int], None] = lambda _: None,
 ) -> PushReport:
-    """Push (peids, subIds) as a new generation and switch to it; all pairs fit into memory.
+    """Push pairs as a new generation and switch to it; all pairs fit into memory.
 
     ``before_switch`` gets the number of the generation when everything is written and compared.
     """
@@ -53,13 +61,62 @@ def push_pairs(
     return report_of(client, push, clock.seconds, retention)
 
 
-def whole_peids(blocks: Iterable[tuple[Int64s, Int64s]]) -> Iterator[tuple[Int64s, Int64s]]:
-    """The same pairs in other blocks, in which all pairs of a peid stand together."""
+def push_changes(  # noqa: PLR0913 - as push_pairs, with two lists of pairs
+    client: RedisClient,
+    source: PushSource,
+    base: GenerationFacts,
+    added: Pairs,
+    removed: Pairs,
+    *,
+    retention: Retention = DEFAULT_RETENTION,
+    say: Callable[[str], None] = lambda _: None,
+    before_switch: Callable[[int], None] = lambda _: None,
+) -> PushReport:
+    """Make a generation out of ``base``, which must be in force, and switch to it.
+
+    Redis copies the sets of ``base``, and only the differences are sent (docs/decisions/0102).
+    Until the switch no reader sees the copies.
+    """
+    clock = StepClock()
+    with GenerationPush(client, source) as push:
+        if current_generation(client) != base:
+            raise GenerationError(
+                f"generation {base.generation} is no longer the one that was compared with"
+            )
+        generation = push.ticket.generation
+        say(f"generation {generation}: copying generation {base.generation}")
+        copies = SetCopies(client, base, generation)
+        copies.copy_sets()
+        clock.lap("copy")
+        added, removed = sorted_distinct(*added), sorted_distinct(*removed)
+        say(f"generation {generation}: {len(added[0]):,} pairs more, {len(removed[0]):,} less")
+        copies.apply(added, removed)
+        clock.lap("write")
+        expected, found = copies.compared(added, removed)
+        clock.lap("verify")
+        before_switch(generation)
+        push.switch(expected, found)
+        clock.lap("switch")
+    return report_of(client, push, clock.seconds, retention)
+
+
+def can_copy(client: RedisClient) -> bool:
+    """Return whether the server knows COPY (Redis 6.2) and lets us use it."""
+    source, target = shard_index_key(0, 0), shard_index_key(0, 0) + ":copy"
+    try:
+        client.copy(source, target)
+    except RedisError:
+        return False
+    return True
+
+
+def whole_peids(blocks: Iterable[Pairs]) -> Iterator[Pairs]:
+    """Yield the same pairs in other blocks, with all pairs of a peid in one block."""
     parts = list(blocks)
     if not parts:
         return
-    peids = np.concatenate([part for part, _ in parts])
-    sub_ids = np.concatenate([part for _, part in parts])
+    peids: Int64s = np.concatenate([part for part, _ in parts])
+    sub_ids: Int64s = np.concatenate([part for _, part in parts])
     if len(peids) and min(peids.min(), sub_ids.min()) < 0:
         raise GenerationError("peids and subIds are 0 or above")
     count = min(max(-(-len(peids) // PAIRS_IN_BLOCK), 1), SHARD_COUNT)

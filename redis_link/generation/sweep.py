@@ -8,6 +8,7 @@ what the index of a shard names is found and removed by a later sweep.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -23,15 +24,15 @@ from redis_link.generation.generation_store import (
 )
 from redis_link.sets.packing import membership_keys, packed_onto, packed_words
 from redis_link.sets.set_reader import read_index, shard_runs
+from redis_link.sets.set_writer import KEYS_IN_COMMAND
 from redis_link.sets.shard_pipe import ShardPipe
-from schemas.errors import RedisFullError
+from schemas.errors import RedisFullError, SpapsError
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
 GRACE_SECONDS: Final = 30.0
 REMEMBER_SECONDS: Final = 600.0
 FREEING_SECONDS: Final = 5.0
-KEYS_IN_COMMAND: Final = 200
 SHARDS_AT_ONCE: Final = 64
 
 
@@ -141,3 +142,52 @@ def _unlink(client: RedisClient, generation: int) -> None:
                     unlink = packed_onto(("UNLINK",), keys.part(at, after), after - at)
                     drop = packed_onto(("SREM", index), numbers.part(at, after), after - at)
                     pipe.submit(shard, unlink + drop, 2)
+
+
+# Late enough to be past the grace time in spite of rounding.
+MARGIN_SECONDS: Final = 0.05
+
+
+class BackgroundSweep:
+    """Removes what was replaced, when the grace time is over.
+
+    The thread ends with the process: who does not wait for it leaves the work to the next push
+    or to a broker.
+    """
+
+    def __init__(self, client: RedisClient, retention: Retention) -> None:
+        self._client = client
+        self._retention = retention
+        self._removed: list[int] = []
+        self._error: SpapsError | None = None
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether something is still to be removed."""
+        return self._thread.is_alive()
+
+    def wait(self) -> tuple[int, ...]:
+        """Wait for the end; the generations that were removed."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return tuple(self._removed)
+
+    def cancel(self) -> None:
+        """Leave the rest to somebody else."""
+        self._ending.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._ending.is_set():
+                report = sweep_generations(self._client, self._retention)
+                self._removed += report.removed
+                if report.wait_seconds is None:
+                    return
+                self._ending.wait(report.wait_seconds + MARGIN_SECONDS)
+        except SpapsError as error:
+            self._error = error

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redis_link.sets.tally import Int64s
+from redis_link.sets.pair_arrays import Int64s
 from schemas.redis_keys import membership_prefix
 
 # Words of numbers are written in ranges of this length.

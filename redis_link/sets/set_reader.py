@@ -1,17 +1,15 @@
-"""Membership sets out of Redis: a whole generation as arrays, some shards at a time."""
+"""Reads membership sets: their members as arrays, their sizes, and what they cost in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice, pairwise
-from operator import setitem
-from typing import Final, TypeAlias
+from itertools import chain, islice, pairwise
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from redis_link.connection.client import RedisClient
-from redis_link.sets.member_sets import Members
 from redis_link.sets.packing import (
     membership_keys,
     packed,
@@ -19,26 +17,32 @@ from redis_link.sets.packing import (
     packed_script,
     packed_words,
 )
+from redis_link.sets.pair_arrays import Int64s, Members
 from redis_link.sets.shard_pipe import ShardPipe
-from redis_link.sets.tally import Int64s
+from schemas.errors import GenerationError, RedisLinkError
 from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
 # Shards that are held at once, and sets that are asked for in one part.
 SHARDS_AT_ONCE: Final = 32
 SETS_IN_PART: Final = 512
-# One answer for many sets: taking answers is what counting costs. KEYS: sets.
+# The memory of a generation is measured on a sample of its sets.
+SETS_IN_SAMPLE: Final = 5_000
+FEWEST_SHARDS: Final = 16
+# KEYS: sets. One answer for many sets, because most of the time goes into taking answers.
 SIZES: Final = """
 local sizes = {}
 for place, key in ipairs(KEYS) do sizes[place] = redis.call('SCARD', key) end
 return sizes
 """
 
-# Sizes of sets, and their members.
+# Sizes of sets, and their members one after the other.
 Numbers: TypeAlias = tuple[Int64s, Int64s]
+
+_NO_NUMBER: Final = "a membership set holds something that is no number"
 
 
 def read_generation(client: RedisClient, generation: int) -> Iterator[tuple[int, Int64s]]:
-    """Every peid of a generation that has subIds, with these."""
+    """Yield every peid of a generation that has subIds, with these."""
     for members in read_shards(client, generation, range(SHARD_COUNT)):
         offsets = members.offsets.tolist()
         for at, peid in enumerate(members.peids.tolist()):
@@ -47,10 +51,10 @@ def read_generation(client: RedisClient, generation: int) -> Iterator[tuple[int,
 
 
 def read_shards(client: RedisClient, generation: int, shards: Iterable[int]) -> Iterator[Members]:
-    """The given shards of a generation; what is held at once does not grow with their number.
+    """Yield the sets of some shards at a time, in memory that does not grow with their number.
 
-    Whether the generation is still there must be asked afterwards: one that is removed
-    meanwhile looks as if it were smaller.
+    The caller asks afterwards whether the generation is still there: one that is being removed
+    looks smaller than it is.
     """
     remaining = iter(shards)
     while chosen := list(islice(remaining, SHARDS_AT_ONCE)):
@@ -58,15 +62,15 @@ def read_shards(client: RedisClient, generation: int, shards: Iterable[int]) -> 
 
 
 def read_sets(client: RedisClient, generation: int, of_shard: Int64s, peids: Int64s) -> Members:
-    """The sets of the given peids, which stand shard by shard; absent ones are empty."""
+    """Return the sets of the given peids, which stand shard by shard; absent sets are empty."""
     commands = packed_reads(["SMEMBERS"], membership_keys(generation, of_shard, peids))
     # Each part has its place: after a failure parts may be answered in another order.
     parts: dict[int, Numbers] = {}
-    with ShardPipe(client, numbers=True) as pipe:
+    with ShardPipe(client) as pipe:
         for shard, first, last in shard_runs(of_shard):
             for at in range(first, last, SETS_IN_PART):
                 after = min(at + SETS_IN_PART, last)
-                keep = partial(setitem, parts, at)
+                keep = partial(_keep_numbers, parts, at)
                 pipe.submit(shard, commands.part(at, after), after - at, keep)
     sizes = _concatenated(parts[at][0] for at in sorted(parts))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
@@ -75,7 +79,7 @@ def read_sets(client: RedisClient, generation: int, of_shard: Int64s, peids: Int
 
 
 def read_sizes(client: RedisClient, generation: int, of_shard: Int64s, peids: Int64s) -> Int64s:
-    """How many subIds each of the sets has; peids stand shard by shard."""
+    """Return the number of subIds in each set; peids stand shard by shard."""
     keys = packed_words(membership_keys(generation, of_shard, peids))
     sizes = np.zeros(len(peids), np.int64)
 
@@ -94,12 +98,12 @@ def read_sizes(client: RedisClient, generation: int, of_shard: Int64s, peids: In
 def read_index(
     client: RedisClient, generation: int, shards: Iterable[int]
 ) -> tuple[Int64s, Int64s]:
-    """The peids of the shards, shard by shard and ascending in each, with the shard of each."""
+    """Return shard and peid of every set, by shard and ascending within it."""
     answers: dict[int, Numbers] = {}
-    with ShardPipe(client, numbers=True) as pipe:
+    with ShardPipe(client) as pipe:
         for shard in shards:
             payload = packed("SMEMBERS", shard_index_key(generation, shard))
-            pipe.submit(shard, payload, 1, partial(setitem, answers, shard))
+            pipe.submit(shard, payload, 1, partial(_keep_numbers, answers, shard))
     sizes = _concatenated(sizes for sizes, _ in answers.values())
     peids = _concatenated(peids for _, peids in answers.values())
     of_shard = np.repeat(np.array(list(answers), np.int64), sizes)
@@ -108,12 +112,54 @@ def read_index(
 
 
 def shard_runs(shards: Int64s) -> Iterator[tuple[int, int, int]]:
-    """Each shard with the range in which it stands."""
+    """Yield each shard with the begin and the end of its range."""
     bounds = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
     for first, last in pairwise(bounds):
         if first < last:
             yield int(shards[first]), first, last
 
 
+def member_numbers(replies: Sequence[Sequence[bytes]]) -> Numbers:
+    """Return sizes and members of the sets in answers to SMEMBERS.
+
+    Redis holds each subId as a decimal number. Anything else in a set is an error.
+    """
+    sizes = np.fromiter(map(len, replies), np.int64, len(replies))
+    members = list(chain.from_iterable(replies))
+    # ``int`` also takes signs, blanks and underscores; no member of ours has them.
+    if members and not b"".join(members).isdigit():
+        raise GenerationError(_NO_NUMBER)
+    try:
+        return sizes, np.fromiter(map(int, members), np.int64, len(members))
+    except (ValueError, OverflowError) as error:
+        raise GenerationError(_NO_NUMBER) from error
+
+
+def _keep_numbers(kept: dict[int, Numbers], at: int, replies: Sequence[Sequence[bytes]]) -> None:
+    kept[at] = member_numbers(replies)
+
+
 def _concatenated(arrays: Iterable[Int64s]) -> Int64s:
     return np.concatenate([np.empty(0, np.int64), *arrays])
+
+
+def bytes_per_pair(client: RedisClient, generation: int, peids: int) -> float | None:
+    """Return the bytes of keys, sets and indexes a pair; None where Redis does not tell."""
+    wanted = SHARD_COUNT * SETS_IN_SAMPLE // max(peids, 1)
+    stride = max(1, SHARD_COUNT // max(wanted, FEWEST_SHARDS))
+    costs: list[Any] = []
+    sizes: list[Any] = []
+    try:
+        of_shard, entities = read_index(client, generation, range(0, SHARD_COUNT, stride))
+        keys = membership_keys(generation, of_shard, entities)
+        usages, counts = packed_reads(["MEMORY", "USAGE"], keys), packed_reads(["SCARD"], keys)
+        with ShardPipe(client) as pipe:
+            for shard, first, last in shard_runs(of_shard):
+                index = packed("MEMORY", "USAGE", shard_index_key(generation, shard))
+                pipe.submit(shard, index, 1, costs.extend)
+                pipe.submit(shard, usages.part(first, last), last - first, costs.extend)
+                pipe.submit(shard, counts.part(first, last), last - first, sizes.extend)
+    except RedisLinkError:  # hosted servers forbid MEMORY, or do not know it
+        return None
+    pairs = sum(sizes)
+    return sum(filter(None, costs)) / pairs if pairs else None

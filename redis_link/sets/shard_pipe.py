@@ -1,10 +1,10 @@
-"""Many commands in flight to the nodes that hold the shards.
+"""Sends packed commands to the nodes that hold the shards, many at a time.
 
-A pipeline of redis-py keeps an object for each command and waits for all answers before it
-goes on. Here commands come as bytes already packed, a part for one shard at a time; while a
-node works on one batch the caller packs the next. Whatever was not answered in full is sent
-again after a failure, to wherever the shard lies by then: so every command that is given must
-be harmless when it runs twice (SADD, SREM, UNLINK and everything that only reads is).
+A pipeline of redis-py keeps an object for each command and waits for all answers before it goes
+on. Here a caller gives parts: commands for one shard, packed already. While a node works on one
+batch, the caller packs the next. After a failure every part that was not answered in full is sent
+again, to the node that holds the shard by then. So a command must do no harm when it runs twice;
+SADD, SREM, UNLINK and all commands that only read are such.
 """
 
 from __future__ import annotations
@@ -21,24 +21,22 @@ from redis.exceptions import RedisError, ResponseError
 
 from redis_link.connection.client import RedisClient
 from redis_link.connection.failures import is_passing, link_error
-from redis_link.sets.number_replies import NumberReplies
 from schemas.redis_keys import shard_index_key
 
-# Big enough to make the cost of a round trip vanish, small enough to keep a node answering
-# others in between.
+# Large enough that round trips cost little, small enough that a node answers others in between.
 BATCH_BYTES: Final = 256 * 1024
 BATCH_REPLIES: Final = 2_000
 PATIENCE_SECONDS: Final = 20.0
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 
-# Gets the answers to a part: a list, or what NumberReplies makes of them.
-OnReplies: TypeAlias = Callable[[Any], None]
+# Gets the answers to a part.
+OnReplies: TypeAlias = Callable[[list[Any]], None]
 
 
 @dataclass(slots=True)
 class _Part:
-    """Commands for one shard, packed, and what to do with their answers."""
+    """Packed commands for one shard, and the function that gets their answers."""
 
     shard: int
     payload: bytes
@@ -48,12 +46,11 @@ class _Part:
 
 
 @dataclass(slots=True)
-class _Lane:
-    """One connection to one node: parts that wait, and parts that were sent."""
+class _NodeConnection:
+    """A connection to one node, with the parts that wait and the parts that were sent."""
 
     pool: Any  # a ConnectionPool, also the one of Sentinel
     connection: Any
-    numbers: NumberReplies | None
     waiting: list[_Part] = field(default_factory=list)
     sent: list[_Part] = field(default_factory=list)
     waiting_bytes: int = 0
@@ -83,9 +80,7 @@ class _Lane:
                 part.on_replies(replies)
             self.sent.pop(0)
 
-    def _replies(self, count: int) -> Any:
-        if self.numbers is not None:
-            return self.numbers.read(count)
+    def _replies(self, count: int) -> list[Any]:
         replies: list[Any] = []
         try:
             # Lazily, so that what came before an error is counted.
@@ -98,14 +93,13 @@ class _Lane:
         return replies
 
     def give_up(self) -> None:
-        """Let go of the connection, when all that was sent has run or cannot be known to.
+        """Close the connection after the server has run what it received, as far as it answers.
 
-        A server runs what it has received also when the sender is gone by then. Who cleans up
-        after an error must not be overtaken by that.
+        A server runs received commands even when the sender has gone. They must not run after the
+        commands of a caller that cleans up after the error.
         """
         with contextlib.suppress(RedisError):
-            # Those that only read do not change anything when they run late.
-            while self.numbers is None and self.unread and self.connection.is_connected:
+            while self.unread and self.connection.is_connected:
                 self.unread -= 1
                 with contextlib.suppress(ResponseError):
                     self.connection.read_response()
@@ -116,21 +110,13 @@ class _Lane:
 class ShardPipe:
     """Sends parts to the nodes of their shards; leaving the block waits for all answers."""
 
-    def __init__(
-        self,
-        client: RedisClient,
-        *,
-        patience_seconds: float = PATIENCE_SECONDS,
-        numbers: bool = False,
-    ) -> None:
-        """``numbers``: everything that is sent is SMEMBERS, answered as by NumberReplies."""
+    def __init__(self, client: RedisClient, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._client = client
         self._patience = patience_seconds
-        self._numbers = numbers
-        self._lanes: dict[str, _Lane] = {}
+        self._nodes: dict[str, _NodeConnection] = {}
 
     def __enter__(self) -> Self:
-        """Nothing to do: connections are taken when they are needed."""
+        """Return the pipe; it takes connections when it needs them."""
         return self
 
     def __exit__(
@@ -139,7 +125,7 @@ class ShardPipe:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for all answers; after an error drop the connections with what is in them."""
+        """Wait for all answers; after an error close the connections."""
         failed = kind is not None
         try:
             if kind is None:
@@ -147,71 +133,69 @@ class ShardPipe:
                 self.flush()
                 failed = False
         finally:
-            for lane in self._lanes.values():
-                if lane.sent or failed:
-                    lane.give_up()
+            for target in self._nodes.values():
+                if target.sent or failed:
+                    target.give_up()
                 else:
-                    lane.pool.release(lane.connection)
-            self._lanes.clear()
+                    target.pool.release(target.connection)
+            self._nodes.clear()
 
     def submit(
         self, shard: int, payload: bytes, replies: int, on_replies: OnReplies | None = None
     ) -> None:
-        """Give packed commands for one shard; ``on_replies`` gets all their answers, once."""
+        """Take packed commands for one shard; ``on_replies`` gets all their answers, once."""
         self._submit(_Part(shard, payload, replies, on_replies))
 
     def flush(self) -> None:
         """Send all that waits and take all answers."""
-        while any(lane.waiting or lane.sent for lane in self._lanes.values()):
-            for node, lane in list(self._lanes.items()):
-                if lane.waiting:
-                    self._attempt(node, lane, lane.turn)
-            for node, lane in list(self._lanes.items()):
-                self._attempt(node, lane, lane.take_answers)
+        while any(target.waiting or target.sent for target in self._nodes.values()):
+            for node, target in list(self._nodes.items()):
+                if target.waiting:
+                    self._attempt(node, target, target.turn)
+            for node, target in list(self._nodes.items()):
+                self._attempt(node, target, target.take_answers)
 
     def _submit(self, part: _Part) -> None:
-        node, lane = self._lane_of(part)
-        lane.waiting.append(part)
-        lane.waiting_bytes += len(part.payload)
-        lane.waiting_replies += part.replies
-        if lane.waiting_bytes >= BATCH_BYTES or lane.waiting_replies >= BATCH_REPLIES:
-            self._attempt(node, lane, lane.turn)
+        node, target = self._node_of(part)
+        target.waiting.append(part)
+        target.waiting_bytes += len(part.payload)
+        target.waiting_replies += part.replies
+        if target.waiting_bytes >= BATCH_BYTES or target.waiting_replies >= BATCH_REPLIES:
+            self._attempt(node, target, target.turn)
 
-    def _lane_of(self, part: _Part) -> tuple[str, _Lane]:
+    def _node_of(self, part: _Part) -> tuple[str, _NodeConnection]:
         while True:
             try:
-                return self._find_lane(part.shard)
+                return self._find_node(part.shard)
             except RedisError as error:
                 self._wait_or_give_up([part], error)
 
-    def _find_lane(self, shard: int) -> tuple[str, _Lane]:
-        """The lane to the node that holds the shard; outside a cluster there is one for all."""
+    def _find_node(self, shard: int) -> tuple[str, _NodeConnection]:
+        """Return name and connection of the node with the shard; outside a cluster all have one."""
         server, node = self._client, ""
         if isinstance(server, RedisCluster):
             holder = server.get_node_from_key(shard_index_key(0, shard))
             server, node = server.get_redis_connection(holder), str(holder.name)
-        if node not in self._lanes:
+        if node not in self._nodes:
             pool: Any = server.connection_pool
-            connection = pool.get_connection()
-            numbers = NumberReplies(connection) if self._numbers else None
-            self._lanes[node] = _Lane(pool, connection, numbers)
-        return node, self._lanes[node]
+            self._nodes[node] = _NodeConnection(pool, pool.get_connection())
+        return node, self._nodes[node]
 
-    def _attempt(self, node: str, lane: _Lane, step: Callable[[], None]) -> None:
-        """Run a step of a lane; when it fails in passing, send its parts anew."""
+    def _attempt(self, node: str, target: _NodeConnection, step: Callable[[], None]) -> None:
+        """Run a step; after a failure that may pass, send the parts again."""
         try:
             step()
         except RedisError as error:
-            lane.give_up()
-            self._lanes.pop(node, None)
-            parts = lane.sent + lane.waiting
-            lane.sent, lane.waiting = [], []
+            target.give_up()
+            self._nodes.pop(node, None)
+            parts = target.sent + target.waiting
+            target.sent, target.waiting = [], []
             self._wait_or_give_up(parts, error)
             for part in parts:
                 self._submit(part)
 
     def _wait_or_give_up(self, parts: list[_Part], error: RedisError) -> None:
-        """Pause, longer each time; raise when some part has failed for too long."""
+        """Pause, longer each time; raise when a part has failed for too long."""
         now = time.monotonic()
         for part in parts:
             part.failing_since = part.failing_since or now
@@ -220,7 +204,7 @@ class ShardPipe:
             raise link_error("Redis", error) from error
         time.sleep(min(max(failing_for / 2, FIRST_PAUSE), LONGEST_PAUSE))
         if isinstance(self._client, RedisCluster):
-            # Slots may have moved, or a replica have become a master. When nobody answers yet,
-            # the next attempt says so.
+            # Hash slots may have moved, or a replica may have become a master. When no node answers
+            # yet, the next attempt fails.
             with contextlib.suppress(RedisError):
                 self._client.nodes_manager.initialize()

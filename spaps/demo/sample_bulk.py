@@ -15,7 +15,7 @@ from rich.console import Console
 
 from jobs.show_generation import generation_lines, names_of_world
 from redis_link.connection.client import connect
-from redis_link.connection.world_redis import redis_or_embedded
+from redis_link.connection.redis_choice import redis_or_embedded
 from redis_link.generation.generation_store import current_generation
 from schemas.errors import SpapsError
 from schemas.settings import Settings

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rebuild import members as rebuild_members
+from rebuild import resolve as rebuild_resolve
 from schemas.errors import NoReferenceError
 from schemas.language.notation import read_neighborhood
 from spaps.client.message import Message, NeighborhoodChange
@@ -124,12 +124,12 @@ def expected(
 @contextmanager
 def between_reading_and_switch(action: Callable[[], None]) -> Iterator[None]:
     """Have something happen after a rebuild has read the registry, and before it switches."""
-    write = rebuild_members.write_memberships  # type: ignore[attr-defined]  # imported there
+    write = rebuild_resolve.write_memberships  # type: ignore[attr-defined]  # imported there
 
     def write_and_act(*arguments: Any, **options: Any) -> Any:
         action()
         return write(*arguments, **options)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("rebuild.members.write_memberships", write_and_act)
+        patched.setattr("rebuild.resolve.write_memberships", write_and_act)
         yield

@@ -15,7 +15,7 @@ from redis_link.connection.client import connect
 from redis_link.generation.generation_push import PushSource
 from redis_link.generation.local_push import push_pairs
 from redis_link.generation.sweep import Retention
-from redis_link.sets.tally import Int64s
+from redis_link.sets.pair_arrays import Int64s
 from schemas.membership import PEID, SUB_ID, VERSION
 
 # A fresh interpreter for each push would take longer than the push.

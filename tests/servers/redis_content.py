@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from redis_link.connection.client import RedisClient
-from redis_link.sets.tally import Int64s
+from redis_link.sets.pair_arrays import Int64s
 from schemas import redis_keys
 
 Pairs = set[tuple[int, int]]

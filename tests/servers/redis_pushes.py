@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from redis_link.connection.client import RedisClient
-from redis_link.generation.generation_push import PushSource
+from redis_link.generation.generation_push import PushReport, PushSource
 from redis_link.generation.local_push import push_pairs
-from redis_link.generation.push_report import PushReport
 from redis_link.generation.sweep import KEEP_ALL, Retention
+from redis_link.sets.pair_arrays import Int64s, Tally
 from redis_link.sets.set_reader import read_shards
-from redis_link.sets.tally import Int64s, Tally
 from schemas.redis_keys import SHARD_COUNT
 
 AT_ONCE = Retention(grace_seconds=0)

@@ -18,9 +18,8 @@ from jobs.pipeline.memberships.membership_parts import FilePart, read_parts, usa
 from redis_link.connection.client import connect
 from redis_link.generation.fenced_writer import fenced_writer
 from redis_link.generation.generation_push import PushTicket
-from redis_link.sets.pair_arrays import by_block
+from redis_link.sets.pair_arrays import Int64s, Tally, by_block, tally_of
 from redis_link.sets.set_reader import read_shards
-from redis_link.sets.tally import Int64s, Tally, tally_of
 from schemas.errors import GenerationError
 from spatial_udfs.bulk.python_workers import spare_idle_work
 

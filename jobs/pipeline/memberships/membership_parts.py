@@ -25,7 +25,7 @@ from jobs.pipeline.lake_tables import (
     files_of,
     lake_table,
 )
-from redis_link.sets.tally import Int64s
+from redis_link.sets.pair_arrays import Int64s
 from schemas.errors import GenerationError, SourceError
 from schemas.membership import PEID, SUB_ID, VERSION
 

@@ -93,9 +93,9 @@ def _one(
     **how: bool,
 ) -> int:
     from jobs.bulk_engine import spark_engine
-    from rebuild.arguments import request_of, sources_of
+    from rebuild.request import request_of, sources_of
     from rebuild.run import rebuild
-    from redis_link.connection.world_redis import redis_or_embedded, redis_or_empty
+    from redis_link.connection.redis_choice import redis_or_embedded, redis_or_empty
     from schemas.errors import EXIT_BUSY
     from spaps.cli.terminal import PhaseProgress, printable, remarks
     from world.arrow_alone import keep_pandas_out

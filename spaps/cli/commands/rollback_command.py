@@ -26,9 +26,9 @@ def rollback_world(
 ) -> int:
     """Put an earlier world version in force again."""
     from jobs.bulk_engine import spark_engine
-    from rebuild.arguments import request_of, require_version
+    from rebuild.request import request_of, require_version
     from rebuild.run import rollback
-    from redis_link.connection.world_redis import redis_or_embedded
+    from redis_link.connection.redis_choice import redis_or_embedded
     from schemas.errors import EXIT_BUSY
     from spaps.cli.terminal import PhaseProgress, printable, remarks, results
 

@@ -13,10 +13,10 @@ def show_versions(
     """List the world versions with their changes and generations."""
     from contextlib import closing
 
+    from rebuild.preview import listed_versions
     from rebuild.record import RebuildRecords
-    from rebuild.version_list import listed_versions
     from redis_link.connection.client import connect
-    from redis_link.connection.world_redis import redis_to_read
+    from redis_link.connection.redis_choice import redis_to_read
     from spaps.cli.rebuilds.rebuild_tables import versions_table
     from spaps.cli.terminal import results
     from world.versions.store import WorldStore

@@ -9,9 +9,8 @@ import numpy as np
 from rich.box import HORIZONTALS
 from rich.table import Table
 
-from rebuild.preview import RebuildPreview
-from rebuild.version_list import ListedVersion
-from redis_link.generation.generation_changes import SubscriptionChanges
+from rebuild.preview import ListedVersion, RebuildPreview
+from redis_link.generation.generation_store import SubscriptionChanges
 
 SHOWN: Final = 10
 

@@ -13,8 +13,7 @@ from deltalake import DeltaTable
 
 from rebuild.run import rebuild, rollback
 from redis_link.connection.client import RedisClient
-from redis_link.generation.generation_changes import read_changes
-from redis_link.generation.generation_store import all_generations, current_generation
+from redis_link.generation.generation_store import all_generations, current_generation, read_changes
 from redis_link.registry.subscription_registry import unregister
 from schemas.errors import (
     EXIT_NOT_CLEAN,
@@ -223,7 +222,7 @@ def test_a_failed_rebuild_leaves_the_old_one_in_force(
         raise WorldError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("rebuild.members.write_memberships", broken)
+        patched.setattr("rebuild.resolve.write_memberships", broken)
         with pytest.raises(WorldError, match="disk is full"):
             scene.rebuild()
     facts = current_generation(scene.client)
@@ -246,7 +245,7 @@ def test_members_stay_resolved_when_redis_fails_beside_the_writing_of_membership
         raise RedisLinkError("Redis is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("redis_link.sets.set_copies.SetCopies.apply", broken)
+        patched.setattr("redis_link.sets.set_writer.SetCopies.apply", broken)
         with pytest.raises(RedisLinkError, match="away"):
             scene.rebuild()
     assert list(scene.records()[-1]["steps"]) == ["import", "compare", "resolve"]
@@ -260,7 +259,7 @@ def test_everything_is_pushed_when_a_copy_is_not_what_it_should_be(
 ) -> None:
     scene.rebuild()
     scene.write_source(edited_town())
-    monkeypatch.setattr("redis_link.sets.set_copies.SetCopies.apply", lambda *_: None)
+    monkeypatch.setattr("redis_link.sets.set_writer.SetCopies.apply", lambda *_: None)
     scene.rebuild()
     scene.assert_in_force(2)
     assert scene.records()[-1]["steps"]["push"]["how"] == "all"

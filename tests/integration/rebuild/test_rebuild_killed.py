@@ -28,17 +28,19 @@ POINTS = {
     "while it imports": ("world.imports.world_import.combine", 1, 1, None),
     "imported, without a record": ("rebuild.run._begin", 1, 1, None),
     "with a record": ("rebuild.steps.compare_versions", 1, 1, ["import"]),
-    "compared": ("rebuild.members.WorldPlace", 1, 1, ["import", "compare"]),
+    "compared": ("rebuild.resolve.WorldPlace", 1, 1, ["import", "compare"]),
     "while members change": (
-        "rebuild.resolve_plan.changed_members", 1, 1, ["import", "compare"],
+        "rebuild.resolve.changed_members", 1, 1, ["import", "compare"],
     ),
-    "resolved": ("rebuild.members.write_memberships", 1, 1, ["import", "compare"]),
+    "resolved": ("rebuild.resolve.write_memberships", 1, 1, ["import", "compare"]),
     "memberships written": ("world.memberships.resolved_sets._write", 1, 1, ["import", "compare"]),
     "members half saved": ("world.memberships.resolved_sets._write", 3, 1, ["import", "compare"]),
     "before the push": (
         "rebuild.steps.found_in_force", 1, 1, ["import", "compare", "resolve"],
     ),
-    "sets copied": ("redis_link.sets.set_copies.write_pairs", 1, 1, ["import", "compare"]),
+    "sets copied": (
+        "redis_link.sets.set_writer.write_pairs", 1, 1, ["import", "compare", "resolve"],
+    ),
     "before the switch": (
         "redis_link.generation.generation_push.switch_generation", 1, 1,
         ["import", "compare", "resolve"],

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from redis_link.connection.client import RedisClient, connect
-from redis_link.generation.generation_copy import PairChanges, can_copy, push_changes
+from redis_link.generation.generation_push import PushReport
 from redis_link.generation.generation_store import current_generation
-from redis_link.generation.push_report import PushReport
+from redis_link.generation.local_push import can_copy, push_changes
+from redis_link.sets.pair_arrays import Int64s
 from redis_link.sets.set_reader import read_index
-from redis_link.sets.tally import Int64s
 from schemas.errors import GenerationError
 from schemas.generation import GenerationFacts
 from schemas.redis_keys import SHARD_COUNT, membership_key
@@ -41,8 +41,8 @@ def in_force(client: RedisClient) -> GenerationFacts:
 
 
 def push_difference(client: RedisClient, old: Pairs, new: Pairs) -> PushReport:
-    changes = PairChanges(arrays(new - old), arrays(old - new))
-    report = push_changes(client, SOURCE, in_force(client), changes, retention=AT_ONCE)
+    added, removed = arrays(new - old), arrays(old - new)
+    report = push_changes(client, SOURCE, in_force(client), added, removed, retention=AT_ONCE)
     assert report.cleanup is not None
     report.cleanup.wait()
     return report
@@ -107,7 +107,7 @@ def test_what_is_not_as_it_should_be_is_not_switched_to(
     old = as_pairs(*random_pairs(3, 1_000))
     generation = push(redis_client, arrays(old))
     peids = sorted({peid for peid, _ in old})
-    changes = PairChanges((np.array([2**61]), np.array([1])), NONE)
+    added = np.array([2**61]), np.array([1])
     match damage:
         case "a set is gone":
             redis_client.delete(membership_key(generation, peids[7]))
@@ -115,10 +115,10 @@ def test_what_is_not_as_it_should_be_is_not_switched_to(
             redis_client.sadd(membership_key(generation, peids[7]), 77_777)
         case _:
             there = sorted(old)[5]
-            changes = PairChanges((np.array([there[0]]), np.array([there[1]])), NONE)
+            added = np.array([there[0]]), np.array([there[1]])
     facts = in_force(redis_client)
     with pytest.raises(GenerationError, match="is not what was written"):
-        push_changes(redis_client, SOURCE, facts, changes, retention=AT_ONCE)
+        push_changes(redis_client, SOURCE, facts, added, NONE, retention=AT_ONCE)
     assert in_force(redis_client) == facts
     assert numbers_of_generations(redis_client) == {generation}
 
@@ -128,4 +128,4 @@ def test_only_the_generation_in_force_is_copied(redis_client: RedisClient) -> No
     old = in_force(redis_client)
     push(redis_client, arrays({(2, 2)}))
     with pytest.raises(GenerationError, match="no longer"):
-        push_changes(redis_client, SOURCE, old, PairChanges(NONE, NONE), retention=AT_ONCE)
+        push_changes(redis_client, SOURCE, old, NONE, NONE, retention=AT_ONCE)

@@ -6,12 +6,9 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
-from redis import Redis
 
 from redis_link.connection.client import RedisClient, connect
-from redis_link.generation.resolved_cache import find_resolved, keep_resolved
 from redis_link.registry.subscription_registry import (
     register,
     registered_subscriptions,
@@ -111,25 +108,6 @@ def test_broken_entry_is_named(redis_client: RedisClient) -> None:
     redis_client.hset(redis_keys.subscriptions_key(), "7", "{}")
     with pytest.raises(RedisLinkError, match="subscription 7 in Redis is broken"):
         list(registered_subscriptions(redis_client))
-
-
-def test_resolved_neighborhoods_are_kept_by_hash_and_version(redis_client: RedisClient) -> None:
-    peids = np.array([2**63 - 1, 0, 5], np.int64)
-    keep_resolved(redis_client, "h1", 3, peids)
-    found = find_resolved(redis_client, "h1", 3)
-    assert found is not None
-    assert found.tolist() == [0, 5, 2**63 - 1]
-    assert find_resolved(redis_client, "h1", 4) is None
-    assert find_resolved(redis_client, "h2", 3) is None
-    assert isinstance(redis_client, Redis)
-    assert redis_client.ttl(redis_keys.resolved_key("h1", 3)) > 0
-
-
-def test_an_empty_neighborhood_is_not_an_unknown_one(redis_client: RedisClient) -> None:
-    keep_resolved(redis_client, "h1", 3, np.empty(0, np.int64))
-    found = find_resolved(redis_client, "h1", 3)
-    assert found is not None
-    assert len(found) == 0
 
 
 def test_a_redis_that_is_away_is_told_with_what_was_asked_of_it(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from redis_link.connection.client import RedisClient
 from redis_link.generation import generation_store, sweep
-from redis_link.generation.background_sweep import BackgroundSweep
 from redis_link.generation.local_push import push_pairs
-from redis_link.generation.sweep import Retention, sweep_generations
+from redis_link.generation.sweep import BackgroundSweep, Retention, sweep_generations
 from redis_link.sets.set_writer import write_pairs
 from redis_link.sets.shard_pipe import ShardPipe
 from schemas.generation import GenerationState

@@ -9,8 +9,8 @@ import pytest
 from redis import Redis
 
 from redis_link.connection.client import connect
-from redis_link.connection.embedded import embedded_redis
-from redis_link.connection.world_redis import redis_or_embedded, redis_to_read
+from redis_link.connection.embedded import EmbeddedRedis
+from redis_link.connection.redis_choice import redis_or_embedded, redis_to_read
 from schemas.errors import SettingsError
 from schemas.settings import Settings, load_settings
 from schemas.world_places import embedded_place
@@ -89,7 +89,7 @@ def test_a_world_in_an_object_store_has_its_redis_on_this_machine(
 
 
 def earlier_redis(folder: Path) -> None:
-    with embedded_redis(folder) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(folder) as server, Redis.from_url(server.url) as client:
         client.set("mark", "of an earlier release")
 
 
@@ -113,7 +113,7 @@ def test_one_that_is_in_use_stays(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     earlier_redis(lake / "redis")
     with (
-        embedded_redis(lake / "redis"),
+        EmbeddedRedis(lake / "redis"),
         pytest.raises(SettingsError, match="it is in use: stop its broker"),
     ):
         put(settings_of(lake / "world"), "x")

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from shapely.geometry import LineString, Point
 
-from rebuild import resolve_plan as rebuild_resolving
+from rebuild import resolve as rebuild_resolving
 from rebuild.exact_workers import HERE, WorldPlace
 from rebuild.registered_sets import RegisteredSets, registered_sets
-from rebuild.resolve_plan import carry_out, plan_of, resolve_all
+from rebuild.resolve import plan_all, plan_of, resolve_by_plan
 from rebuild.set_changes import SetChanges
 from schemas.generation import RegistryCoverage
 from schemas.language.neighborhood import Neighborhood, neighborhood_hash
@@ -125,13 +125,13 @@ def incrementally(
 
     ``in_place``: members are changed where that can be done; else sets are taken over whole.
     """
-    before = carry_out(sets, resolve_all(sets), place_of(old), HERE)
+    before = resolve_by_plan(sets, plan_all(sets), place_of(old), HERE)
     if not whole:
         before = replace(before, rows=before.rows.where(before.rows.shown), whole=False)
     changes = compare_entities(entity_rows(old), entity_rows(new))
     with patch.object(rebuild_resolving, "MOST_TOUCHED", 10.0 if in_place else 0.0):
         plan = plan_of(sets, before, changes, place_of(new))
-    return carry_out(sets, plan, place_of(new), HERE), int(plan.to_resolve.sum())
+    return resolve_by_plan(sets, plan, place_of(new), HERE), int(plan.to_resolve.sum())
 
 
 @settings(max_examples=150)
@@ -142,7 +142,7 @@ def test_incremental_equals_full(
     old, new, described = scene
     sets = registered(described, range(1, 100))
     found, _ = incrementally(old, new, sets, whole=whole, in_place=in_place)
-    full = carry_out(sets, resolve_all(sets), place_of(new), HERE)
+    full = resolve_by_plan(sets, plan_all(sets), place_of(new), HERE)
     assert all_rows(found, shown_only=not whole) == all_rows(full, shown_only=not whole)
     assert found.resolved.tolist() == full.resolved.tolist()
 
@@ -190,7 +190,7 @@ def test_differences_lead_from_one_result_to_the_other(
     for table, chosen in ((old, described[:kept_before]), (new, described[kept_after:])):
         start = 1 + described.index(chosen[0]) if chosen else 1
         sets = registered(chosen, range(start, 100))
-        results.append(carry_out(sets, resolve_all(sets), place_of(table), HERE))
+        results.append(resolve_by_plan(sets, plan_all(sets), place_of(table), HERE))
     before, after = map(pairs_of, results)
     changes = SetChanges(*results)
     added, removed = (
@@ -232,7 +232,7 @@ def differs(
     old, new, described = scene
     sets = registered(described, range(1, 100))
     found, _ = incrementally(old, new, sets, whole=True, in_place=in_place)
-    return all_rows(found) != all_rows(carry_out(sets, resolve_all(sets), place_of(new), HERE))
+    return all_rows(found) != all_rows(resolve_by_plan(sets, plan_all(sets), place_of(new), HERE))
 
 
 def test_a_rule_without_references_is_caught() -> None:
@@ -346,5 +346,5 @@ def test_members_that_nobody_kept_are_found_even_when_nothing_changed(
     sets = registered([read_neighborhood(f"{HOPS} visible {visible}")], range(1, 100))
     found, count = incrementally(world, world, sets, whole=False, in_place=True)
     assert count == resolved
-    full = carry_out(sets, resolve_all(sets), place_of(world), HERE)
+    full = resolve_by_plan(sets, plan_all(sets), place_of(world), HERE)
     assert all_rows(found, shown_only=True) == all_rows(full, shown_only=True)

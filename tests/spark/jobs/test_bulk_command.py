@@ -17,7 +17,7 @@ from jobs import resolve_neighborhoods
 from jobs.pipeline import bulk_job
 from jobs.pipeline.lake_tables import LakeTable
 from redis_link.connection.client import connect
-from redis_link.connection.embedded import embedded_redis
+from redis_link.connection.embedded import EmbeddedRedis
 from redis_link.generation import generation_store
 from redis_link.registry.subscription_registry import register, unregister
 from schemas.language.neighborhood import Neighborhood, neighborhood_hash
@@ -108,7 +108,7 @@ def test_bad_lines_stop_nobody_else_and_the_result_is_in_the_embedded_redis(
     assert "subId 1 came before" in out
     assert "unresolved: subId 3: " in out
     assert "2 of 7 subscriptions resolved on world version 1" in out
-    with embedded_redis(tmp_path / "redis") as server:
+    with EmbeddedRedis(tmp_path / "redis") as server:
         client = connect(server.url)
         generation = generation_store.current_number(client)
         assert generation is not None

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from jobs.pipeline.rebuild_engine import PART_FOLDER
 from rebuild.request import Engine
 from redis_link.connection.client import connect
-from redis_link.generation.generation_changes import read_changes
+from redis_link.generation.generation_store import read_changes
 from schemas.membership import MEMBERSHIPS_TABLE
 from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_server import running_redis

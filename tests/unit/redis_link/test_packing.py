@@ -11,11 +11,19 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as drawn
 
 from redis_link.sets import set_writer
-from redis_link.sets.member_sets import members_of
 from redis_link.sets.packing import membership_keys, packed, packed_reads, packed_sadds
-from redis_link.sets.pair_arrays import by_block, group_starts, sorted_distinct
+from redis_link.sets.pair_arrays import (
+    Int64s,
+    Tally,
+    by_block,
+    group_starts,
+    members_of,
+    pair_hashes,
+    sorted_distinct,
+    tally_of,
+    tally_of_sets,
+)
 from redis_link.sets.set_writer import write_pairs
-from redis_link.sets.tally import Int64s, Tally, pair_hashes, tally_of, tally_of_sets
 from schemas.redis_keys import SHARD_COUNT, membership_key, shard_index_key, shard_of
 
 LARGEST = 2**63 - 1

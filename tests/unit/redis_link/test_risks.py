@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from redis_link.connection.server_risks import info_fields, risks_of
+from redis_link.connection.server_settings import info_fields, risks_of
 
 SAFE = {"maxmemory": "0", "maxmemory_policy": "noeviction", "aof_enabled": "1"}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from redis_link.connection.client import connect
-from redis_link.connection.embedded import embedded_redis
+from redis_link.connection.embedded import EmbeddedRedis
 from tests.scenes.surroundings import Surroundings
 from tests.servers.killable_broker import (
     Client,
@@ -35,12 +35,12 @@ def swept(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with embedded_redis(folder / LAKE):
+        with EmbeddedRedis(folder / LAKE):
             pass
 
 
 def server_process(folder: Path) -> int:
-    with embedded_redis(folder / LAKE) as server, connect(server.url) as client:
+    with EmbeddedRedis(folder / LAKE) as server, connect(server.url) as client:
         return int(client.info("server")["process_id"])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import shapely
 
-from rebuild.arguments import sources_of
+from rebuild.request import sources_of
 from schemas.errors import SettingsError, SourceError, WorldError
 from schemas.settings import load_settings
 from tests.scenes.source_files import feature, write_geojson, write_geoparquet

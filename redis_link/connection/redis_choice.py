@@ -1,28 +1,75 @@
-"""The Redis of the settings: the one at the URL, or the embedded one of the world."""
+"""Finds the Redis of the settings: the one at the URL, the embedded one of the world, or none."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from redis_link.connection.embedded import EmbeddedRedis, holds_redis
-from schemas.errors import SettingsError
+from redis_link.connection.embedded import EmbeddedRedis, holds_redis, redis_server_program
+from schemas.errors import RedisLinkError, SettingsError
 from schemas.settings import NO_REDIS, Settings
 from schemas.world_places import FOLDER, embedded_place, world_folder
 
 log = logging.getLogger(__name__)
 
-# Where earlier releases kept it, from the folder in which a command was started.
+WATCH_SECONDS: Final = 1.0
+# Where earlier releases kept the embedded server, from the folder in which a command was started.
 EARLIER_PLACE: Final = Path("lake/redis")
+
+
+@dataclass(frozen=True, slots=True)
+class RedisChoice:
+    """The Redis of a broker: its URL, None without Redis; the server, if it is the embedded one."""
+
+    url: str | None = None
+    server: EmbeddedRedis | None = None
+
+    async def keep_running(self) -> None:
+        """Start the embedded server again whenever it has ended; runs until it is cancelled."""
+        if self.server is None:
+            return
+        told = False
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            try:
+                if await asyncio.to_thread(self.server.revive):
+                    log.warning("the embedded Redis had ended and runs again")
+                told = False
+            except (RedisLinkError, SettingsError, OSError) as error:
+                if not told:
+                    log.error("the embedded Redis has ended: %s", error)  # noqa: TRY400 - in words
+                told = True
+
+
+@contextmanager
+def redis_choice(settings: Settings) -> Iterator[RedisChoice]:
+    """Give a broker its Redis, as long as the block runs.
+
+    On a machine without redis-server the broker serves without durability and logs a warning. An
+    embedded server that does not start is an error: its folder may hold what was promised.
+    """
+    if settings.redis.url is not None:
+        yield RedisChoice(None if settings.redis.url == NO_REDIS else settings.redis.url)
+        return
+    try:
+        redis_server_program()
+    except SettingsError as error:
+        log.warning("nothing will outlive this process: %s", error)
+        yield RedisChoice()
+        return
+    with EmbeddedRedis(embedded_folder(settings)) as server:
+        yield RedisChoice(server.url, server)
 
 
 @contextmanager
 def redis_or_embedded(settings: Settings) -> Iterator[str]:
-    """The URL that is set, or that of the embedded server as long as the block runs."""
+    """Give the URL of the settings, or that of the embedded server as long as the block runs."""
     if settings.redis.url:
         yield settings.redis.url
         return
@@ -32,7 +79,7 @@ def redis_or_embedded(settings: Settings) -> Iterator[str]:
 
 @contextmanager
 def redis_to_read(settings: Settings) -> Iterator[str | None]:
-    """The same for commands that only read: None where there is no Redis, and nothing is made."""
+    """Give a URL to a command that only reads; None where there is no Redis. Nothing is made."""
     if settings.redis.url:
         yield None if settings.redis.url == NO_REDIS else settings.redis.url
         return
@@ -48,7 +95,7 @@ def redis_to_read(settings: Settings) -> Iterator[str | None]:
 
 @contextmanager
 def redis_or_empty(settings: Settings) -> Iterator[str]:
-    """The URL to read from; where there is no Redis, that of an empty server for the moment."""
+    """Give a URL to read from; where there is no Redis, that of an empty temporary server."""
     with redis_to_read(settings) as url:
         if url is not None:
             yield url
@@ -80,7 +127,7 @@ def embedded_folder(settings: Settings) -> Path:
 
 
 def _place_beside(world: str) -> Path | None:
-    """The folder beside the world in which an earlier release kept its Redis, if there is one."""
+    """Return the folder beside the world where an earlier release kept its Redis, if any."""
     folder = world_folder(world)
     beside = None if folder is None else folder.parent / FOLDER
     return beside if beside is not None and holds_redis(beside) else None
@@ -88,7 +135,7 @@ def _place_beside(world: str) -> Path | None:
 
 def _move(earlier: Path, folder: Path) -> None:
     server = EmbeddedRedis(earlier)
-    # Ends it, unless somebody else uses it.
+    # Ends the server, unless another process uses it.
     server.close()
     if server.is_listening():
         raise SettingsError(

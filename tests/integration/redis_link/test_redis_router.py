@@ -1,4 +1,4 @@
-"""Wires to real servers: every kind of URL, answers in order, and every way to lose Redis."""
+"""A router to real servers: every kind of URL, answers in order, and every way to lose Redis."""
 
 from __future__ import annotations
 
@@ -27,32 +27,34 @@ from tests.servers.redis_server import (
 )
 
 
-def on_wires(
+def on_router(
     url: str, work: Callable[[RedisRouter], Coroutine[Any, Any, Any]], **options: Any
 ) -> Any:
     """What the work gives, in an event loop of its own."""
 
     async def run() -> Any:
-        wires = RedisRouter(parse_redis_url(url, {}), **options)
+        router = RedisRouter(parse_redis_url(url, {}), **options)
         try:
-            return await work(wires)
+            return await work(router)
         finally:
-            wires.close()
+            router.close()
 
     return asyncio.run(run())
 
 
-async def set_and_get(wires: RedisRouter) -> bytes:
-    await wires.ask("a", "SET", "a", b"\x00\r\n\xff")
-    answer: bytes = await wires.ask("a", "GET", "a")
+async def set_and_get(router: RedisRouter) -> bytes:
+    await router.ask("a", "SET", "a", b"\x00\r\n\xff")
+    answer: bytes = await router.ask("a", "GET", "a")
     return answer
 
 
 def test_answers_come_in_order_and_errors_among_them(redis_server: RedisServer) -> None:
-    async def work(wires: RedisRouter) -> None:
-        wire = await wires.of_key("k")
-        first = wire.send(pack("SET", "k", 1) + pack("LPUSH", "k", "x") + pack("INCR", "k"), 3)
-        second = wire.send(pack("GET", "k"), 1)
+    async def work(router: RedisRouter) -> None:
+        connection = await router.of_key("k")
+        first = connection.send(
+            pack("SET", "k", 1) + pack("LPUSH", "k", "x") + pack("INCR", "k"), 3
+        )
+        second = connection.send(pack("GET", "k"), 1)
         answers = await first
         assert answers[0] == b"OK"
         assert isinstance(answers[1], RedisReplyError)
@@ -60,44 +62,44 @@ def test_answers_come_in_order_and_errors_among_them(redis_server: RedisServer) 
         assert answers[2] == 2
         assert await second == [b"2"]
         with pytest.raises(RedisReplyError, match="WRONGTYPE"):
-            await wire.ask("LPUSH", "k", "x")
-        assert wire.is_open
+            await connection.ask("LPUSH", "k", "x")
+        assert connection.is_open
 
-    on_wires(redis_server.url, work)
+    on_router(redis_server.url, work)
 
 
 def test_an_answer_in_many_pieces(redis_server: RedisServer) -> None:
     value = bytes(range(256)) * 20_000
 
-    async def work(wires: RedisRouter) -> None:
-        wire = await wires.of_key("k")
-        await wire.ask("SET", "k", value)
-        answers = await wire.send(pack("GET", "k") * 3, 3)
+    async def work(router: RedisRouter) -> None:
+        connection = await router.of_key("k")
+        await connection.ask("SET", "k", value)
+        answers = await connection.send(pack("GET", "k") * 3, 3)
         assert answers == [value] * 3
 
-    on_wires(redis_server.url, work)
+    on_router(redis_server.url, work)
 
 
 def test_who_gave_up_does_not_disturb_the_next(redis_server: RedisServer) -> None:
-    async def work(wires: RedisRouter) -> None:
-        wire = await wires.of_key("k")
-        wire.send(pack("ECHO", "unwanted"), 1).cancel()
-        assert await wire.ask("ECHO", "wanted") == b"wanted"
+    async def work(router: RedisRouter) -> None:
+        connection = await router.of_key("k")
+        connection.send(pack("ECHO", "unwanted"), 1).cancel()
+        assert await connection.ask("ECHO", "wanted") == b"wanted"
 
-    on_wires(redis_server.url, work)
+    on_router(redis_server.url, work)
 
 
 def test_a_master_that_became_a_replica_is_left(redis_server: RedisServer) -> None:
-    async def work(wires: RedisRouter) -> None:
-        await wires.ask("a", "REPLICAOF", "127.0.0.1", "1")
-        wire = await wires.of_key("a")
+    async def work(router: RedisRouter) -> None:
+        await router.ask("a", "REPLICAOF", "127.0.0.1", "1")
+        connection = await router.of_key("a")
         with pytest.raises(RedisReplyError, match="READONLY"):
-            await wires.ask("a", "SET", "a", 1)
-        assert not wire.is_open, "the next one is looked for anew"
-        await wires.ask("a", "REPLICAOF", "NO", "ONE")
-        assert await set_and_get(wires) == b"\x00\r\n\xff"
+            await router.ask("a", "SET", "a", 1)
+        assert not connection.is_open, "the next one is looked for anew"
+        await router.ask("a", "REPLICAOF", "NO", "ONE")
+        assert await set_and_get(router) == b"\x00\r\n\xff"
 
-    on_wires(redis_server.url, work)
+    on_router(redis_server.url, work)
 
 
 def test_socket_file_password_and_database(tmp_path: Path) -> None:
@@ -105,13 +107,13 @@ def test_socket_file_password_and_database(tmp_path: Path) -> None:
     options = ("--unixsocket", str(path), "--requirepass", plain)
     with running_redis(tmp_path / "server", *options) as server:
         secret = quote(plain)
-        assert on_wires(f"unix://:{secret}@{path}?db=3", set_and_get) == b"\x00\r\n\xff"
+        assert on_router(f"unix://:{secret}@{path}?db=3", set_and_get) == b"\x00\r\n\xff"
         url = f"redis://:{secret}@127.0.0.1:{server.port}/3"
-        assert on_wires(url, lambda wires: wires.ask("a", "GET", "a")) == b"\x00\r\n\xff"
+        assert on_router(url, lambda router: router.ask("a", "GET", "a")) == b"\x00\r\n\xff"
         with pytest.raises(RedisLinkError, match="WRONGPASS"):
-            on_wires(f"redis://:wrong@127.0.0.1:{server.port}", set_and_get)
+            on_router(f"redis://:wrong@127.0.0.1:{server.port}", set_and_get)
         with pytest.raises(RedisLinkError, match="NOAUTH"):
-            on_wires(f"redis://127.0.0.1:{server.port}", set_and_get)
+            on_router(f"redis://127.0.0.1:{server.port}", set_and_get)
 
 
 def test_tls_checks_the_certificate(tmp_path: Path, program: Callable[[str], Path]) -> None:
@@ -123,11 +125,11 @@ def test_tls_checks_the_certificate(tmp_path: Path, program: Callable[[str], Pat
     arguments = ("--tls-port", str(port), *map(str, options))
     with running_redis(tmp_path / "server", *arguments):
         url = f"rediss://127.0.0.1:{port}"
-        assert on_wires(f"{url}?ca={made.authority}", set_and_get) == b"\x00\r\n\xff"
+        assert on_router(f"{url}?ca={made.authority}", set_and_get) == b"\x00\r\n\xff"
         with pytest.raises(RedisLinkError, match="CERTIFICATE_VERIFY_FAILED"):
-            on_wires(url, set_and_get)
+            on_router(url, set_and_get)
         with pytest.raises(SettingsError, match="certificate files"):
-            on_wires(f"{url}?ca={tmp_path / 'none'}", set_and_get)
+            on_router(f"{url}?ca={tmp_path / 'none'}", set_and_get)
 
 
 def test_sentinel_leads_to_the_master_also_after_a_failover(tmp_path: Path) -> None:
@@ -140,16 +142,16 @@ def test_sentinel_leads_to_the_master_also_after_a_failover(tmp_path: Path) -> N
         url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{port}/ours"
         wait_for(lambda: _role(other) == "slave" and _link(other) == "up", "the replica")
 
-        async def work(wires: RedisRouter) -> None:
-            assert await set_and_get(wires) == b"\x00\r\n\xff"
+        async def work(router: RedisRouter) -> None:
+            assert await set_and_get(router) == b"\x00\r\n\xff"
             await asyncio.to_thread(wait_for, lambda: _replicas(port) == 1, "Sentinel's view")
             master.kill()
             with pytest.raises(RedisLinkError):
-                await set_and_get(wires)
+                await set_and_get(router)
             await asyncio.to_thread(wait_for, lambda: _role(other) == "master", "a new master")
-            await _until_served(wires)
+            await _until_served(router)
 
-        on_wires(url, work)
+        on_router(url, work)
 
 
 def _role(client: Redis) -> str:
@@ -165,11 +167,11 @@ def _replicas(port: int) -> int:
         return int(sentinel.sentinel_master("ours")["num-slaves"])
 
 
-async def _until_served(wires: RedisRouter) -> None:
+async def _until_served(router: RedisRouter) -> None:
     async with asyncio.timeout(30):
         while True:
             try:
-                await set_and_get(wires)
+                await set_and_get(router)
             except RedisLinkError:
                 await asyncio.sleep(0.05)
             else:
@@ -179,18 +181,18 @@ async def _until_served(wires: RedisRouter) -> None:
 def test_cluster_finds_each_key_and_follows_a_moved_slot(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as servers:
 
-        async def work(wires: RedisRouter) -> None:
+        async def work(router: RedisRouter) -> None:
             for number in range(50):
                 key = f"key{number}"
-                await wires.ask(key, "SET", key, number)
+                await router.ask(key, "SET", key, number)
             for number in range(50):
-                assert await wires.ask(f"key{number}", "GET", f"key{number}") == b"%d" % number
+                assert await router.ask(f"key{number}", "GET", f"key{number}") == b"%d" % number
             await asyncio.to_thread(_move_empty_slot, servers, "unused")
             with pytest.raises(RedisReplyError, match="MOVED"):
-                await wires.ask("unused", "SET", "unused", 1)
-            assert await wires.ask("unused", "SET", "unused", 1) == b"OK"
+                await router.ask("unused", "SET", "unused", 1)
+            assert await router.ask("unused", "SET", "unused", 1) == b"OK"
 
-        on_wires(cluster_url(servers), work)
+        on_router(cluster_url(servers), work)
 
 
 def _move_empty_slot(servers: list[RedisServer], key: str) -> None:
@@ -210,37 +212,37 @@ def _move_empty_slot(servers: list[RedisServer], key: str) -> None:
 def test_a_stopped_server_fails_after_its_time_and_comes_back(tmp_path: Path) -> None:
     with running_redis(tmp_path) as server:
 
-        async def work(wires: RedisRouter) -> None:
-            await set_and_get(wires)
+        async def work(router: RedisRouter) -> None:
+            await set_and_get(router)
             server.process.send_signal(signal.SIGSTOP)
             with pytest.raises(RedisLinkError, match=r"no answer for 0\.2 s"):
-                await set_and_get(wires)
+                await set_and_get(router)
             server.process.send_signal(signal.SIGCONT)
-            await _until_served(wires)
+            await _until_served(router)
             server.kill()
             with pytest.raises(RedisLinkError):
-                await set_and_get(wires)
+                await set_and_get(router)
             await asyncio.to_thread(server.restart)
-            await _until_served(wires)
+            await _until_served(router)
 
-        on_wires(server.url, work, answer_seconds=0.2)
+        on_router(server.url, work, answer_seconds=0.2)
 
 
 def test_notices_of_a_channel(tmp_path: Path) -> None:
-    async def hear(wires: RedisRouter, port: int) -> None:
+    async def hear(router: RedisRouter, port: int) -> None:
         heard = asyncio.Event()
-        wire = await wires.listen("news", heard.set)
+        connection = await router.listen("news", heard.set)
         with Redis(port=port) as client:
             client.publish("other news", "x")
             client.publish("news", "x")
         async with asyncio.timeout(30):
             await heard.wait()
-        wire.close()
+        connection.close()
 
     with running_redis(tmp_path / "one") as server:
-        on_wires(server.url, lambda wires: hear(wires, server.port))
+        on_router(server.url, lambda router: hear(router, server.port))
     with running_cluster(tmp_path / "cluster") as servers:
-        on_wires(cluster_url(servers), lambda wires: hear(wires, servers[-1].port))
+        on_router(cluster_url(servers), lambda router: hear(router, servers[-1].port))
 
 
 def test_a_server_that_is_no_redis() -> None:
@@ -251,9 +253,9 @@ def test_a_server_that_is_no_redis() -> None:
         server = await asyncio.start_server(greet, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            wires = RedisRouter(f"redis://127.0.0.1:{port}")
+            router = RedisRouter(f"redis://127.0.0.1:{port}")
             with pytest.raises(RedisLinkError, match="does not speak Redis' protocol"):
-                await wires.ask("a", "GET", "a")
-            wires.close()
+                await router.ask("a", "GET", "a")
+            router.close()
 
     asyncio.run(run())

@@ -1,0 +1,226 @@
+"""Resolves the registered neighborhoods on a version, starting from an earlier result if it can.
+
+Members that no change can affect are taken over. Some are changed in place. The rest is resolved by
+the exact resolver in this process or in several, or by Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from rebuild.base import ResolvedBase
+from rebuild.exact_workers import ExactWorkers, SetResolver, WorldPlace
+from rebuild.record import RebuildRecord
+from rebuild.registered_sets import RegisteredSets
+from rebuild.request import BulkEngine, Engine, RebuildRequest
+from schemas.language.neighborhood import Neighborhood
+from spatial_udfs.incremental.affected_sets import affected_sets
+from spatial_udfs.incremental.changed_members import changed_members
+from spatial_udfs.incremental.changed_stages import in_place
+from spatial_udfs.incremental.changed_world import ChangedWorld
+from spatial_udfs.incremental.member_rows import Bools, MemberRows
+from spatial_udfs.incremental.world_changes import WorldChanges
+from world.imports.world_import import ImportReport
+from world.memberships.exact_memberships import write_memberships
+from world.memberships.resolved_sets import ResolvedSets
+from world.snapshot import load_snapshot
+from world.versions.store import WorldStore
+
+# The members, and for the record how they were found.
+Found = tuple[ResolvedSets, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemberResolver:
+    """Resolves the members of one rebuild and writes them to Delta and beside its record."""
+
+    request: RebuildRequest
+    record: RebuildRecord
+    store: WorldStore
+    imported: ImportReport | None
+    changes_since: Callable[[int], WorldChanges]
+    bulk: Callable[[], BulkEngine]
+
+    def resolve(self, registered: RegisteredSets, base: ResolvedBase | None) -> Found:
+        """Resolve what the changes since ``base`` can affect, or everything.
+
+        The sizes of the world and of the work choose between this process and Spark.
+        """
+        request, entities = self.request, self.store.facts_of(self.record.version).entity_count
+        if base is not None and registered.coverage.registry != base.registry:
+            base = None  # emptied and filled anew while it was read
+        if base is None or entities > MOST_ENTITIES_IN_MEMORY:
+            if engine_for_all(request.engine, entities, len(registered)) is Engine.SPARK:
+                return self._all_by_spark(registered)
+            base = None
+        world, version = request.places.world, self.record.version
+        made = None if self.imported is None else self.imported.snapshot()
+        place = WorldPlace(world, version, made or load_snapshot(world, version))
+        plan, engine = plan_all(registered), Engine.EXACT
+        if base is not None:
+            plan = plan_of(registered, base.result, self.changes_since(base.version), place)
+            count = int(plan.to_resolve.sum())
+            engine = engine_for_some(request.engine, count)
+            if engine is Engine.SPARK and count > MOST_IN_PART * len(registered):
+                return self._all_by_spark(registered)
+        return self._by_plan(registered, plan, place, engine, base)
+
+    def _by_plan(
+        self, registered: RegisteredSets, plan: ResolvePlan, place: WorldPlace, engine: Engine,
+        base: ResolvedBase | None,
+    ) -> Found:  # fmt: skip
+        request, count = self.request, int(plan.to_resolve.sum())
+        origin = "" if base is None else f", the others taken over from version {base.version}"
+        request.say(f"resolving {count:,} of {len(registered):,} neighborhoods{origin}")
+        workers: SetResolver = ExactWorkers(request.workers)
+        if engine is Engine.SPARK:
+            workers = self.bulk()
+        result = resolve_by_plan(
+            registered, plan, place, workers,
+            lambda done, total: request.progress("resolving", done, total),
+        )  # fmt: skip
+        request.progress("writing memberships", 0, None)
+        with ThreadPoolExecutor(1, "memberships") as thread:
+            writing = thread.submit(
+                write_memberships, request.places.out, self.record.version, result, self.record.run
+            )
+            result.save(self.record.folder)
+            rows, commit = writing.result()
+        return result, {
+            "engine": engine.value, "resolved": count,
+            "base": None if base is None else base.version, "rows": rows, "commit": commit,
+        }  # fmt: skip
+
+    def _all_by_spark(self, registered: RegisteredSets) -> Found:
+        version, run = self.record.version, self.record.run
+        result, facts = self.bulk().resolve_all(version, registered, run)
+        result.save(self.record.folder)
+        how = {"engine": Engine.SPARK.value, "resolved": len(registered), "base": None}
+        return result, how | {"rows": facts.rows, "commit": facts.commit}
+
+
+# Where more of the world is different, hardly a member stays, and resolving anew is quicker.
+MOST_TOUCHED: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResolvePlan:
+    """The sets to resolve; of the others their rows, and whether a reference exists."""
+
+    to_resolve: Bools
+    taken_rows: MemberRows
+    taken_resolved: Bools
+
+
+def plan_of(
+    registered: RegisteredSets,
+    base: ResolvedSets | None,
+    changes: WorldChanges | None,
+    place: WorldPlace,
+) -> ResolvePlan:
+    """Return what the changes leave as it was; without a base everything is to be resolved."""
+    if base is None or changes is None:
+        return plan_all(registered)
+    neighborhoods = registered.neighborhoods
+    numbers = {name: number for number, name in enumerate(registered.hashes)}
+    # The last place is for neighborhoods that nobody has any more.
+    elsewhere = len(registered)
+    mapped = np.array([numbers.get(name, elsewhere) for name in base.hashes], np.int64)
+    known = np.zeros(elsewhere + 1, np.bool_)
+    known[mapped] = True
+    resolved = np.ones(elsewhere + 1, np.bool_)
+    resolved[mapped] = base.resolved
+    old = base.rows.numbered(mapped) if len(mapped) else base.rows
+    old = old.where(old.sets != elsewhere)
+    usable = known[:elsewhere] & np.array(
+        [each is not None and (base.whole or _shows_references(each)) for each in neighborhoods],
+        np.bool_,
+    )
+    chosen = in_place(neighborhoods, usable & _is_little(changes, place))
+    others = usable & ~chosen.sets
+    rows = old.where(others[old.sets])
+    affected = affected_sets(neighborhoods, rows, changes, place.table, others)
+    rows = rows.where(~affected[rows.sets])
+    there = resolved[:elsewhere]
+    if chosen.sets.any():
+        world = ChangedWorld(changes, place.table)
+        changed = changed_members(neighborhoods, old, chosen, world)
+        rows = MemberRows.joined([rows, changed])
+        there = np.where(chosen.sets, registered.with_a_reference(place.table.peids), there)
+    return ResolvePlan(~usable | affected, rows, there)
+
+
+def _shows_references(neighborhood: Neighborhood) -> bool:
+    """Return whether every stage starts from visible ones: then visible members say everything."""
+    return all(
+        number == 0 or neighborhood.visible[number - 1]
+        for stage in neighborhood.written_out()
+        for number in stage.ref_stages
+    )
+
+
+def _is_little(changes: WorldChanges, place: WorldPlace) -> bool:
+    return len(changes.touched()) <= MOST_TOUCHED * len(place.table)
+
+
+def plan_all(registered: RegisteredSets) -> ResolvePlan:
+    """Return the plan that takes nothing over."""
+    everything = np.ones(len(registered), np.bool_)
+    return ResolvePlan(everything, MemberRows.joined([]), everything)
+
+
+def resolve_by_plan(
+    registered: RegisteredSets,
+    plan: ResolvePlan,
+    place: WorldPlace,
+    workers: SetResolver,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> ResolvedSets:
+    """Resolve the sets that the plan names, and join them with those that are taken over."""
+    wanted = [
+        (number, neighborhood)
+        for number in np.flatnonzero(plan.to_resolve).tolist()
+        if (neighborhood := registered.neighborhoods[number]) is not None
+    ]
+    part = workers.resolve(place, wanted, progress)
+    resolved = plan.taken_resolved.copy()
+    resolved[plan.to_resolve] = True
+    resolved[[*part.unresolved, *registered.faults]] = False
+    return ResolvedSets(
+        hashes=registered.hashes,
+        descriptors=registered.descriptors,
+        resolved=resolved,
+        rows=MemberRows.joined([plan.taken_rows, part.rows]),
+        sub_ids=registered.sub_ids,
+        set_of=registered.set_of,
+    )
+
+
+# The exact resolver holds the whole version in each of its processes, about 1 kB an entity.
+SPARK_FROM_ENTITIES: Final = 3_000_000
+# Some thousand distinct neighborhoods a second and process: beyond this Spark has started and won.
+SPARK_FROM_NEIGHBORHOODS: Final = 200_000
+# To see what a change can affect, the version is held once, by whichever process leads.
+MOST_ENTITIES_IN_MEMORY: Final = 10_000_000
+# Where more than this share is to be resolved, Spark takes all and writes them out by itself.
+MOST_IN_PART: Final = 0.5
+
+
+def engine_for_all(wanted: Engine, entities: int, neighborhoods: int) -> Engine:
+    """Return the engine that resolves everything: the one asked for, or the one for these sizes."""
+    if wanted is not Engine.AUTO:
+        return wanted
+    large = entities >= SPARK_FROM_ENTITIES or neighborhoods >= SPARK_FROM_NEIGHBORHOODS
+    return Engine.SPARK if large else Engine.EXACT
+
+
+def engine_for_some(wanted: Engine, neighborhoods: int) -> Engine:
+    """Return the engine that resolves what a change can affect; the version is in memory."""
+    if wanted is not Engine.AUTO:
+        return wanted
+    return Engine.SPARK if neighborhoods >= SPARK_FROM_NEIGHBORHOODS else Engine.EXACT
