@@ -20,7 +20,7 @@ from schemas.generation import RegistryCoverage
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.neighborhood import Neighborhood
 from schemas.subscription import Registration
-from spatial_udfs.incremental.member_rows import Bools
+from spatial_udfs.entity_table import Bools
 from world.memberships.resolved_sets import ResolvedSets
 
 

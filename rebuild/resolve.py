@@ -19,11 +19,11 @@ from rebuild.record import RebuildRecord
 from rebuild.registered_sets import RegisteredSets
 from rebuild.request import BulkEngine, Engine, RebuildRequest
 from schemas.language.neighborhood import Neighborhood
-from spatial_udfs.incremental.affected_sets import affected_sets
+from spatial_udfs.entity_table import Bools
+from spatial_udfs.incremental.affected_sets import affected_sets, in_place
 from spatial_udfs.incremental.changed_members import changed_members
-from spatial_udfs.incremental.changed_stages import in_place
 from spatial_udfs.incremental.changed_world import ChangedWorld
-from spatial_udfs.incremental.member_rows import Bools, MemberRows
+from spatial_udfs.incremental.member_rows import MemberRows
 from spatial_udfs.incremental.world_changes import WorldChanges
 from world.imports.world_import import ImportReport
 from world.memberships.exact_memberships import write_memberships

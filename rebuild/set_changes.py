@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from redis_link.generation.generation_store import SubscriptionChanges
 from redis_link.sets.pair_arrays import Int64s, Pairs
-from spatial_udfs.incremental.member_rows import MemberRows
-from spatial_udfs.incremental.row_keys import differences, distinct
+from spatial_udfs.incremental.member_rows import MemberRows, differences
+from spatial_udfs.position_sets import as_set
 from world.memberships.resolved_sets import ResolvedSets, written_out
 
 # Keys are numbers of so many bits.
@@ -125,7 +125,7 @@ def _numbered(old: ResolvedSets, new: ResolvedSets) -> _Numbered:
 
     def keys(numbers: Int64s, rows: MemberRows, entities: Int64s) -> Int64s:
         # A neighborhood may show an entity in several stages: one pair.
-        return distinct(numbers[rows.sets] * span + entities)
+        return as_set(numbers[rows.sets] * span + entities)
 
     return _Numbered(
         old_keys=keys(old_numbers, old_rows, old_entities),

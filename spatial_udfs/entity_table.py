@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.language.categories import CategoryTree
+
+Bools: TypeAlias = NDArray[np.bool_]
+Int32s: TypeAlias = NDArray[np.int32]
 Int64s: TypeAlias = NDArray[np.int64]
 # Positions in an EntityTable; 32 bits, because pairs of them are what fills memory.
 Positions: TypeAlias = NDArray[np.int32]
 Geometries: TypeAlias = NDArray[Any]
+
+# One mask takes a byte for each entity.
+REMEMBERED_MASKS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,3 +61,31 @@ class EntityTable:
         found[found == len(self.peids)] = 0
         exists = self.peids[found] == wanted if len(self.peids) else np.zeros(len(wanted), bool)
         return found[exists].astype(np.int32), wanted[~exists]
+
+
+class CategoryMasks:
+    """Masks by the set of patterns, remembered: few sets of patterns serve most stages."""
+
+    def __init__(self, table: EntityTable) -> None:
+        """Index the category tree of the world version."""
+        self._table = table
+        self._tree = CategoryTree(table.category_names)
+        self._masks = lru_cache(maxsize=REMEMBERED_MASKS)(self._compute)
+
+    def of(self, patterns: tuple[str, ...]) -> Bools:
+        """The mask of the entities with a category that one of the patterns matches."""
+        return self._masks(frozenset(patterns))
+
+    def nbytes(self) -> int:
+        """The memory that remembered masks take."""
+        return self._masks.cache_info().currsize * len(self._table)
+
+    def _compute(self, patterns: frozenset[str]) -> Bools:
+        table = self._table
+        wanted = np.zeros(len(table.category_names), np.bool_)
+        wanted[list(self._tree.codes(patterns))] = True
+        # Sums between offsets, because an entity has one or more categories.
+        hits = np.concatenate([[0], np.cumsum(wanted[table.category_codes])])
+        mask: Bools = np.diff(hits[table.category_offsets]) > 0
+        mask.flags.writeable = False
+        return mask

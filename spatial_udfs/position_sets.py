@@ -1,27 +1,28 @@
-"""Sets of positions as ascending arrays without repetition: small, and quick to combine."""
+"""Sets of positions or keys as ascending arrays without repetition: small, quick to combine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spatial_udfs.entity_table import Int64s, Positions
+from spatial_udfs.entity_table import Bools, Int64s, Positions
+
+Numbers = TypeVar("Numbers", Positions, Int64s)
 
 EMPTY: Final[Positions] = np.empty(0, np.int32)
 EMPTY.flags.writeable = False
 
 
-def is_in(positions: Positions | Int64s, members: Positions | Int64s) -> NDArray[np.bool_]:
+def is_in(positions: Positions | Int64s, members: Positions | Int64s) -> Bools:
     """For each position, whether it is one of the members (which ascend)."""
     if len(members) < 2:
-        one: NDArray[np.bool_] = positions == (members[0] if len(members) else -1)
+        one: Bools = positions == (members[0] if len(members) else -1)
         return one
     places = np.searchsorted(members, positions)
     places[places == len(members)] = 0
-    found: NDArray[np.bool_] = members[places] == positions
+    found: Bools = members[places] == positions
     return found
 
 
@@ -34,9 +35,9 @@ def spread_out(first: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
     return runs, np.arange(len(runs)) + np.repeat(first - np.cumsum(counts) + counts, counts)
 
 
-def as_set(positions: Positions) -> Positions:
-    """The positions in ascending order, each once."""
-    ordered = np.sort(positions)
+def as_set(numbers: Numbers) -> Numbers:
+    """Return the numbers in ascending order, each once; ``np.unique`` is slower."""
+    ordered = np.sort(numbers)
     if len(ordered) < 2:
         return ordered
     first = np.empty(len(ordered), np.bool_)

@@ -11,7 +11,7 @@ import numpy as np
 from schemas.language.limits import MAX_PEID
 from schemas.subscription import Subscription
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact.resolution import Resolution
+from spatial_udfs.exact.exact_resolver import Resolution
 
 TOPIC: Final = "city/events"
 

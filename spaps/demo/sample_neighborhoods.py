@@ -18,8 +18,7 @@ from spaps.cli.resolution.resolve_one import page_of
 from spaps.cli.subscription_file import read_subscriptions
 from spaps.demo.index_page import Entry, index_page
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact.exact_resolver import ExactResolver
-from spatial_udfs.exact.resolution import Resolution
+from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from world.snapshot import load_snapshot
 from world.versions.version_facts import VersionFacts
 

@@ -20,7 +20,7 @@ from spaps.map_page.palette import stage_colours
 from spaps.map_page.shapes import UNITS_PER_METRE, dimensions, encode
 from spaps.map_page.surroundings import grey_positions
 from spatial_udfs.entity_table import EntityTable, Positions
-from spatial_udfs.exact.resolution import Resolution
+from spatial_udfs.exact.exact_resolver import Resolution
 
 SCRIPTS: Final = ("drawing.js", "picking.js", "controls.js")
 REFERENCES_SHOWN: Final = 6

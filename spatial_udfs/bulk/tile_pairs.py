@@ -21,8 +21,7 @@ from spatial_udfs.entity_table import Int64s, Positions
 from spatial_udfs.resolution_limits import UNLIMITED
 from spatial_udfs.topology.pair_kinds import PAIRS_OF_SHAPES, Kinds, PairKinds
 from spatial_udfs.topology.pair_matrices import PairMatrices
-from spatial_udfs.topology.shapes import shapes_of
-from spatial_udfs.topology.stored_geometry import stored_geometries
+from spatial_udfs.topology.shapes import shapes_of, stored_geometries
 from spatial_udfs.topology.stored_kinds import DISJOINT_KINDS, encoded_cells
 
 spare_idle_work()

@@ -7,17 +7,37 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from shapely.errors import GEOSException
 
 from schemas.errors import NoReferenceError, WorldError
 from schemas.language.neighborhood import Neighborhood, WrittenStage
-from spatial_udfs.category_masks import CategoryMasks
-from spatial_udfs.entity_table import EntityTable, Positions
-from spatial_udfs.exact.open_entities import OpenEntities
-from spatial_udfs.exact.resolution import Resolution
-from spatial_udfs.exact.stage_members import StageMembers
+from spatial_udfs.entity_table import CategoryMasks, EntityTable, Int64s, Positions
+from spatial_udfs.exact.stage_members import OpenEntities, StageMembers
 from spatial_udfs.position_sets import difference, union
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resolution:
+    """Members by stage (``stages[0]`` is stage 1), each an ascending array of peids."""
+
+    version: int
+    stages: tuple[Int64s, ...]
+    visible: tuple[bool, ...]
+    missing_refs: tuple[int, ...] = ()
+
+    def rows(self) -> tuple[Int64s, NDArray[np.int32]]:
+        """The membership rows (peid, stageNo) of the visible stages, in stage order."""
+        shown = [(n, s) for n, s in enumerate(self.stages, start=1) if self.visible[n - 1]]
+        peids = np.concatenate([members for _, members in shown])
+        numbers = [np.full(len(members), number, np.int32) for number, members in shown]
+        return peids, np.concatenate(numbers)
+
+    def peids(self) -> Int64s:
+        """The distinct visible peids, ascending: what a broker filters by."""
+        return np.unique(self.rows()[0])
+
 
 # 600 MB at most; a city of 225,000 entities takes 13 MB of it.
 DEFAULT_MAX_PAIRS: Final = 100_000_000

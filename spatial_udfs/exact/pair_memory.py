@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spatial_udfs.entity_table import Int64s, Positions
-from spatial_udfs.topology.pair_kinds import Bools, Kinds
+from spatial_udfs.entity_table import Bools, Int64s, Positions
+from spatial_udfs.topology.pair_kinds import Kinds
 
 UNKNOWN: Final = np.uint16(0xFFFF)
 _FIRST_ROOM: Final = 1 << 16

@@ -9,14 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from spatial_udfs.entity_table import Geometries, Positions
+from spatial_udfs.entity_table import Bools, Geometries, Positions
 from spatial_udfs.exact import candidate_search
 from spatial_udfs.exact.candidate_search import CandidateSearch
 from spatial_udfs.exact.pair_memory import UNKNOWN, PairMemory, Pairs
-from spatial_udfs.exact.turns import Turns
 from spatial_udfs.position_sets import is_in
-from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
-from spatial_udfs.topology.pair_kinds import PAIRS_OF_SHAPES, Bools, Kinds, PairKinds
+from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits, Turns
+from spatial_udfs.topology.pair_kinds import PAIRS_OF_SHAPES, Kinds, PairKinds
 from spatial_udfs.topology.pair_matrices import PairMatrices
 from spatial_udfs.topology.shapes import ShapeCodes
 from spatial_udfs.topology.vertex_steps import RELATE_STEP_COST, steps_by_cost

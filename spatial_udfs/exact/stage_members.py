@@ -7,26 +7,88 @@ else all within reach. Every pair that does not come is far.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
 from schemas.language.conditions import Condition
-from spatial_udfs.entity_table import EntityTable, Int64s, Positions
-from spatial_udfs.exact.candidate_search import CandidateSearch
-from spatial_udfs.exact.far_count import FarCount
-from spatial_udfs.exact.open_entities import OpenEntities
-from spatial_udfs.exact.pair_distances import PairDistances
+from spatial_udfs.entity_table import Bools, EntityTable, Int64s, Positions
+from spatial_udfs.exact.candidate_search import CandidateSearch, PairDistances
 from spatial_udfs.exact.pair_memory import Pairs
 from spatial_udfs.exact.related_pairs import RelatedPairs
 from spatial_udfs.position_sets import EMPTY, as_set, is_in
 from spatial_udfs.resolution_limits import ResolutionLimits
-from spatial_udfs.topology.condition_needs import ConditionNeeds
-from spatial_udfs.topology.condition_verdicts import truth_by_kind, verdict_of
-from spatial_udfs.topology.pair_kinds import Bools, shape_pairs
-from spatial_udfs.topology.shapes import shape_codes
+from spatial_udfs.topology.condition_verdicts import (
+    ConditionNeeds,
+    needs_of,
+    truth_by_kind,
+    verdict_of,
+)
+from spatial_udfs.topology.pair_kinds import shape_pairs
+from spatial_udfs.topology.shapes import SHAPE_COUNT, ShapeCodes, shape_codes
 
-_needs_of = lru_cache(maxsize=4096)(ConditionNeeds.of)
+# Up to so many references are looked up; beyond that a mask of the whole world is quicker.
+FEW_REFERENCES: Final = 512
+
+
+class OpenEntities:
+    """The entities that a stage may still select: of its categories, no references, not yet found.
+
+    The mask is copied only when that pays: most stages are done after one small step.
+    """
+
+    def __init__(self, of_categories: Bools, references: Positions) -> None:
+        """The entities of the stage's categories (not to be written to), less its references."""
+        self._of_categories = of_categories
+        self._references = references
+        self._own: Bools | None = None
+        self._found: list[Positions] = []
+
+    def among(self, entities: Positions) -> Bools:
+        """Which of these are open."""
+        if self._own is not None or self._found or len(self._references) > FEW_REFERENCES:
+            return self.mask()[entities]
+        return self._of_categories[entities] & ~is_in(entities, self._references)
+
+    def close(self, selected: Positions) -> None:
+        """Take out what has been selected: no further pair of it has to be looked at."""
+        self._found.append(selected)
+
+    def mask(self) -> Bools:
+        """All open entities of the world."""
+        if self._own is None:
+            self._own = self._of_categories.copy()
+            self._own[self._references] = False
+        for selected in self._found:
+            self._own[selected] = False
+        self._found.clear()
+        return self._own
+
+
+class FarCount:
+    """Evaluates conditions that hold for far pairs by counting, without a cross product.
+
+    Such a condition selects an entity unless *every* reference for which it would hold from afar
+    has come as a candidate and failed. So candidates are counted, entity by entity.
+    """
+
+    def __init__(self, far: Bools, shapes: ShapeCodes, references: Positions) -> None:
+        """``far`` tells, by pair of shapes, whether the condition holds for far pairs."""
+        self._far = far
+        self._shapes = shapes
+        by_shape = np.bincount(shapes[references], minlength=SHAPE_COUNT)
+        self._references = by_shape @ far.reshape(SHAPE_COUNT, SHAPE_COUNT)
+        self._came = np.zeros(len(shapes), np.int64)
+
+    def add_candidates(self, references: Positions, entities: Positions) -> None:
+        """Count these pairs as not far, whether the condition holds for them or not."""
+        counted = self._far[shape_pairs(self._shapes[references], self._shapes[entities])]
+        self._came += np.bincount(entities[counted], minlength=len(self._came))
+
+    def selected(self, eligible: Bools) -> Positions:
+        """Eligible entities with at least one reference left over."""
+        left = self._references[self._shapes] > self._came
+        return np.flatnonzero(eligible & left).astype(np.int32)
 
 
 class StageMembers:
@@ -49,7 +111,7 @@ class StageMembers:
         """The candidates that the condition ties to a reference."""
         if not len(references):
             return EMPTY
-        needs = _needs_of(condition)
+        needs = needs_of(condition)
         far = FarCount(needs.far, self._shapes, references) if needs.has_far else None
         found = []
         for pairs in self._pairs(needs, candidates, references):

@@ -1,10 +1,10 @@
-"""Which neighborhoods a change of the world can reach; all others have the members they had.
+"""Which neighborhoods a change of the world can reach, and which are changed in place.
 
-Let a stage have the same references in both versions, none of them touched by the change. An
-entity that was not touched then is a member of it in both or in neither. A touched one counts
-only when it was a member (the old rows say so), or when it can become one: it has one of the
-stage's categories now, and it lies near a reference, or the condition holds from afar. When
-none of that happens in any stage, then, stage by stage, nothing is different.
+All others have the members they had. Let a stage have the same references in both versions, none
+of them touched by the change. An entity that was not touched then is a member of it in both or in
+neither. A touched one counts only when it was a member (the old rows say so), or when it can become
+one: it has one of the stage's categories now, and it lies near a reference, or the condition holds
+from afar. When none of that happens in any stage, then, stage by stage, nothing is different.
 
 What is near is decided by boxes, so some neighborhoods are resolved again and stay the same.
 """
@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import shapely
 
-from schemas.language.conditions import reach
+from schemas.language.conditions import Condition, reach
 from schemas.language.neighborhood import Neighborhood, WrittenStage
 from schemas.topology.far_pairs import always_false_when_far
-from spatial_udfs.category_masks import CategoryMasks
-from spatial_udfs.entity_table import EntityTable, Int64s
-from spatial_udfs.incremental.member_rows import Bools, Int32s, MemberRows
+from spatial_udfs.entity_table import Bools, CategoryMasks, EntityTable, Int32s, Int64s
+from spatial_udfs.incremental.member_rows import MemberRows
 from spatial_udfs.incremental.world_changes import WorldChanges
 
 # From how far away a stage sees an entity: in metres, or from anywhere.
@@ -32,6 +32,9 @@ ANYWHERE: Final = math.inf
 # How many sets of patterns are told apart. More cost time, fewer only resolve more than needed.
 MOST_PATTERNS: Final = 64
 EVERYTHING: Final = frozenset({"#"})
+# Each kind of stage that is changed in place costs a pass over all rows. Neighborhoods with rare
+# ones go through ``affected_sets``.
+MOST_KINDS: Final = 128
 
 Sight = tuple[float, frozenset[str]]
 
@@ -137,3 +140,51 @@ class _Influence:
         near = np.zeros(len(self._new), np.bool_)
         near[self._tree.query(around)[1]] = True
         return near
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageKind:
+    """Stages that differ in nothing but their neighborhood; ``owners`` are those that have it."""
+
+    number: int
+    ref_stages: tuple[int, ...]
+    categories: tuple[str, ...]
+    condition: Condition
+    owners: Bools
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InPlace:
+    """The sets that are changed in place, and the kinds of their stages, by stage number."""
+
+    sets: Bools
+    kinds: tuple[StageKind, ...]
+
+
+def in_place(neighborhoods: Sequence[Neighborhood | None], usable: Bools) -> InPlace:
+    """Of the usable sets those whose stages are all of a frequent kind, and blind to what is far.
+
+    A stage with a condition that holds from afar looks at every entity of the world: what a
+    single change does to it is no matter of the neighborhood's surroundings.
+    """
+    owners: dict[WrittenStage, list[int]] = {}
+    for number in np.flatnonzero(usable).tolist():
+        neighborhood = neighborhoods[number]
+        stages = () if neighborhood is None else neighborhood.written_out()
+        for stage in stages:
+            owners.setdefault(stage, []).append(number)
+    near = {stage: sets for stage, sets in owners.items() if _near_only(stage.condition)}
+    frequent = sorted(near, key=lambda stage: -len(near[stage]))[:MOST_KINDS]
+    chosen = usable & np.array([each is not None for each in neighborhoods], np.bool_)
+    for stage in owners.keys() - set(frequent):
+        chosen[owners[stage]] = False
+    kinds = []
+    for stage in sorted(frequent, key=lambda stage: stage.number):
+        mask = np.zeros(len(neighborhoods), np.bool_)
+        mask[near[stage]] = True
+        mask &= chosen
+        if mask.any():
+            kinds.append(
+                StageKind(stage.number, stage.ref_stages, stage.categories, stage.condition, mask)
+            )
+    return InPlace(chosen, tuple(kinds))

@@ -8,11 +8,11 @@ import numpy as np
 
 from schemas.language.neighborhood import Neighborhood
 from spatial_udfs.entity_table import Int64s
-from spatial_udfs.incremental.changed_stages import InPlace
+from spatial_udfs.incremental.affected_sets import InPlace
 from spatial_udfs.incremental.changed_world import ChangedWorld
 from spatial_udfs.incremental.incremental_stage import ChangingRows
-from spatial_udfs.incremental.member_rows import MemberRows
-from spatial_udfs.incremental.row_keys import RowKeys, distinct
+from spatial_udfs.incremental.member_rows import MemberRows, RowKeys
+from spatial_udfs.position_sets import as_set
 
 
 def changed_members(
@@ -52,7 +52,7 @@ def _references(
     owners = np.repeat(np.array([*refs], np.int64), [len(each) for each in refs.values()])
     peids = np.array([peid for each in refs.values() for peid in each], np.int64)
     numbers, known = world.numbers_of(peids)
-    rows = distinct(keys.of(owners[known], 0, numbers[known]))
+    rows = as_set(keys.of(owners[known], 0, numbers[known]))
     entities = keys.entities_of(rows)
     return rows[world.existed[entities]], rows[world.exists[entities]]
 

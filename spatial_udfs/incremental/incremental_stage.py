@@ -14,19 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spatial_udfs.entity_table import Int64s
-from spatial_udfs.incremental.changed_stages import StageKind
+from spatial_udfs.entity_table import Bools, Int64s
+from spatial_udfs.incremental.affected_sets import StageKind
 from spatial_udfs.incremental.changed_world import ChangedWorld
-from spatial_udfs.incremental.member_rows import Bools
-from spatial_udfs.incremental.row_keys import (
-    RowKeys,
-    among,
-    distinct,
-    joined,
-    matched,
-    merged,
-    without,
-)
+from spatial_udfs.incremental.member_rows import RowKeys, joined, matched, merged, without
+from spatial_udfs.position_sets import as_set, is_in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +77,7 @@ class ChangingRows:
 
     def _changed_references(self, kind: StageKind) -> _References:
         rows = np.concatenate([self.lost, self.gained, self._touched])
-        changed = distinct(self._of_kind(rows, kind.ref_stages, kind))
+        changed = as_set(self._of_kind(rows, kind.ref_stages, kind))
         touched = self._world.touched[self._keys.entities_of(changed)]
         before = self._is_reference(changed, kind, new=False)
         now = self._is_reference(changed, kind, new=True)
@@ -103,11 +95,11 @@ class ChangingRows:
         """Pairs of untouched entities that must be decided by all references there are now."""
         keys, world = self._keys, self._world
         went, sets = keys.entities_of(references.went), keys.sets_of(references.went)
-        different = distinct(went)
+        different = as_set(went)
         members = self._entity_mask(self._members_of(kind)) & ~world.touched
         asked, found = world.near(world.before[different], kind.condition, members)
         at, owner = matched(different[asked], went)
-        near = distinct(keys.of(sets[owner], 0, found[at]))
+        near = as_set(keys.of(sets[owner], 0, found[at]))
         doubtful = joined(self._members_among(near, kind), self._freed(kind, references.went))
         return doubtful[~self._is_reference(doubtful, kind, new=True)]
 
@@ -120,7 +112,7 @@ class ChangingRows:
         """For each pair (set, entity), whether a reference of the set ties the entity."""
         keys, world = self._keys, self._world
         entities, sets = keys.entities_of(pairs), keys.sets_of(pairs)
-        different = distinct(entities)
+        different = as_set(entities)
         asked, near = world.near(world.after[different], kind.condition, referenced)
         at, pair = matched(different[asked], entities)
         reference = near[at]
@@ -134,7 +126,7 @@ class ChangingRows:
         """Pairs (set, entity) that a reference ties which the set did not have, or elsewhere."""
         keys, world = self._keys, self._world
         references, sets = keys.entities_of(came), keys.sets_of(came)
-        different = distinct(references)
+        different = as_set(references)
         fitting = world.of_categories(kind.categories)
         asked, found = world.near(world.after[different], kind.condition, fitting)
         holds = world.holding(kind.condition, different[asked], found)
@@ -157,13 +149,13 @@ class ChangingRows:
         return self._members_to_be(pairs, kind)
 
     def _members_to_be(self, pairs: Int64s, kind: StageKind) -> Int64s:
-        different = distinct(pairs)
+        different = as_set(pairs)
         return different[~self._is_reference(different, kind, new=True)]
 
     def _holding(self, kind: StageKind, references: Int64s, entities: Int64s) -> Bools:
         """Each pair of entities is decided once, however many sets ask for it."""
-        pairs = references * len(self._world) + entities
-        different = distinct(pairs)
+        pairs: Int64s = references * len(self._world) + entities
+        different = as_set(pairs)
         holds = self._world.holding(
             kind.condition, different // len(self._world), different % len(self._world)
         )
@@ -174,9 +166,9 @@ class ChangingRows:
         found = np.zeros(len(pairs), np.bool_)
         for stage in kind.ref_stages:
             rows = self._rows(pairs, stage)
-            there = among(rows, self._old)
+            there = is_in(rows, self._old)
             if new:
-                there = there & ~among(rows, self.lost) | among(rows, self.gained)
+                there = there & ~is_in(rows, self.lost) | is_in(rows, self.gained)
             found |= there
         return found
 
@@ -195,8 +187,8 @@ class ChangingRows:
         """Pairs (set, reference) of the wanted entities on the new version."""
         old = self._old[wanted[self._entities]]
         gained = self.gained[wanted[self._keys.entities_of(self.gained)]]
-        rows = np.concatenate([old[~among(old, self.lost)], gained])
-        return distinct(self._of_kind(rows, kind.ref_stages, kind))
+        rows = np.concatenate([old[~is_in(old, self.lost)], gained])
+        return as_set(self._of_kind(rows, kind.ref_stages, kind))
 
     def _members_of(self, kind: StageKind) -> Int64s:
         """The entities that were members of the stage in any of the sets."""
@@ -207,7 +199,7 @@ class ChangingRows:
         return pairs[self._was_member(pairs, kind)]
 
     def _was_member(self, pairs: Int64s, kind: StageKind) -> Bools:
-        return among(self._rows(pairs, kind.number), self._old)
+        return is_in(self._rows(pairs, kind.number), self._old)
 
     def _of_kind(self, rows: Int64s, stages: Sequence[int], kind: StageKind) -> Int64s:
         """Rows of these stages, in sets that have the kind, as pairs (set, entity)."""

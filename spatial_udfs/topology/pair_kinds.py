@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from schemas.language.conditions import Leaf, Relate, Topological, WithinDistance
 from schemas.topology.far_pairs import SHAPE_PAIRS, leaf_far_bits
 from schemas.topology.relations import masks_of
+from spatial_udfs.entity_table import Bools
 from spatial_udfs.topology.shapes import SHAPE_COUNT, ShapeCodes
 
 Kinds = NDArray[np.uint16]
-Bools = NDArray[np.bool_]
 
 PAIRS_OF_SHAPES: Final = len(SHAPE_PAIRS)
 # Far more than the DE-9IM allows for points, lines and areas; it is what 16 bits leave.

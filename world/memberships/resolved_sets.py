@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from spatial_udfs.entity_table import Int64s
-from spatial_udfs.incremental.member_rows import Bools, Int32s, MemberRows
+from spatial_udfs.entity_table import Bools, Int32s, Int64s
+from spatial_udfs.incremental.member_rows import MemberRows
 
 MEMBERS_FILE: Final = "members.parquet"
 SETS_FILE: Final = "sets.parquet"

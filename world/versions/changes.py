@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import entity
-from spatial_udfs.entity_table import Int64s
+from spatial_udfs.entity_table import Bools, Int64s
 from spatial_udfs.incremental.world_changes import WorldChanges
-from spatial_udfs.topology.pair_kinds import Bools
 from world.versions.store import WorldStore
 
 # Between categories where they are compared as one text: no category can hold it.

@@ -20,7 +20,7 @@ from schemas.entity import CATEGORIES, ENTITIES_TABLE, GEOMETRY, PEID
 from spatial_udfs.bulk.category_sets import Vocabulary, in_order, vocabulary_of
 from spatial_udfs.bulk.python_workers import spare_idle_work
 from spatial_udfs.bulk.world_tiles import LARGEST_SAMPLE, Places
-from spatial_udfs.topology.stored_geometry import stored_geometries
+from spatial_udfs.topology.shapes import stored_geometries
 
 spare_idle_work()
 

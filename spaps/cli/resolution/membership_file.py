@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from schemas.membership import PEID, STAGE_NO, SUB_ID
 from spaps.cli.output_file import output_file
-from spatial_udfs.exact.resolution import Resolution
+from spatial_udfs.exact.exact_resolver import Resolution
 
 SCHEMA: Final = pa.schema(
     [

@@ -14,7 +14,7 @@ from schemas.entity import CATEGORIES, NAME, PEID
 from schemas.language.neighborhood import Neighborhood
 from schemas.membership import STAGE_NO
 from spatial_udfs.entity_table import EntityTable, Geometries
-from spatial_udfs.exact.resolution import Resolution
+from spatial_udfs.exact.exact_resolver import Resolution
 
 WGS84 = 4326
 # Seven decimals of a degree are a centimetre on the ground.

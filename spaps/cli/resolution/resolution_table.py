@@ -11,7 +11,7 @@ from rich.text import Text
 
 from spaps.cli.printable_text import printable
 from spatial_udfs.entity_table import EntityTable, Int64s
-from spatial_udfs.exact.resolution import Resolution
+from spatial_udfs.exact.exact_resolver import Resolution
 
 
 def stage_tables(

@@ -24,8 +24,7 @@ from spaps.cli.resolution.resolution_table import stage_tables
 from spaps.cli.terminal import remarks, results
 from spaps.map_page.page import Words, map_page
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact.exact_resolver import ExactResolver
-from spatial_udfs.exact.resolution import Resolution
+from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 from world.versions.version_facts import VersionFacts

@@ -19,8 +19,7 @@ from schemas.subscription import Subscription, subscription_line
 from spaps.cli.command_line import run
 from spaps.cli.resolution.membership_file import MembershipFile
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact.exact_resolver import ExactResolver
-from spatial_udfs.exact.resolution import Resolution
+from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from world.snapshot import load_snapshot
 
 QUARTER = 4000000005986438

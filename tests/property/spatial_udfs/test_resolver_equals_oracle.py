@@ -18,13 +18,11 @@ from schemas.language.condition_parser import parse_condition
 from schemas.language.conditions import Topological
 from schemas.language.neighborhood import Neighborhood, Stage
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact import candidate_search, exact_resolver, open_entities, stage_members
-from spatial_udfs.exact.exact_resolver import ExactResolver
-from spatial_udfs.exact.far_count import FarCount
-from spatial_udfs.exact.open_entities import OpenEntities
-from spatial_udfs.exact.pair_distances import PairDistances
+from spatial_udfs.exact import candidate_search, exact_resolver, stage_members
+from spatial_udfs.exact.candidate_search import PairDistances
+from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from spatial_udfs.exact.pair_memory import Pairs
-from spatial_udfs.exact.resolution import Resolution
+from spatial_udfs.exact.stage_members import FarCount, OpenEntities
 from spatial_udfs.position_sets import EMPTY
 from spatial_udfs.resolution_limits import ResolutionLimits
 from spatial_udfs.topology import pair_matrices
@@ -61,7 +59,7 @@ def tuned(stack: ExitStack, tuning: Tuning, world: EntityTable) -> ExactResolver
         (pair_matrices, "MAX_PREPARED_COORDINATES", 10 * tuning.step),
         (candidate_search, "REFERENCES_PER_STEP", tuning.step),
         (candidate_search, "PAIRS_PER_STEP", tuning.step),
-        (open_entities, "FEW_REFERENCES", tuning.step),
+        (stage_members, "FEW_REFERENCES", tuning.step),
     ):
         stack.enter_context(patch.object(module, name, value))
     resolver = ExactResolver(world, max_pairs=tuning.max_pairs)

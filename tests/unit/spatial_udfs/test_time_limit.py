@@ -17,11 +17,9 @@ from schemas.errors import DeadlineError
 from schemas.language.notation import parse_notation
 from spatial_udfs.exact import candidate_search, related_pairs
 from spatial_udfs.exact.exact_resolver import ExactResolver
-from spatial_udfs.exact.turns import Turns
-from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
-from spatial_udfs.topology import heavy_distance as heavy_distance_module
-from spatial_udfs.topology.heavy_distance import heavy_distance
-from spatial_udfs.topology.vertex_steps import distances_in_steps, steps_by_cost
+from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits, Turns
+from spatial_udfs.topology import vertex_steps
+from spatial_udfs.topology.vertex_steps import distances_in_steps, heavy_distance, steps_by_cost
 from tests.strategies.worlds import table_of
 
 SPIKY = 20_000
@@ -116,7 +114,7 @@ def test_lines_are_cut_into_pieces_that_share_their_ends(
         corners = shapely.get_coordinates(line)
         starts = range(0, len(corners) - 1, length)
         expected += [corners[start : start + length + 1].tolist() for start in starts]
-    found = heavy_distance_module._pieces(lines, length)
+    found = vertex_steps._pieces(lines, length)
     assert [shapely.get_coordinates(one).tolist() for one in found] == expected
 
 
