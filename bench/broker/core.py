@@ -59,11 +59,11 @@ class Bench:
     def _answer(self, request: object) -> None:
         match request:
             case Authenticate():
-                self.core.authenticated(request.ticket, ReasonCode.SUCCESS)
+                self.core.authenticated(request.request_id, ReasonCode.SUCCESS)
             case Resolve():
                 self._sub_ids += 1
                 peids = self.members[self._sub_ids - 1]
-                self.core.resolved(request.ticket, Resolved((self._sub_ids,), peids))
+                self.core.resolved(request.request_id, Resolved((self._sub_ids,), peids))
             case Forget():
                 pass
 

@@ -123,10 +123,10 @@ class Filled:
             requests, outbox.requests = outbox.requests, []
             for request in requests:
                 if isinstance(request, Authenticate):
-                    self.core.authenticated(request.ticket, ReasonCode.SUCCESS)
+                    self.core.authenticated(request.request_id, ReasonCode.SUCCESS)
                 elif isinstance(request, Resolve):
                     self._sub_ids += 1
-                    self.core.resolved(request.ticket, Resolved((self._sub_ids,), self._next))
+                    self.core.resolved(request.request_id, Resolved((self._sub_ids,), self._next))
             writes, outbox.writes = outbox.writes, []
             for connection in writes:
                 has_written = bool(self.core.output_of(connection)) or has_written

@@ -1,7 +1,7 @@
 """A client's PUBLISH, scanned: fields and slices of the packet, no more.
 
 PUBLISH alone is not read by the ``mqtt5`` package: its properties are passed on as the bytes
-they came as, so all that is needed is where they stand.
+that came in, so all that is needed is where they stand.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from broker.codec.framing import field_end, varint
+from broker.codec.framing import SHORT_VARINTS, field_end, varint
 from broker.codec.properties import (
     IN_PUBLISH,
     MESSAGE_EXPIRY_INTERVAL,
@@ -24,8 +24,15 @@ from schemas.language.limits import MAX_PEID
 
 # The beginning of a user property named peid whose value is shorter than 256 bytes.
 PEID_PREFIX: Final = PEID_BEGINNING + b"\x00"
+# Where the value stands in properties that are one such peid.
+PEID_VALUE_AT: Final = len(PEID_PREFIX) + 1
 # No integer up to 2^63-1 has more digits.
 MAX_PEID_DIGITS: Final = 19
+# The first byte of a QoS 0 PUBLISH, and the same with each remaining length of up to two bytes.
+QOS_0: Final = 0x30
+QOS_0_HEADERS: Final = tuple(bytes((QOS_0,)) + length for length in SHORT_VARINTS)
+# Lengths of properties that take one byte.
+SHORT_LENGTHS: Final = SHORT_VARINTS[:0x80]
 
 
 @dataclass(slots=True)
@@ -45,7 +52,7 @@ class MessageProperties:
 
 @dataclass(slots=True)
 class Publish:
-    """``topic`` is still bytes: a known topic need not be checked again."""
+    """A PUBLISH. ``topic`` is still bytes: a known topic need not be checked again."""
 
     qos: int
     retain: bool
@@ -57,7 +64,7 @@ class Publish:
 
 
 def read_publish(data: bytes, first: int, body: int, end: int, most_users: int) -> Publish:
-    """The PUBLISH whose fixed header begins with ``first`` and whose body is given.
+    """Return the PUBLISH whose fixed header begins with ``first`` and whose body is given.
 
     ``most_users`` is the most user properties that it may hold.
     """
@@ -85,7 +92,7 @@ def read_publish(data: bytes, first: int, body: int, end: int, most_users: int) 
 def read_message_properties(
     data: bytes, position: int, end: int, most_users: int
 ) -> tuple[MessageProperties, int]:
-    """The properties of a PUBLISH and where its payload begins."""
+    """Return the properties of a PUBLISH and where its payload begins."""
     if position < end and data[position] == 0:
         return MessageProperties(b""), position + 1
     section = read_properties(data, position, end, IN_PUBLISH, most_users)
@@ -93,7 +100,7 @@ def read_message_properties(
 
 
 def select_properties(data: bytes, section: PropertySection, dropped: int) -> MessageProperties:
-    """The checked properties of a message, without those that are not for its receivers.
+    """Return the checked properties of a message without those that are not for receivers.
 
     These are ``dropped`` and every nsid: only the broker says which subscriptions matched.
     """
@@ -135,7 +142,7 @@ def _take_peid(selected: MessageProperties, value: bytes) -> None:
 
 
 def parse_peid(value: bytes) -> int | None:
-    """The peid that the text stands for, None if it stands for none."""
+    """Return the peid that the text stands for, None if it stands for none."""
     if not value.isdigit() or len(value) > MAX_PEID_DIGITS:
         return None
     peid = int(value)

@@ -5,51 +5,35 @@ docs/broker-design.md describes how the shell works with it.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from broker.codec.reason_codes import ReasonCode
-from broker.core.core_state import make_state
+from broker.core.core_state import CoreState
+from broker.core.counters import SysTopics
 from broker.core.journal import Record
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
-from broker.core.publish.fast_fan_out import FanOut
 from broker.core.publish.fast_publish import FastPublisher, Read
-from broker.core.publish.gateway import GatewayRules
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.publish.message_delivery import MessageDelivery
-from broker.core.publish.router import Router
-from broker.core.publish.share_groups import ShareGroups
-from broker.core.publish.world_notifier import WorldNotifier
+from broker.core.publish.router import FanOut, Router
+from broker.core.publish.routes import GatewayRules
 from broker.core.requests import Resolved
-from broker.core.restore import StateRestore, durable_parts, renumber
-from broker.core.retained.retained_delivery import RetainedWriter
-from broker.core.sessions.connect import ConnectHandler
-from broker.core.sessions.connection import Connection, State
+from broker.core.restore import StateRestore, durable_parts
+from broker.core.retained.retained_messages import RetainedWriter
+from broker.core.sessions.connect import ConnectHandler, random_client_id
+from broker.core.sessions.connection import Connection
 from broker.core.sessions.dispatch import Acknowledgements, Dispatch
 from broker.core.sessions.intake import Intake
 from broker.core.sessions.session import Session
-from broker.core.sessions.session_lifecycle import SessionLife
-from broker.core.sessions.wills import Wills
-from broker.core.subscribe.pair_quota import HeldNeighborhoods
-from broker.core.subscribe.subscribe_handler import SubscribeHandler
-from broker.core.subscribe.subscription import Subscription
-from broker.core.subscribe.unsubscribe_handler import UnsubscribeHandler
-from broker.core.sys_topics import SysTopics
+from broker.core.sessions.session_lifecycle import SessionLifecycle
+from broker.core.sessions.session_table import Wills
+from broker.core.subscribe.subscribe_queue import SubscribeQueue
 from broker.core.verdicts import AccessControl, AllowAll, Verdict
+from broker.core.world_changes import Neighborhoods, WorldNotifier
 from broker.filter.memberships import Memberships, NoMemberships, Slots
-
-# Steps of cleaning memberships at a time, and seconds to the next, with and without more to do.
-_SWEEP_STEPS: Final = 64
-_SWEEP_SOON: Final = 0.005
-_SWEEP_LATER: Final = 1.0
-
-
-def random_client_id() -> str:
-    """A client id that nobody can guess: whoever knows it could take the session over."""
-    return f"spaps-{secrets.token_hex(12)}"
 
 
 class Core:
@@ -71,15 +55,14 @@ class Core:
         version: str = "0",
         sys_interval: float = 10.0,
     ) -> None:
-        state = make_state(
+        self._state = state = CoreState(
             clock=clock,
-            limits=BrokerLimits() if limits is None else limits,
+            limits=limits or BrokerLimits(),
             memberships=NoMemberships() if memberships is None else memberships,
-            access=AllowAll() if access is None else access,
-            gateway=GatewayRules() if gateway is None else gateway,
+            access=access or AllowAll(),
+            gateway=gateway or GatewayRules(),
             durable=durable,
         )
-        self._state = state
         self.outbox = state.outbox
         self.journal = state.journal
         self.counters = state.counters
@@ -87,43 +70,34 @@ class Core:
         self.retained = state.retained
         self.index = state.index
         self.limits = state.limits
-        self.pairs = state.shares.pairs
         self.routes = state.routes
         self.shares = state.shares
         self.input_budget = state.input_budget
-        self._message_delivery = MessageDelivery(state)
-        self._retaining = RetainedWriter(state)
-        groups = ShareGroups(state, self._message_delivery)
-        self._message_delivery.pass_on = groups.pass_on
-        router = Router(state, self._message_delivery, groups)
-        self._publishing = GeneralPublish(state, router, self._retaining, self._resume)
-        wills = Wills(state, self._publishing)
-        self._life = SessionLife(state, wills)
-        self._life.pass_on_all = groups.pass_on_all
-        unsubscribing = UnsubscribeHandler(state, self._life)
+        self._message_delivery = delivery = MessageDelivery(state)
+        self._retained_writer = RetainedWriter(state)
+        self._general_publish = GeneralPublish(
+            state, Router(state, delivery), self._retained_writer, self._resume
+        )
+        wills = Wills(state, self._general_publish)
+        self._lifecycle = SessionLifecycle(state, wills, delivery.share_groups)
         self._intake = Intake(
-            state, self._life, FastPublisher(state, FanOut(state, self._message_delivery))
-        )
-        self._intake.connecting = ConnectHandler(
-            state, self._life, self._message_delivery, self._resume, new_client_id
-        )
-        self._intake.dispatch = Dispatch(
             state,
-            self._life,
-            self._publishing,
-            Acknowledgements(state, self._message_delivery),
-            SubscribeHandler(state, self._message_delivery, unsubscribing),
+            self._lifecycle,
+            FastPublisher(state, FanOut(state, delivery)),
+            ConnectHandler(state, self._lifecycle, delivery, self._resume, new_client_id),
+            Dispatch(
+                state,
+                self._lifecycle,
+                self._general_publish,
+                Acknowledgements(state, delivery),
+                SubscribeQueue(state, delivery, self._lifecycle),
+            ),
         )
-        # Bytes of a client, or of many. No methods of their own: every read comes here.
-        self.receive: Callable[[Connection, bytes], None] = self._intake.receive
-        self.receive_all: Callable[[Iterator[Read]], None] = self._intake.receive_all
-        # Tells clients of the world in force; the shell calls it when that changes.
-        self.telling = WorldNotifier(state, self._message_delivery, self._publishing.publish)
-        # Neighborhoods whose members are not known yet; the shell asks for them.
-        self.held = HeldNeighborhoods(state)
+        # For the shell, when the world in force changes.
+        self.world_notifier = WorldNotifier(state, delivery, self._general_publish.publish)
+        self.neighborhoods = Neighborhoods(state)
         if sys_interval:
-            SysTopics(state, self._publishing.publish, version, sys_interval)
-        state.timers.at(clock() + _SWEEP_LATER, self._sweep)
+            SysTopics(state, self._general_publish.publish, version, sys_interval)
 
     # --- connections
 
@@ -132,100 +106,109 @@ class Core:
     ) -> Connection:
         """Take a new connection; its client must send CONNECT in time.
 
-        ``address`` is for the log. ``host`` is what quotas know the client's address by.
+        ``address`` is for the log. ``host`` is the address that quotas count.
         """
         now = self._state.clock()
         connection = Connection(self._state.limits, now, peer)
         connection.address, connection.host = address, host
         connection.connect_timer = self._state.timers.at(
-            now + self._state.limits.connect_timeout, lambda: self._life.give_up(connection)
+            now + self._state.limits.connect_timeout, lambda: self._lifecycle.give_up(connection)
         )
         self.counters.connections += 1
         return connection
 
+    def receive(self, connection: Connection, data: bytes) -> None:
+        """Take bytes of one connection."""
+        self._intake.receive_all(iter(((connection, data),)))
+
+    def receive_all(self, reads: Iterator[Read]) -> None:
+        """Take bytes of any connections, in the order in which they came in.
+
+        ``reads`` is an iterator, so that what was not taken is still in it if this should raise.
+        """
+        self._intake.receive_all(reads)
+
     def output_of(self, connection: Connection) -> bytes:
-        """What is to be written to a connection of ``outbox.writes``, which it leaves empty."""
+        """Return what is to be written to a connection of ``outbox.writes``, and remove it."""
         data = b"".join(connection.out)
         connection.out.clear()
         self.counters.bytes_sent += len(data)
         return data
 
     def pause_writing(self, connection: Connection) -> None:
-        """The client does not read fast enough."""
+        """Note that the client does not read fast enough."""
         connection.is_paused = True
         if connection.session is not None:
-            connection.session.direct = None
+            connection.session.connection_changed()
 
     def resume_writing(self, connection: Connection) -> None:
-        """The client reads again."""
+        """Note that the client reads again."""
         connection.is_paused = False
         session = connection.session
         if session is not None and session.connection is connection:
-            session.direct = connection if connection.takes_plain_copies else None
+            session.connection_changed()
             self._message_delivery.drain(session)
 
     def connection_lost(self, connection: Connection) -> None:
-        """The network connection is gone; called once for each, also after we closed it."""
-        if connection.state is not State.CLOSED:
-            self._life.detach(connection, "connection lost")
+        """Note that a connection is gone; called once for each, also after the core closed it."""
+        if not connection.is_closed:
+            self._lifecycle.detach(connection, "connection lost")
 
     def disconnect(self, connection: Connection, reason: ReasonCode, text: str) -> None:
-        """Send a client away."""
-        self._life.close(connection, reason, text)
+        """Disconnect a client."""
+        self._lifecycle.close(connection, reason, text)
 
     def end_session(self, session: Session) -> None:
         """End a session by an operator's decision; its client is disconnected with 0x98."""
         if session.connection is not None:
-            self.disconnect(
-                session.connection, ReasonCode.ADMINISTRATIVE_ACTION, "ended by an operator"
-            )
+            text = "ended by an operator"
+            self.disconnect(session.connection, ReasonCode.ADMINISTRATIVE_ACTION, text)
         if self.sessions.find(session.name) is session:
-            self._life.end(session)
+            self._lifecycle.end(session)
 
     def shut_down(self) -> None:
-        """Send everyone away, before the broker stops."""
+        """Disconnect all clients, before the broker stops."""
         for session in list(self.sessions):
             if session.connection is not None:
-                self.disconnect(
-                    session.connection, ReasonCode.SERVER_SHUTTING_DOWN, "the broker stops"
-                )
+                reason = ReasonCode.SERVER_SHUTTING_DOWN
+                self.disconnect(session.connection, reason, "the broker stops")
 
     # --- answers to requests
 
     def authenticated(
         self,
-        ticket: int,
+        request_id: int,
         reason: ReasonCode,
         user_name: str | None = None,
         text: str | None = None,
     ) -> None:
         """Answer ``Authenticate``: SUCCESS, and as whom, or why not, with a reason string."""
-        self._state.pending_requests.answer(ticket, reason, user_name, text)
+        self._state.pending_requests.answer(request_id, reason, user_name, text)
 
-    def judged(self, ticket: int, verdict: Verdict) -> None:
+    def judged(self, request_id: int, verdict: Verdict) -> None:
         """Answer ``Judge``."""
-        self._state.pending_requests.answer(ticket, verdict)
+        self._state.pending_requests.answer(request_id, verdict)
 
-    def resolved(self, ticket: int, resolved: Resolved) -> None:
-        """Answer ``Resolve``: the subscription is put in force, in this call or piece by piece."""
-        self._state.pending_requests.answer(ticket, resolved, ReasonCode.SUCCESS, None)
+    def resolved(self, request_id: int, resolved: Resolved) -> None:
+        """Answer ``Resolve``: the subscription is put in force, in this call or in chunks."""
+        self._state.pending_requests.answer(request_id, resolved, ReasonCode.SUCCESS, None)
 
-    def refused(self, ticket: int, reason: ReasonCode, text: str) -> None:
+    def refused(self, request_id: int, reason: ReasonCode, text: str) -> None:
         """Answer ``Resolve``: the neighborhood is not served, and why."""
-        self._state.pending_requests.answer(ticket, None, reason, text)
+        self._state.pending_requests.answer(request_id, None, reason, text)
 
-    def looked_up(self, ticket: int, found: Mapping[int, Slots]) -> None:
+    def looked_up(self, request_id: int, found: Mapping[int, Slots]) -> None:
         """Answer ``LookUp``: the slots of each peid asked for."""
-        self._state.pending_requests.answer(ticket, found, None)
+        self._state.pending_requests.answer(request_id, found, None)
 
-    def look_up_failed(self, ticket: int, text: str) -> None:
+    def look_up_failed(self, request_id: int, text: str) -> None:
         """Answer ``LookUp``: memberships cannot be read."""
-        self._state.pending_requests.answer(ticket, {}, text)
+        self._state.pending_requests.answer(request_id, {}, text)
 
     # --- time
 
     def next_deadline(self) -> float | None:
-        """When ``tick`` has something to do."""
+        """Return when ``tick`` has something to do."""
         return self._state.timers.next_deadline()
 
     def tick(self) -> None:
@@ -235,42 +218,26 @@ class Core:
     # --- what is kept
 
     def committed(self, position: int) -> None:
-        """Everything up to a position of the journal is stored."""
+        """Note that everything up to a position of the journal is stored."""
         self.journal.committed = position
         self._state.output_gate.committed()
 
     def durable_state(self) -> Iterator[Record]:
-        """All that must survive, as records: to store it afresh."""
+        """Return all that must survive, as records, for a store that begins again."""
         return chain.from_iterable(self.durable_parts())
 
     def durable_parts(self) -> Iterator[list[Record]]:
-        """The same part by part, each as it is when it is asked for."""
+        """Return the same in parts, each as it is when it is asked for."""
         return durable_parts(self._state)
 
     def restore(self, records: Iterable[Record]) -> None:
-        """Come back to a state that was stored; before the first connection."""
-        StateRestore(self._state, self._life, self._retaining).restore(records)
-
-    def slots_by_sub_id(self) -> Mapping[int, int]:
-        """The slots of all neighborhood subscriptions in force, by subId."""
-        return self._state.slots.by_sub_id
-
-    def neighborhoods(self) -> list[Subscription]:
-        """The neighborhood subscriptions in force."""
-        return self._state.slots.living()
-
-    def each_neighborhood(self) -> Iterator[Subscription]:
-        """The same, looked at one by one while things go on."""
-        return self._state.slots.each_living()
-
-    def renumber(self, subscription: Subscription, sub_id: int) -> None:
-        """The registry has given a subscription in force another subId."""
-        renumber(self._state, subscription, sub_id)
+        """Restore a state that was stored; before the first connection."""
+        StateRestore(self._state, self._lifecycle, self._retained_writer).restore(records)
 
     # --- the rest
 
     def access_changed(self, client_id: str | None = None) -> None:
-        """Rights of one client, or of all, are other than before."""
+        """Forget the verdicts about one client, or all, because rights have changed."""
         for session in self.sessions:
             if client_id is None or session.client_id == client_id:
                 self._state.access.forget(session)
@@ -278,13 +245,8 @@ class Core:
         self._state.routes.clear()
 
     def publish(self, message: Message) -> None:
-        """Publish something of the broker's own."""
-        self._publishing.publish(message)
+        """Publish a message of the broker itself."""
+        self._general_publish.publish(message)
 
     def _resume(self, connection: Connection) -> None:
         self._intake.resume(connection)
-
-    def _sweep(self) -> None:
-        has_more = self._state.memberships.sweep(_SWEEP_STEPS)
-        delay = _SWEEP_SOON if has_more else _SWEEP_LATER
-        self._state.timers.at(self._state.clock() + delay, self._sweep)

@@ -1,86 +1,152 @@
-"""What the parts of the core share. Each part takes what it needs from here, and nothing else."""
+"""What the parts of the core share: its tables, counters, limits and deadlines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import heapq
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from broker.core.counters import Counters
-from broker.core.fair_share import Shares, make_shares
 from broker.core.journal import Journal
-from broker.core.limits import BrokerLimits
-from broker.core.output_gate import OutputGate
-from broker.core.publish.gateway import GatewayRules
-from broker.core.publish.routes import Routes
-from broker.core.requests import Outbox, PendingRequests
+from broker.core.limits import BrokerLimits, InputBudget, Shares
+from broker.core.publish.routes import GatewayRules, Routes
+from broker.core.requests import Forget, LookUp, Outbox, OutputGate, PendingRequests
 from broker.core.retained.retained_messages import RetainedStore
-from broker.core.sessions.input_budget import InputBudget
 from broker.core.sessions.session_table import SessionTable
-from broker.core.subscribe.subscription_index import SubscriptionIndex
+from broker.core.subscribe.subscription_index import SlotTable, SubscriptionIndex
 from broker.core.subscribe.topic_tree import TopicTree
-from broker.core.timers import Timers
-from broker.core.verdict_cache import VerdictCache
-from broker.core.verdicts import AccessControl
-from broker.filter.memberships import Memberships
-from broker.filter.slots import SlotTable
+from broker.core.verdicts import AccessControl, VerdictCache
+from broker.filter.memberships import Memberships, Slots
+
+# Steps of cleaning memberships at a time, and seconds to the next, with and without more to do.
+_SWEEP_STEPS: Final = 64
+_SWEEP_SOON: Final = 0.005
+_SWEEP_LATER: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CoreState:
-    """Made once, for one ``Core``."""
+    """The shared state of one ``Core``; no attribute is ever assigned again."""
 
-    clock: Callable[[], float]
-    limits: BrokerLimits
-    counters: Counters
-    outbox: Outbox
-    output_gate: OutputGate
-    journal: Journal
-    pending_requests: PendingRequests
-    timers: Timers
-    access: VerdictCache
-    memberships: Memberships
-    slots: SlotTable
-    routes: Routes
-    index: SubscriptionIndex
-    retained: RetainedStore
-    sessions: SessionTable
-    shares: Shares
-    input_budget: InputBudget
+    __slots__ = (
+        "access", "clock", "counters", "index", "input_budget", "journal", "limits",
+        "memberships", "outbox", "output_gate", "pending_requests", "retained", "routes",
+        "sessions", "shares", "slots", "timers",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        limits: BrokerLimits,
+        memberships: Memberships,
+        access: AccessControl,
+        gateway: GatewayRules,
+        durable: bool,
+    ) -> None:
+        self.clock = clock
+        self.limits = limits
+        self.memberships = memberships
+        self.counters = Counters()
+        self.timers = Timers()
+        self.outbox = Outbox()
+        self.journal = Journal(enabled=durable)
+        self.output_gate = OutputGate(self.outbox, self.journal)
+        self.pending_requests = PendingRequests()
+        self.access = VerdictCache(access, self.outbox, self.pending_requests, limits.verdict_bytes)
+        tree = TopicTree()
+        self.routes = Routes(tree, gateway, limits, self.counters)
+        self.slots = SlotTable(memberships)
+        self.index = SubscriptionIndex(tree, self.routes, self.slots)
+        self.retained = RetainedStore(limits)
+        self.sessions = SessionTable(limits)
+        self.shares = Shares(limits)
+        self.input_budget = InputBudget(limits.input_bytes)
+        self.timers.at(clock() + _SWEEP_LATER, self.sweep)
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Have ``action`` called at the next ``Core.tick``, after packets of other clients."""
+        self.timers.at(self.clock(), action)
+
+    def sweep(self) -> None:
+        """Clean the memberships a little, now and again later."""
+        has_more = self.memberships.sweep(_SWEEP_STEPS)
+        delay = _SWEEP_SOON if has_more else _SWEEP_LATER
+        self.timers.at(self.clock() + delay, self.sweep)
+
+    def forget(self, *sub_ids: int) -> None:
+        """Request that registrations of subscriptions that have ended are removed."""
+        self.outbox.requests.append(Forget(sub_ids))
+
+    def ask_memberships(
+        self, peids: tuple[int, ...], came: Callable[[Mapping[int, Slots], str | None], None]
+    ) -> None:
+        """Request the slots of entities; ``came`` gets them, and why they cannot be read."""
+        self.outbox.requests.append(LookUp(self.pending_requests.open(came), peids))
 
 
-def make_state(
-    *,
-    clock: Callable[[], float],
-    limits: BrokerLimits,
-    memberships: Memberships,
-    access: AccessControl,
-    gateway: GatewayRules,
-    durable: bool,
-) -> CoreState:
-    """The shared state of a new core."""
-    outbox = Outbox()
-    journal = Journal(enabled=durable)
-    pending_requests = PendingRequests()
-    tree = TopicTree()
-    counters = Counters()
-    routes = Routes(tree, gateway, limits, counters)
-    slots = SlotTable(memberships)
-    return CoreState(
-        clock=clock,
-        limits=limits,
-        counters=counters,
-        outbox=outbox,
-        output_gate=OutputGate(outbox, journal),
-        journal=journal,
-        pending_requests=pending_requests,
-        timers=Timers(),
-        access=VerdictCache(access, outbox, pending_requests, limits.verdict_bytes),
-        memberships=memberships,
-        slots=slots,
-        routes=routes,
-        index=SubscriptionIndex(tree, routes, slots),
-        retained=RetainedStore(limits),
-        sessions=SessionTable(limits),
-        shares=make_shares(limits),
-        input_budget=InputBudget(limits.input_bytes),
-    )
+class Timer:
+    """A deadline that can be cancelled."""
+
+    __slots__ = ("_owner", "action", "when")
+
+    def __init__(self, when: float, action: Callable[[], None], owner: Timers) -> None:
+        self.when = when
+        self.action: Callable[[], None] | None = action
+        self._owner = owner
+
+    def cancel(self) -> None:
+        """Let the deadline pass without effect."""
+        if self.action is not None:
+            self.action = None
+            self._owner.count_cancelled()
+
+
+class Timers:
+    """Deadlines in order of time, then of creation. ``run`` is called with the time."""
+
+    __slots__ = ("_cancelled", "_count", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._count = 0
+        self._cancelled = 0
+
+    def at(self, when: float, action: Callable[[], None]) -> Timer:
+        """Have ``action`` called once ``when`` has come."""
+        timer = Timer(when, action, self)
+        self._count += 1
+        heapq.heappush(self._heap, (when, self._count, timer))
+        return timer
+
+    def count_cancelled(self) -> None:
+        """Count a cancelled deadline, and remove all of these once they are the majority.
+
+        A session that comes and goes cancels one each time, with a deadline weeks away.
+        """
+        self._cancelled += 1
+        if self._cancelled > 64 and self._cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].action is not None]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+
+    def next_deadline(self) -> float | None:
+        """Return when ``run`` has something to do, or an earlier time; None: never."""
+        return self._heap[0][0] if self._heap else None
+
+    def run(self, now: float) -> None:
+        """Call everything that is due; what that adds is due at the next call at the earliest."""
+        due: list[Timer] = []
+        while self._heap and self._heap[0][0] <= now:
+            due.append(heapq.heappop(self._heap)[2])
+        for timer in due:
+            action = timer.action
+            if action is None:
+                self._cancelled = max(0, self._cancelled - 1)
+            else:
+                # Cleared first: a deadline that has passed can no longer be cancelled.
+                timer.action = None
+                action()
+
+    def __len__(self) -> int:
+        """Return the number of deadlines kept, cancelled ones included."""
+        return len(self._heap)

@@ -1,9 +1,8 @@
-"""The durable side of what the core does: records in order, and the gate for promises.
+"""The journal: records, in order, of everything that must survive a kill of the broker.
 
-Whatever must survive a kill of the broker is a record. Records of one call into the core
-belong together and are stored in one step. A packet that promises something (an
-acknowledgement, a QoS 2 PUBLISH, a PUBREL) is held back until every record before it is
-stored. Without a store nothing is recorded and nothing is held back.
+Records of one call into the core belong together and are stored in one step. A packet that
+promises something (an acknowledgement, a QoS 2 PUBLISH, a PUBREL) is held back until every
+record before it is stored (``OutputGate``). Without a store nothing is recorded or held back.
 
 ``client_id`` is the name of the session in every record: ``Identity.session_name``.
 """
@@ -163,11 +162,11 @@ class Journal:
         self.records: list[Record] = []
 
     def write(self, record: Record) -> None:
-        """Add a record; callers ask ``enabled`` first and so never build one in vain."""
+        """Add a record; callers look at ``enabled`` first, so that none is built in vain."""
         self.records.append(record)
         self.position += 1
 
     def take(self) -> tuple[int, list[Record]]:
-        """All records not taken yet, and the position to commit once they are stored."""
+        """Return the position to commit and all records not taken yet, for the store."""
         taken, self.records = self.records, []
         return self.position, taken

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
 from broker.codec.topics import SYSTEM_PREFIX, parse_filter
 from broker.core import journal
 from broker.core.core_state import CoreState
-from broker.core.retained.retained_delivery import RetainedWriter
-from broker.core.sessions.outgoing_flow import Delivery, Stage
-from broker.core.sessions.session import Session, record_of
-from broker.core.sessions.session_lifecycle import SessionLife
+from broker.core.message import Delivery, Stage
+from broker.core.retained.retained_messages import RetainedWriter
+from broker.core.sessions.session import Session, queued_record
+from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.subscribe.subscription import Subscription
 from broker.core.verdicts import Identity
 
@@ -22,17 +21,19 @@ _RETAINED_IN_PART: Final = 500
 class StateRestore:
     """Takes records of an earlier run, before the first connection."""
 
-    __slots__ = ("_deliveries", "_life", "_retaining", "_state")
+    __slots__ = ("_deliveries", "_lifecycle", "_retained_writer", "_state")
 
-    def __init__(self, state: CoreState, life: SessionLife, retaining: RetainedWriter) -> None:
+    def __init__(
+        self, state: CoreState, lifecycle: SessionLifecycle, retained_writer: RetainedWriter
+    ) -> None:
         self._state = state
-        self._life = life
-        self._retaining = retaining
+        self._lifecycle = lifecycle
+        self._retained_writer = retained_writer
         # By client id and position.
         self._deliveries: dict[tuple[str, int], Delivery] = {}
 
     def restore(self, records: Iterable[journal.Record]) -> None:
-        """Replay, then start the deadlines: whoever was connected is now gone."""
+        """Replay the records, then start the deadlines: no client is connected any more."""
         for record in records:
             self._replay(record)
         for (client_id, _), delivery in sorted(self._deliveries.items(), key=lambda item: item[0]):
@@ -49,8 +50,8 @@ class StateRestore:
                     session.will_at = now + session.will.delay
                 if session.is_recorded:
                     # Another restart must not begin the wait anew.
-                    self._state.journal.write(record_of(session))
-            self._life.wait(session)
+                    self._state.journal.write(session.record())
+            self._lifecycle.wait(session)
             if session.name != session.identity.session_name:
                 self._rename(session)
 
@@ -97,7 +98,7 @@ class StateRestore:
                     session.incoming.release(packet_id)
             case journal.RetainedSaved(message):
                 self._state.retained.put(message)
-                self._retaining.watch(message)
+                self._retained_writer.watch(message)
             case journal.RetainedRemoved(topic):
                 self._state.retained.remove(topic)
 
@@ -157,20 +158,12 @@ class StateRestore:
         self._deliveries[record.client_id, record.position] = delivery
 
 
-def renumber(state: CoreState, subscription: Subscription, sub_id: int) -> None:
-    """Give a subscription that came back another subId, and record it."""
-    state.slots.renumber(subscription, replace(subscription.terms, sub_id=sub_id))
-    session = subscription.session
-    if session.is_recorded:
-        state.journal.write(journal.SubscriptionSaved(session.name, subscription.terms))
-
-
 def durable_parts(state: CoreState) -> Iterator[list[journal.Record]]:
-    """Everything that must survive, as records that restore it, part by part.
+    """Yield everything that must survive, as records that restore it, in parts.
 
-    A part is a session, or some retained messages, as they are when it is asked for: whoever
-    stores it and then all records since that moment has the present state, so the broker need
-    not stand still for it.
+    A part is a session, or some retained messages, as they are when it is asked for. A store
+    that has it and all records since that moment has the present state, so the broker need not
+    stop for it.
     """
     for session in list(state.sessions):
         if session.expiry_interval and state.sessions.find(session.name) is session:
@@ -183,7 +176,7 @@ def durable_parts(state: CoreState) -> Iterator[list[journal.Record]]:
 
 def _session_records(session: Session) -> Iterator[journal.Record]:
     client_id = session.name
-    yield record_of(session)
+    yield session.record()
     for subscription in session.subscriptions.values():
         yield journal.SubscriptionSaved(client_id, subscription.terms)
     for packet_id in session.incoming.received:
@@ -201,10 +194,7 @@ def _delivery_records(session: Session, delivery: Delivery) -> Iterator[journal.
         session.last_position += 1
         delivery.position = session.last_position
     client_id, position = session.name, delivery.position
-    keys = tuple(one.terms.key for one in delivery.subscriptions)
-    yield journal.MessageQueued(
-        client_id, position, delivery.message, delivery.qos, delivery.retain, keys
-    )
+    yield queued_record(client_id, delivery)
     if delivery.qos == 2 and delivery.packet_id:
         yield journal.MessageSent(client_id, position, delivery.packet_id)
         if delivery.stage is Stage.RELEASED:

@@ -1,19 +1,30 @@
-"""Access control as the core sees it: a question, a verdict, and a memory of verdicts.
+"""Access control as the core sees it: who asks, who decides, and the verdicts that are remembered.
 
-Who decides is not known here. A decider may answer at once or later; in between the core
-holds back exactly what depends on the answer, in order.
+The core does not know who decides. A decision may come at once or later. Until then the core
+holds back what depends on it, in order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, TypeAlias
+from sys import getsizeof
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from broker.codec.reason_codes import ReasonCode
+from broker.core.requests import Judge, Outbox, PendingRequests
 
-# SUCCESS allows; any error code refuses and is what the client gets to see.
+if TYPE_CHECKING:
+    from broker.core.sessions.connection import Connection
+
+# SUCCESS allows; an error code refuses, and the client gets that code.
 Verdict: TypeAlias = ReasonCode
+# For one client; a client that uses more topics is asked about again.
+MOST_VERDICTS: Final = 10_000
+MOST_AUTHORS: Final = 1_000
+# A verdict and its entries in tables, without its topic.
+VERDICT_BYTES: Final = 300
 
 
 class Action(Enum):
@@ -53,15 +64,138 @@ def owner_of(identity: Identity, host: str | None) -> Owner | None:
 
 
 class AccessControl(Protocol):
-    """Decides about topics."""
+    """The port for topic rules."""
 
     def verdict(self, client: Identity, topic: str, action: Action) -> Verdict | None:
-        """The decision, or None: then a ``Judge`` request asks for it and the core waits."""
+        """Return the decision, or None: then a ``Judge`` request asks for it and the core waits."""
 
 
 class AllowAll:
-    """No topic rules at all."""
+    """Access control without rules."""
 
     def verdict(self, client: Identity, topic: str, action: Action) -> Verdict:  # noqa: ARG002 - the protocol's shape
-        """Everything is allowed."""
+        """Allow everything."""
         return ReasonCode.SUCCESS
+
+
+Question: TypeAlias = tuple[Action, str]
+
+
+class Judged:
+    """A client with its verdicts: a session, or the author of retained messages.
+
+    The session of an author may be long gone, so it has verdicts of its own.
+    """
+
+    __slots__ = ("connection", "identity", "verdicts", "waiting_verdicts")
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.connection: Connection | None = None
+        self.verdicts: dict[Question, Verdict] = {}
+        self.waiting_verdicts: dict[Question, list[Callable[[Verdict], None]]] = {}
+
+
+class VerdictCache:
+    """Asks the access control once for each question, and remembers the verdict."""
+
+    __slots__ = (
+        "_authors", "_control", "_limit", "_outbox", "_pending_requests", "_sizes", "bytes",
+        "is_restricted",
+    )  # fmt: skip
+
+    def __init__(
+        self, control: AccessControl, outbox: Outbox, pending_requests: PendingRequests, limit: int
+    ) -> None:
+        """Remember verdicts of at most ``limit`` bytes; beyond that all are forgotten."""
+        self._control = control
+        self._limit = limit
+        # What the verdicts of each client take in memory, and those of all.
+        self._sizes: dict[Judged, int] = {}
+        self.bytes = 0
+        self._outbox = outbox
+        self._pending_requests = pending_requests
+        self._authors: dict[Identity, Judged] = {}
+        # Without rules the fast path need not look.
+        self.is_restricted = not isinstance(control, AllowAll)
+
+    def ask(
+        self, client: Judged, topic: str, action: Action, then: Callable[[Verdict], None]
+    ) -> Verdict | None:
+        """Return the verdict; None: it is requested, and ``then`` is called with it."""
+        question = (action, topic)
+        verdict = client.verdicts.get(question)
+        if verdict is not None:
+            return verdict
+        waiting = client.waiting_verdicts.get(question)
+        if waiting is not None:
+            waiting.append(then)
+            return None
+        verdict = self._control.verdict(client.identity, topic, action)
+        if verdict is not None:
+            self._remember(client, question, verdict)
+            return verdict
+        client.waiting_verdicts[question] = [then]
+        self._request(
+            client.identity, topic, action, lambda answer: self._came(client, question, answer)
+        )
+        return None
+
+    def ask_author(
+        self, author: Identity, topic: str, then: Callable[[Verdict], None]
+    ) -> Verdict | None:
+        """Return whether the author of a retained message may still publish it; as ``ask``."""
+        if not self.is_restricted:
+            return ReasonCode.SUCCESS
+        known = self._authors.get(author)
+        if known is None:
+            if len(self._authors) >= MOST_AUTHORS:
+                self.forget_authors()
+            known = self._authors[author] = Judged(author)
+        return self.ask(known, topic, Action.PUBLISH, then)
+
+    def ask_once(
+        self, identity: Identity, topic: str, action: Action, then: Callable[[Verdict], None]
+    ) -> Verdict | None:
+        """Return the verdict for a client without a session, and do not remember it."""
+        verdict = self._control.verdict(identity, topic, action)
+        if verdict is None:
+            self._request(identity, topic, action, then)
+        return verdict
+
+    def forget(self, client: Judged) -> None:
+        """Forget the verdicts of a client; those that are requested already still count."""
+        client.verdicts.clear()
+        self.bytes -= self._sizes.pop(client, 0)
+        if client.connection is not None:
+            client.connection.may_publish.clear()
+
+    def forget_authors(self) -> None:
+        """Forget the verdicts of all authors of retained messages."""
+        for author in self._authors.values():
+            self.forget(author)
+        self._authors.clear()
+
+    def _request(
+        self, identity: Identity, topic: str, action: Action, then: Callable[[Verdict], None]
+    ) -> None:
+        request_id = self._pending_requests.open(then)
+        self._outbox.requests.append(Judge(request_id, identity, topic, action))
+
+    def _came(self, client: Judged, question: Question, verdict: Verdict) -> None:
+        waiting = client.waiting_verdicts.pop(question)
+        self._remember(client, question, verdict)
+        for then in waiting:
+            then(verdict)
+
+    def _remember(self, client: Judged, question: Question, verdict: Verdict) -> None:
+        if len(client.verdicts) >= MOST_VERDICTS:
+            self.forget(client)
+        # The topic is there as text, and as bytes where a connection may publish to it.
+        size = VERDICT_BYTES + 2 * getsizeof(question[1])
+        if self.bytes + size > self._limit:
+            for other in list(self._sizes):
+                self.forget(other)
+        client.verdicts[question] = verdict
+        self._sizes[client] = self._sizes.get(client, 0) + size
+        self.bytes += size

@@ -1,4 +1,4 @@
-"""The next generation of memberships while it is put together beside the one in force."""
+"""The next generation of memberships, built beside the one in force."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from broker.filter.memberships import SlotSizes
 from broker.filter.peid_table import AIMED_PAIRS, RESIDUES, PeidTable, SlotArray
-from broker.filter.slot_sizes import SlotSizes
 from spatial_udfs.entity_table import Int64s
 
 
@@ -28,7 +28,7 @@ class RegionBlock:
 
 
 def cut_into_regions(peids: Int64s, slots: SlotArray) -> RegionBlock:
-    """All pairs of some residues, given in any order."""
+    """Return the regions of pairs, which are all those of some residues, in any order."""
     if not len(peids):
         empty = np.empty(0, np.int64)
         return RegionBlock(empty, empty, empty, np.empty(0, np.uint32))
@@ -46,7 +46,7 @@ def cut_into_regions(peids: Int64s, slots: SlotArray) -> RegionBlock:
 
 
 class TableAssembly:
-    """Takes blocks in the order of their residues."""
+    """Makes a table of blocks, given in the order of their residues."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -58,13 +58,13 @@ class TableAssembly:
         cuts = [0, *np.cumsum(block.sizes).tolist()]
         peids, slots = array("q", block.peids.tobytes()), array("I", block.slots.tobytes())
         for start, stop in pairwise(cuts):
-            # A slice takes no more than it holds: two tables are in memory now.
+            # A slice has no memory to spare: two tables are in memory now.
             self._peids.append(peids[start:stop])
             self._slots.append(slots[start:stop])
         self._starts += block.starts.tolist()
 
     def finish(self, counts: NDArray[np.uint32]) -> PeidTable:
-        """The table; ``counts`` are the numbers of pairs by slot."""
+        """Return the table; ``counts`` are the numbers of pairs by slot."""
         if not self._starts:
             return PeidTable()
         # Residues without pairs belong to the region before them, the first ones to the first.
@@ -74,7 +74,7 @@ class TableAssembly:
 
 
 def table_of_pairs(peids: Int64s, slots: SlotArray) -> PeidTable:
-    """A table of given pairs, made in one go."""
+    """Return a table of these pairs."""
     assembly = TableAssembly()
     assembly.add(cut_into_regions(peids, slots))
     return assembly.finish(np.bincount(slots).astype(np.uint32))
@@ -83,8 +83,8 @@ def table_of_pairs(peids: Int64s, slots: SlotArray) -> PeidTable:
 class GenerationBuilder:
     """Collects the pairs of a generation. All but ``build`` is called on the event loop.
 
-    ``is_other_world``: it is built for another world version than the one in force, so what
-    subscriptions hold now says nothing about what they will hold.
+    ``is_other_world``: it is built for another world version than the one in force, in which
+    subscriptions may have other members.
     """
 
     def __init__(self, *, is_other_world: bool = False) -> None:
@@ -93,16 +93,17 @@ class GenerationBuilder:
         self._slots: list[SlotArray] = []
         self._named: set[int] = set()
         self._table: PeidTable | None = None
-        # Members of subscriptions that were added meanwhile, by slot; those entered already.
+        # Members of subscriptions that were added meanwhile, by slot, and how many of the first
+        # slot's are in the table.
         self.late: dict[int, Int64s] = {}
         self._folded = 0
-        # Slots that were added meanwhile and whose members in the coming world nobody knows.
+        # Slots that were added meanwhile and whose members in the coming world are not known.
         self.unsettled: set[int] = set()
         # Every slot that was added meanwhile.
         self.arrived: set[int] = set()
 
     def add(self, slot: int, peids: Int64s) -> None:
-        """Enter a subscription's distinct members; overrides what it was added with live."""
+        """Enter a subscription's distinct members, instead of those it was added with live."""
         self._forget_late(slot)
         if self._table is not None and slot in self._named:
             raise ValueError("the members of this slot are in the table already")
@@ -118,7 +119,7 @@ class GenerationBuilder:
         self._slots.append(slots)
 
     def note_late(self, slot: int, peids: Int64s, coming: Int64s | None) -> None:
-        """Remember a subscription that was added while this generation is built."""
+        """Note a subscription that was added while this generation is built."""
         self.arrived.add(slot)
         if slot in self._named:
             return
@@ -129,7 +130,7 @@ class GenerationBuilder:
             self.late[slot] = members
 
     def take_pairs(self) -> tuple[Int64s, SlotArray]:
-        """Everything entered so far, for whoever makes the table; late arrivals too."""
+        """Return all pairs entered so far, late subscriptions too, to make the table of."""
         for slot, peids in list(self.late.items()):
             self.add(slot, peids)
         peids = np.concatenate([np.empty(0, np.int64), *self._peids])
@@ -138,19 +139,19 @@ class GenerationBuilder:
         return peids, slots
 
     def use(self, table: PeidTable) -> None:
-        """The table of what ``take_pairs`` gave, and of what was read beside it."""
+        """Take the table of what ``take_pairs`` gave, and of what was read beside it."""
         self._table = table
 
     def build(self) -> PeidTable:
-        """The table of everything entered so far; made now unless there is one."""
+        """Return the table of everything entered so far; made now unless there is one."""
         if self._table is None:
             self._table = table_of_pairs(*self.take_pairs())
         return self._table
 
     def fold_late(self, most: int) -> bool:
-        """Enter up to ``most`` members of late arrivals into the table; whether more are left.
+        """Enter up to ``most`` members of late subscriptions; return whether more are left.
 
-        So that a switch has little to do, however many came while the table was made.
+        So a switch has little to do, however many came while the table was made.
         """
         table = self.build()
         if not self.late:
@@ -166,6 +167,6 @@ class GenerationBuilder:
 
     def _forget_late(self, slot: int) -> None:
         if self._folded and slot == next(iter(self.late)):
-            raise ValueError("a late arrival is entered in part already")
+            raise ValueError("a late subscription is entered in part already")
         self.late.pop(slot, None)
         self.unsettled.discard(slot)

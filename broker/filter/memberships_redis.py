@@ -2,8 +2,8 @@
 
 The sets of a generation never change while it is in force, so what was read of them may be
 remembered until the next switch. Subscriptions that the generation does not hold yet are kept
-in this process, as in memory mode, until a generation holds them: a new subscription is seen
-by the next look-up, whatever is remembered (docs/decisions/0083).
+in this process, as in memory mode, until a generation holds them: the next look-up finds a new
+subscription, whatever is remembered (docs/decisions/0083).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORGOTTEN_FRACTION: Final = 8
 
 
 class RedisMemberships:
-    """``look_up`` gives None for an entity whose set must be read first."""
+    """Remembered sets of Redis. ``look_up`` gives None for an entity whose set must be read."""
 
     serves_neighborhoods = True
 
@@ -45,15 +45,19 @@ class RedisMemberships:
         self._leaving: list[int] = []
         self._dying: frozenset[int] = frozenset()
         self._to_clean: Iterator[int] = iter(())
-        self.look_up = self._make_look_up()
+        self.look_up_function = self._make_look_up()
 
     def __len__(self) -> int:
-        """The number of entities that are remembered."""
+        """Return the number of entities that are remembered."""
         return len(self._remembered)
+
+    def look_up(self, peid: int) -> Slots | None:
+        """Return the slots that hold the entity; None: its set must be read first."""
+        return self.look_up_function(peid)
 
     @property
     def late_pairs(self) -> int:
-        """Pairs that the generation does not hold."""
+        """The number of pairs that the generation does not hold."""
         return len(self._late)
 
     def add(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
@@ -62,15 +66,15 @@ class RedisMemberships:
         self._look_at_late()
 
     def begin(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
-        """Announce members that come piece by piece."""
+        """Announce members that are entered in chunks."""
         self._late.begin(slot, peids, coming)
 
     def is_outdated(self, slot: int) -> bool:
-        """Whether another world came into force since the members were announced."""
+        """Return whether another world came into force since the members were announced."""
         return self._late.is_outdated(slot)
 
     def add_some(self, slot: int, most: int) -> bool:
-        """Enter some of what was announced; whether that is all of it now."""
+        """Enter some of the announced members; return whether all are entered now."""
         self._look_at_late()
         return self._late.add_some(slot, most)
 
@@ -79,11 +83,11 @@ class RedisMemberships:
         return self._late.size_of(slot)
 
     def remove(self, slot: int) -> None:
-        """Take a subscription out."""
+        """Remove a subscription."""
         self._late.remove(slot)
 
     def sweep(self, budget: int) -> bool:
-        """Clean a little: first what is here, then what is remembered of Redis."""
+        """Clean a little: first the pairs in this process, then what is remembered of Redis."""
         has_more = self._late.sweep(budget)
         self._leaving += self._late.reusable
         self._late.reusable.clear()
@@ -96,8 +100,8 @@ class RedisMemberships:
         return has_more or bool(self._dying)
 
     def keep(self, generation: int, found: Mapping[int, Slots]) -> dict[int, Slots]:
-        """Remember what was read of a generation's sets; the complete answers for these."""
-        found = {peid: self._seated(slots) for peid, slots in found.items()}
+        """Remember what was read of a generation's sets; return the complete answers."""
+        found = {peid: self._with_owner(slots) for peid, slots in found.items()}
         if generation == self.generation:
             self._make_room(len(found), sum(map(len, found.values())))
             for peid, slots in found.items():
@@ -107,8 +111,8 @@ class RedisMemberships:
         late = self._late.look_up
         return {peid: _merged(slots, late(peid)) for peid, slots in found.items()}
 
-    def _seated(self, slots: Slots) -> Slots:
-        """One slot is answered by its seat."""
+    def _with_owner(self, slots: Slots) -> Slots:
+        """Return the owner of a single slot, which is a sequence too."""
         if len(slots) == 1 and slots[0] < len(self.slot_owners):
             return self.slot_owners[slots[0]]
         return slots
@@ -132,28 +136,28 @@ class RedisMemberships:
         self._remembered = {}
         self._remembered_slots = 0
         self._to_clean = iter(())
-        self.look_up = self._make_look_up()
+        self.look_up_function = self._make_look_up()
 
     # --- what is remembered
 
     def _look_at_late(self) -> None:
-        """From now on there is something beside the generation."""
+        """Search the pairs in this process too, from now on."""
         if not self._has_late:
             self._has_late = True
-            self.look_up = self._make_look_up()
+            self.look_up_function = self._make_look_up()
 
     def _make_look_up(self) -> Callable[[int], Slots | None]:
-        """The look-up as a closure: it runs for every PUBLISH, and attributes cost time."""
-        late = self._late.look_up
+        """Return the look-up as a closure: it runs for every PUBLISH, and attributes cost time."""
+        late = self._late.look_up_function
         if self.generation is None:
             return late
         remembered = self._remembered
         if not self._has_late:
-            # All of it is the generation's, as after a rebuild: one look, in C.
+            # The generation holds all pairs, as after a rebuild: one look-up, in C.
             return remembered.get
 
         def look_up(peid: int) -> Slots | None:
-            """The slots of an entity, ascending."""
+            """Return the slots of an entity, ascending."""
             slots = remembered.get(peid)
             return None if slots is None else _merged(slots, late(peid))
 
@@ -174,7 +178,7 @@ class RedisMemberships:
             self._remembered_slots -= len(slots)
 
     def _clean(self, budget: int) -> None:
-        """Forget entities that name a dying slot; once all are seen, the slots are free."""
+        """Forget entities that name a dying slot; when all are checked, the slots are free."""
         seen = list(islice(self._to_clean, budget))
         for peid in seen:
             if not self._dying.isdisjoint(self._remembered.get(peid, ())):

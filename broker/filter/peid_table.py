@@ -2,11 +2,11 @@
 
 Peids fall into residues of a prime, residues into *regions*: two flat arrays (peids and slots)
 with at most some hundred pairs, sorted by peid. A look-up is one division and one bisection,
-done in C. A region that grows too large is cut in two; nothing else ever moves. Why it is
-done so, and what it costs, stands in docs/decisions/0062-compact-memberships.md.
+done in C. A region that grows too large is cut in two; nothing else ever moves.
+docs/decisions/0062-compact-memberships.md has the reasons and the costs.
 
-Removing a slot only notes it as dead. A *pass* goes over the regions in small steps and takes
-dead pairs out, so cleaning never stops the broker for long.
+A removed slot is only marked as dead. A *pass* goes over the regions in small steps and removes
+dead pairs, so cleaning never delays the broker for long.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from typing import Final, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.filter.memberships import SlotOwner, Slots
-from broker.filter.slot_sizes import SlotSizes
+from broker.filter.memberships import SlotOwner, Slots, SlotSizes
 from spatial_udfs.entity_table import Int64s
 
 SlotArray: TypeAlias = NDArray[np.uint32]
@@ -36,7 +35,7 @@ AIMED_PAIRS: Final = 320
 MOST_RECENT: Final = 131_072
 # An entity that lies in very many neighborhoods is looked up each time: its answer is large.
 MOST_SLOTS_REMEMBERED: Final = 8
-# Dead pairs, or dead slots, that make a pass worth its while.
+# Dead pairs, or dead slots, beyond which a pass is made.
 DEAD_FRACTION: Final = 8
 LEAST_DEAD: Final = 4_096
 
@@ -62,12 +61,12 @@ class PeidTable:
         self.dead: set[int] = set()
         self.pairs = 0
         self.dead_pairs = 0
-        # The pass under way: regions below ``_cleaned`` are without the dying slots.
+        # The present pass: regions below ``_cleaned`` are without the dying slots.
         self._cleaned = 0
         self._dying: frozenset[int] = frozenset()
         self._alive: NDArray[np.bool_] = np.empty(0, np.bool_)
         self._recent: dict[int, Slots] = {}
-        # So many of the first regions take no more memory than they hold.
+        # So many of the first regions have no memory to spare.
         self._tight = 0
 
     @classmethod
@@ -78,7 +77,7 @@ class PeidTable:
         slots: list[array[int]],
         sizes: SlotSizes,
     ) -> PeidTable:
-        """A table of regions that are laid out already; ``starts`` ascend from 0."""
+        """Return a table of regions that are made already; ``starts`` ascend from 0."""
         table = cls()
         table.pairs = sum(map(len, slots))
         table._sizes = sizes
@@ -94,7 +93,7 @@ class PeidTable:
     def add(self, slot: int, peids: Int64s) -> None:
         """Enter distinct peids of a slot, none of which it has already."""
         all_peids, all_slots = self._peids, self._slots
-        # Slots of one peid ascend; only a slot that is given again is not the last.
+        # Slots of one peid ascend; only a slot that is used again is not the last.
         is_last = slot >= self._highest
         self._highest = max(self._highest, slot)
         members, residues = peids.tolist(), peids % RESIDUES
@@ -118,12 +117,12 @@ class PeidTable:
         self.pairs += len(peids)
 
     def look_up_by(self, slot_owners: Sequence[SlotOwner]) -> Callable[[int], Slots]:
-        """The look-up as a closure: it runs for every PUBLISH, and attributes cost time."""
+        """Return the look-up as a closure: it runs for every PUBLISH, and attributes cost time."""
         directory, all_peids, all_slots = self._directory, self._peids, self._slots
         recent = self._recent
 
         def look_up(peid: int) -> Slots:
-            """The slots of an entity, ascending; a seat, when it is one slot that has a seat."""
+            """Return the slots of an entity, ascending; of one slot its owner, if it has one."""
             known = recent.get(peid)
             if known is not None:
                 return known
@@ -150,7 +149,7 @@ class PeidTable:
         return cast("list[int]", np.frombuffer(self._directory, np.uint32)[residues].tolist())
 
     def _cut(self, region: int) -> bool:
-        """Give the upper half of a region's residues to a new one; a single residue stays."""
+        """Move the upper half of a region's residues to a new region; a single one stays."""
         low, high = self._starts[region], self._ends[region]
         if high - low == 1:
             return False
@@ -174,17 +173,17 @@ class PeidTable:
         return self._sizes.of_slot(slot)
 
     def remove(self, slot: int) -> None:
-        """Note a slot as dead."""
+        """Mark a slot as dead."""
         self.dead.add(slot)
         self.dead_pairs += self._sizes.take(slot)
 
     @property
     def is_tight(self) -> bool:
-        """Whether some regions have no room for newcomers, as after loading."""
+        """Whether some regions have no room to grow, as after loading."""
         return self._tight > 0
 
     def loosen(self, budget: int) -> bool:
-        """Give some regions that room; whether others still have none."""
+        """Give some regions that room; return whether others still have none."""
         stop = self._tight
         self._tight = max(0, stop - budget)
         for region in range(self._tight, stop):
@@ -194,13 +193,13 @@ class PeidTable:
         return self._tight > 0
 
     def shed(self, budget: int) -> bool:
-        """Let go of some regions of a table that nobody asks any more; whether some are left."""
+        """Free some regions of a table that is no longer used; return whether some are left."""
         del self._peids[-budget:], self._slots[-budget:]
         return bool(self._slots)
 
     @property
     def wants_pass(self) -> bool:
-        """Whether a pass is under way, or would pay."""
+        """Whether a pass goes on, or should begin."""
         return (
             bool(self._dying)
             or self.dead_pairs > max(LEAST_DEAD, self.pairs // DEAD_FRACTION)
@@ -208,7 +207,7 @@ class PeidTable:
         )
 
     def step(self, budget: int) -> frozenset[int]:
-        """Clean up to ``budget`` regions; once all are done, the slots that are gone."""
+        """Clean up to ``budget`` regions; when all are done, return the slots that are gone."""
         if not self._dying:
             # What dies from now on waits for the next pass.
             self._dying = frozenset(self.dead)
@@ -222,7 +221,7 @@ class PeidTable:
             return frozenset()
         gone, self._dying, self._cleaned = self._dying, frozenset(), 0
         self.dead -= gone
-        # What is remembered may name them, and they may be given again from now on.
+        # Remembered answers may name them, and they may be used again from now on.
         self._recent.clear()
         return gone
 

@@ -1,4 +1,4 @@
-"""The memory of the process itself: what the collector looks at, and what the system gets back."""
+"""The memory of the process: what the garbage collector scans, and what the system gets back."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LARGE_BLOCK: Final = 256 * 1024
 
 
 def tune_malloc() -> None:
-    """Have large blocks returned as soon as they are freed; before the first thread.
+    """Have large blocks returned to the system as soon as they are freed.
 
-    glibc would soon take them from the heap, where they leave holes that nothing fits into, and
-    would give every thread a heap of its own, which keeps whatever it needed once. What is read
-    while a generation is loaded would so come on top of the generation itself.
+    To be called before the first thread. By default glibc soon takes large blocks from the heap,
+    where they leave holes, and gives every thread a heap that never shrinks. The memory for
+    loading a generation would then stay, in addition to the generation itself.
     """
     limit = getattr(ctypes.CDLL(None), "mallopt", None)
     if limit is not None:
@@ -26,10 +26,10 @@ def tune_malloc() -> None:
 
 
 def freeze_gc() -> None:
-    """Take what there is for granted: it was loaded to stay.
+    """Exclude all present objects from garbage collection, because they were loaded to stay.
 
     A hundred thousand subscriptions are a million objects. The collector would stop the broker
-    for a tenth of a second each time that it goes over them, and never find anything.
+    for a tenth of a second each time that it scans them, and never find anything.
     """
     gc.collect()
     gc.freeze()

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from broker.core.publish.world_notifier import MemberChange
+from broker.core.world_changes import MemberChange
 from broker.resolver.live_resolver import ComingMembers
 from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
 from redis_link.connection.redis_router import RedisRouter

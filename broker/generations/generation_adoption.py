@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from broker.core.publish.world_notifier import MemberChange
 from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
+from broker.core.world_changes import MemberChange
 from broker.filter.generation_builder import GenerationBuilder
 from broker.generations.change_counts import NO_GENERATION, AdoptedGeneration, TwoWorlds
 from broker.generations.late_members import LateMembers, Unresolved

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from broker.core.publish.world_notifier import MemberChange
+from broker.core.world_changes import MemberChange
 from broker.generations.change_counts import (
     AdoptedGeneration,
     TwoWorlds,

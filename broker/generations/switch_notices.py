@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Protocol
 
 from broker.core.journal import Journal
-from broker.core.publish.world_notifier import Switched, WorldNotifier
+from broker.core.world_changes import Neighborhoods, Switched, WorldNotifier
 from broker.durability.scripts import NOTE, run_script
 from broker.generations.change_counts import AdoptedGeneration, LastNotified
 from broker.generations.generation_adoption import Outcome
@@ -26,10 +26,8 @@ class TellingCore(Protocol):
     """The core, as far as it is needed here."""
 
     journal: Journal
-    telling: WorldNotifier
-
-    def slots_by_sub_id(self) -> Mapping[int, int]:
-        """The neighborhood subscriptions in force."""
+    world_notifier: WorldNotifier
+    neighborhoods: Neighborhoods
 
 
 class SwitchNotices:
@@ -57,7 +55,7 @@ class SwitchNotices:
             return {}
         return {
             subscription.terms.sub_id: subscription.terms.descriptor or ""
-            for session in self.core.telling.listeners()
+            for session in self.core.world_notifier.listeners()
             for subscription in session.subscriptions.values()
             if subscription.terms.sub_id is not None
         }
@@ -83,7 +81,7 @@ class SwitchNotices:
         """Tell everybody."""
         if self.core is None:
             return
-        own = self.core.slots_by_sub_id()
+        own = self.core.neighborhoods.slots_by_sub_id
         lacking = frozenset(number for number in outcome.lacking if number in own)
         world = WorldNotice(
             version=self._version(),
@@ -93,7 +91,7 @@ class SwitchNotices:
             neighborhoods=len(own),
             without_references=len(lacking),
         )
-        self.core.telling.tell(Switched(world, outcome.changes))
+        self.core.world_notifier.notify(Switched(world, outcome.changes))
         if outcome.adopted is not None:
             self._to_note = LastNotified(outcome.adopted, lacking)
             self._position = None
@@ -101,7 +99,7 @@ class SwitchNotices:
 
     async def keep(self) -> None:
         """Note what was told, once its messages are stored: a kill in between tells it again."""
-        if self._to_note is None or self.core is None or not self.core.telling.is_done:
+        if self._to_note is None or self.core is None or not self.core.world_notifier.is_done:
             return
         journal = self.core.journal
         if self._position is None:

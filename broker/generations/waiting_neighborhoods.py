@@ -31,7 +31,7 @@ MEMBERS_AT_ONCE: Final = 1_000
 class WaitingCore(Protocol):
     """The core, as far as it is needed here."""
 
-    def neighborhood_at(self, slot: int) -> Subscription | None:
+    def at(self, slot: int) -> Subscription | None:
         """Return the subscription that has the slot."""
 
     def hold_messages(self, subscriptions: Iterable[Subscription]) -> None:
@@ -85,7 +85,7 @@ class WaitingNeighborhoods:
         if self.core is None:
             return
         self.core.members_changed()
-        found = [(self.core.neighborhood_at(slot), slot, slots[slot]) for slot in slots]
+        found = [(self.core.at(slot), slot, slots[slot]) for slot in slots]
         self._entries = [_Waiting(one, slot, left) for one, slot, left in found if one is not None]
         self._hold()
 
@@ -138,7 +138,7 @@ class WaitingNeighborhoods:
         self._entries = [
             one
             for one in self._entries
-            if core is not None and core.neighborhood_at(one.slot) is one.subscription
+            if core is not None and core.at(one.slot) is one.subscription
         ]
 
     def _hold(self) -> None:

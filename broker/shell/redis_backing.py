@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from broker.core.journal import Journal, Record
-from broker.core.publish.world_notifier import WorldNotifier
-from broker.core.subscribe.pair_quota import HeldNeighborhoods
 from broker.core.subscribe.subscription import Subscription
+from broker.core.world_changes import Neighborhoods, WorldNotifier
 from broker.durability.journal_limits import JournalLimits, JournalState
 from broker.durability.other_brokers import warn_of_islands
 from broker.durability.redis_journal import RedisJournal
@@ -48,23 +47,11 @@ class BackedCore(Protocol):
     """The core, as far as Redis needs it."""
 
     journal: Journal
-    telling: WorldNotifier
-    held: HeldNeighborhoods
-
-    def renumber(self, subscription: Subscription, sub_id: int) -> None:
-        """The registry has given a subscription another subId."""
+    world_notifier: WorldNotifier
+    neighborhoods: Neighborhoods
 
     def durable_parts(self) -> Iterator[Sequence[Record]]:
         """The whole state part by part."""
-
-    def neighborhoods(self) -> list[Subscription]:
-        """The neighborhood subscriptions in force."""
-
-    def each_neighborhood(self) -> Iterator[Subscription]:
-        """The same, looked at one by one while things go on."""
-
-    def slots_by_sub_id(self) -> Mapping[int, int]:
-        """Their slots."""
 
 
 class RedisBacking:
@@ -196,7 +183,7 @@ class RedisBacking:
         if self.notices is not None:
             self.notices.core = core
         if self.follower is not None:
-            self.follower.waiting.core = core.held
+            self.follower.waiting.core = core.neighborhoods
         self.journal.follow(core)
 
     async def load_memberships(self) -> None:
@@ -204,7 +191,7 @@ class RedisBacking:
         await warn_of_islands(self._wires, self._broker, self.journal.token)
         await self._look_at_server()
         if self.follower is not None and self._core is not None:
-            await self.registry.begin(self._neighborhoods(), self._core.renumber)
+            await self.registry.begin(self._neighborhoods(), self._renumber)
             await self.follower.load()
 
     async def run(self) -> None:
@@ -240,18 +227,18 @@ class RedisBacking:
 
     def _renumber(self, subscription: Subscription, sub_id: int) -> None:
         if self._core is not None:
-            self._core.renumber(subscription, sub_id)
+            self._core.neighborhoods.renumber(subscription, sub_id)
         if self.notices is not None:
             self.notices.wake()
 
     def _neighborhoods(self) -> list[Subscription]:
-        return [] if self._core is None else self._core.neighborhoods()
+        return [] if self._core is None else list(self._core.neighborhoods)
 
     def _each_neighborhood(self) -> Iterator[Subscription]:
-        return iter(()) if self._core is None else self._core.each_neighborhood()
+        return iter(()) if self._core is None else iter(self._core.neighborhoods)
 
     def _slots_by_sub_id(self) -> Mapping[int, int]:
-        return {} if self._core is None else self._core.slots_by_sub_id()
+        return {} if self._core is None else self._core.neighborhoods.slots_by_sub_id
 
 
 def _check_name(broker: str) -> None:

@@ -1,6 +1,6 @@
 """Answers what the core asks for: logins, verdicts, neighborhoods, look-ups.
 
-Each request is a task. Whatever happens in it, its ticket is answered exactly once.
+Each request is a task. Whatever happens in it, it is answered exactly once.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class RequestAnswers:
         except Exception:
             log.exception("a login failed, refused", extra=connection.log_fields)
             login = Login(ReasonCode.UNSPECIFIED_ERROR)
-        self._core.authenticated(request.ticket, login.reason, login.user_name, login.text)
+        self._core.authenticated(request.request_id, login.reason, login.user_name, login.text)
 
     async def _judge(self, request: Judge) -> None:
         allowed = await self._services.plugins.allows(request.client, request.topic, request.action)
         verdict = ReasonCode.SUCCESS if allowed else self._services.denial
-        self._core.judged(request.ticket, verdict)
+        self._core.judged(request.request_id, verdict)
 
     async def _resolve(self, request: Resolve) -> None:
         who = {"client": request.client.client_id, "nsids": request.nsids}
@@ -110,10 +110,10 @@ class RequestAnswers:
             log.exception("a neighborhood failed, refused", extra=who)
             reason, text = ReasonCode.UNSPECIFIED_ERROR, "the neighborhood could not be resolved"
         else:
-            self._core.resolved(request.ticket, resolved)
+            self._core.resolved(request.request_id, resolved)
             return
         log.info("neighborhood refused: %s", text, extra=who)
-        self._core.refused(request.ticket, reason, text)
+        self._core.refused(request.request_id, reason, text)
 
     async def _registered(self, request: Resolve) -> Resolved:
         resolver = self._services.resolver
@@ -140,9 +140,9 @@ class RequestAnswers:
         try:
             found = await self._services.memberships.look_up(request.peids)
         except StoreAwayError as error:
-            self._core.look_up_failed(request.ticket, str(error))
+            self._core.look_up_failed(request.request_id, str(error))
         except Exception:
             log.exception("a look-up failed")
-            self._core.look_up_failed(request.ticket, "memberships could not be read")
+            self._core.look_up_failed(request.request_id, "memberships could not be read")
         else:
-            self._core.looked_up(request.ticket, found)
+            self._core.looked_up(request.request_id, found)

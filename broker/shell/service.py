@@ -17,8 +17,8 @@ from broker.access.addresses import Address, parse_address
 from broker.access.amqtt_plugins import PluginAccess
 from broker.core.broker_core import Core
 from broker.core.message import Message
-from broker.core.publish.gateway import GatewayRules
-from broker.core.publish.world_notifier import world_of_this_run
+from broker.core.publish.routes import GatewayRules
+from broker.core.world_changes import world_of_this_run
 from broker.filter.memberships import Memberships, NoMemberships
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
@@ -164,7 +164,7 @@ class BrokerService:
             if self.redis is not None:
                 await self.redis.load_memberships()
             elif self.resolver is not None:
-                self.core.telling.tell_world(world_of_this_run(self.resolver.version))
+                self.core.world_notifier.publish_world(world_of_this_run(self.resolver.version))
             bound = await self._amqtt.open_listeners() + bound
         except BaseException:
             await self.http.stop()

@@ -18,7 +18,7 @@ import numpy as np
 from broker.codec.reason_codes import ReasonCode
 from broker.core.broker_core import Core
 from broker.core.limits import BrokerLimits
-from broker.core.publish.gateway import GatewayRules
+from broker.core.publish.routes import GatewayRules
 from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
 from broker.filter.memberships_memory import MemoryMemberships
 from schemas.errors import SpapsError
@@ -144,13 +144,13 @@ class Fuzzer:
     def _answer(self, request: Request) -> None:
         match request:
             case Authenticate():
-                self._core.authenticated(request.ticket, ReasonCode.SUCCESS, request.user_name)
+                self._core.authenticated(request.request_id, ReasonCode.SUCCESS, request.user_name)
             case Judge():
-                self._core.judged(request.ticket, ReasonCode.SUCCESS)
+                self._core.judged(request.request_id, ReasonCode.SUCCESS)
             case Resolve():
                 self._resolve(request)
             case LookUp():
-                self._core.looked_up(request.ticket, dict.fromkeys(request.peids, ()))
+                self._core.looked_up(request.request_id, dict.fromkeys(request.peids, ()))
             case Forget():
                 pass
 
@@ -161,13 +161,15 @@ class Fuzzer:
         except SpapsError as error:
             self.counts.refused += 1
             reason = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
-            self._core.refused(request.ticket, reason, str(error))
+            self._core.refused(request.request_id, reason, str(error))
             return
         self.counts.resolved += 1
         first = self._sub_ids + 1
         self._sub_ids += len(request.filters)
         peids = np.array([1, 2, 4711], np.int64)
-        self._core.resolved(request.ticket, Resolved(tuple(range(first, self._sub_ids + 1)), peids))
+        self._core.resolved(
+            request.request_id, Resolved(tuple(range(first, self._sub_ids + 1)), peids)
+        )
 
     # --- making input
 

@@ -156,15 +156,15 @@ class Harness:
     def answer(self, request: Request) -> None:
         match request:
             case Authenticate():
-                self.core.authenticated(request.ticket, self.logins(request), request.user_name)
+                self.core.authenticated(request.request_id, self.logins(request), request.user_name)
             case Judge():
                 verdict = self.judge(request.client, request.topic, request.action)
-                self.core.judged(request.ticket, verdict)
+                self.core.judged(request.request_id, verdict)
             case Resolve():
                 self._resolve(request)
             case LookUp():
                 found = {peid: tuple(self.slots_of(peid)) for peid in request.peids}
-                self.core.looked_up(request.ticket, found)
+                self.core.looked_up(request.request_id, found)
             case Forget():
                 self.forgotten += request.sub_ids
 
@@ -177,13 +177,13 @@ class Harness:
     def _resolve(self, request: Resolve) -> None:
         found = self.neighborhoods[request.descriptor]
         if isinstance(found, str):
-            self.core.refused(request.ticket, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, found)
+            self.core.refused(request.request_id, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, found)
             return
         first = self._sub_ids + 1
         self._sub_ids += len(request.filters)
         sub_ids = tuple(range(first, self._sub_ids + 1))
         peids = np.unique(np.array(found, np.int64))
-        self.core.resolved(request.ticket, Resolved(sub_ids, peids, self.warnings))
+        self.core.resolved(request.request_id, Resolved(sub_ids, peids, self.warnings))
 
     def _deliver(self, client: Client, data: bytes) -> None:
         client.raw += data

@@ -1,8 +1,8 @@
-"""The hot path: QoS 0 PUBLISH packets in a row, scanned and spliced, never parsed.
+"""The fast path: QoS 0 PUBLISH packets in a row, scanned and copied, never parsed.
 
-It does exactly what ``publishing`` does, for packets whose properties are empty or one peid
+It does exactly what ``general_publish`` does, for packets whose properties are empty or one peid
 and whose topic has a route without share groups. At the first other packet it stops. Tests
-hold both ways equal; docs/decisions/0061-two-ways-to-publish.md says what this one gains.
+hold both paths equal; docs/decisions/0061-two-ways-to-publish.md says what this one gains.
 """
 
 from __future__ import annotations
@@ -11,23 +11,30 @@ from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Final, TypeAlias
 
-from broker.codec.publish import MAX_PEID_DIGITS, PEID_PREFIX
+from broker.codec.publish import (
+    MAX_PEID_DIGITS,
+    PEID_PREFIX,
+    PEID_VALUE_AT,
+    QOS_0,
+    QOS_0_HEADERS,
+    SHORT_LENGTHS,
+)
 from broker.core.core_state import CoreState
-from broker.core.publish.fast_fan_out import HEADERS, LENGTHS, QOS_0, VALUE_AT, FanOut
+from broker.core.publish.router import FanOut
 from broker.core.sessions.connection import Connection, State
 from broker.filter.memberships import SlotOwner, Slots
 
-# Bytes of a connection, and a place in them.
+# Bytes of a connection, and a position in them.
 Read: TypeAlias = tuple[Connection, bytes]
 Stop: TypeAlias = tuple[Connection, bytes, int]
 
-# Longer packets go the general way, so that lengths stay in the table.
+# Longer packets take the general path, so that lengths stay in the table.
 _MOST_BYTES: Final = 0x2000
 # The longest fixed header of such a packet. The packet limit counts it; packets that come within
-# so many bytes of the limit are left to the general way, which counts exactly.
+# so many bytes of the limit are left to the general path, which counts exactly.
 _MOST_HEADER: Final = 3
 # One digit less than the longest: any such number is a peid.
-_MOST_PROPERTIES: Final = VALUE_AT + MAX_PEID_DIGITS - 1
+_MOST_PROPERTIES: Final = PEID_VALUE_AT + MAX_PEID_DIGITS - 1
 # The filter is timed once in so many runs.
 _SAMPLED_RUNS: Final = 64
 # Members of an Enum are looked up through its class each time; this runs for every read.
@@ -35,7 +42,7 @@ _CONNECTED: Final = State.CONNECTED
 
 
 class FastPublisher:
-    """Works off runs of plain QoS 0 PUBLISH packets."""
+    """Takes runs of plain QoS 0 PUBLISH packets."""
 
     __slots__ = (
         "_fan_out", "_is_restricted", "_most_remaining", "_routes", "_runs", "_state",
@@ -56,14 +63,14 @@ class FastPublisher:
     ) -> Stop | None:
         """Take reads from the iterator as long as they are plain from end to end.
 
-        Gives the first that is not, and where its first packet stands that is not for this way,
-        or is not complete. ``position`` is where to begin in the first read, ``found`` are
+        Return the first that is not, and the position of its first packet that is not for this
+        path, or is not complete. ``position`` is where to begin in the first read, ``found`` are
         memberships that its connection has waited for.
         """
         state = self._state
         routes, is_restricted = self._routes, self._is_restricted
         most_remaining = self._most_remaining
-        look_up: Callable[[int], Slots | None] = state.memberships.look_up
+        look_up = state.memberships.look_up_function
         if found:
             look_up = _look_up_in_both(found, look_up)
         writes, now = state.outbox.writes, state.clock()
@@ -111,12 +118,12 @@ class FastPublisher:
                 gateway_peid = route.gateway_peid
                 at += 1
                 if length:
-                    digits = data[at + VALUE_AT : at + length]
+                    digits = data[at + PEID_VALUE_AT : at + length]
                     if (
-                        not VALUE_AT <= length < _MOST_PROPERTIES
+                        not PEID_VALUE_AT <= length < _MOST_PROPERTIES
                         or at + length > end
-                        or data[at : at + VALUE_AT - 1] != PEID_PREFIX
-                        or data[at + VALUE_AT - 1] != length - VALUE_AT
+                        or data[at : at + PEID_VALUE_AT - 1] != PEID_PREFIX
+                        or data[at + PEID_VALUE_AT - 1] != length - PEID_VALUE_AT
                         or not digits.isdigit()
                     ):
                         break
@@ -139,9 +146,9 @@ class FastPublisher:
                         sent += copies
                 elif slots.home in route.spatial:
                     receiver, hit = slots.session, slots.subscription
-                    link = receiver.direct
+                    target = receiver.direct
                     if (
-                        link is None
+                        target is None
                         or hit.no_local
                         or (is_restricted and receiver not in route.readers)
                     ):
@@ -149,15 +156,15 @@ class FastPublisher:
                             session, route, slots, data[position:end], at - position
                         )
                     else:
-                        out = link.out
+                        out = target.out
                         if not out:
-                            writes.append(link)
+                            writes.append(target)
                         extra = hit.extra
                         added = len(extra)
                         out += (
-                            HEADERS[remaining + added],
+                            QOS_0_HEADERS[remaining + added],
                             route.topic_field,
-                            LENGTHS[length + added],
+                            SHORT_LENGTHS[length + added],
                             extra,
                             data[at:end],
                         )
@@ -187,11 +194,11 @@ class FastPublisher:
         return stop
 
     def _time_filter(self, topic: bytes, peid: int) -> None:
-        """Run the filter once more for one message, to see what it costs."""
+        """Run the filter once more for one message, to measure what it costs."""
         state = self._state
         began = perf_counter()
         route = state.routes.by_topic.get(topic)
-        slots = state.memberships.look_up(peid)
+        slots = state.memberships.look_up_function(peid)
         if route is not None and slots:
             if type(slots) is SlotOwner:
                 _ = slots.home in route.spatial

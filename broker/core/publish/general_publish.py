@@ -1,9 +1,9 @@
-"""A client's PUBLISH, in general: rights, flow control, retained, routing, the answer."""
+"""The general path of a client's PUBLISH: rights, limits, retained, routing, the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.codec.packet_writer import PUBACK, PUBREC, acknowledgement
 from broker.codec.publish import Publish, read_publish
@@ -12,54 +12,61 @@ from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_PUBLISH, Drop
 from broker.core.journal import PacketReceived
 from broker.core.message import NO_EXPIRY, Message
-from broker.core.publish.gateway import contradiction
 from broker.core.publish.look_ahead import LookAhead
 from broker.core.publish.router import Router
-from broker.core.publish.routes import Route
-from broker.core.requests import LookUp
-from broker.core.retained.retained_delivery import RetainedWriter
+from broker.core.publish.routes import Route, contradiction
+from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.core.verdicts import Action
 from broker.filter.memberships import Slots
 
-# Topics a connection is known to be allowed to publish to; then they are asked about afresh.
+# Topics that a connection may publish to, as far as remembered; beyond that all are forgotten.
 MOST_TOPICS: Final = 10_000
 
 
-class Refusal:
+class RefusedPublish(NamedTuple):
     """Why a PUBLISH goes to nobody: the code for QoS 1 and 2, the cause that is counted."""
 
-    __slots__ = ("drop", "reason", "text")
+    reason: ReasonCode
+    drop: Drop
+    text: str | None = None
 
-    def __init__(self, reason: ReasonCode, drop: Drop, text: str | None = None) -> None:
-        self.reason = reason
-        self.drop = drop
-        self.text = text
+
+_NO_MEMBERSHIPS: Final = RefusedPublish(
+    ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+    Drop.NO_MEMBERSHIPS,
+    "memberships cannot be read at present",
+)
+_NEIGHBORHOOD_WAITS: Final = RefusedPublish(
+    ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+    Drop.NEIGHBORHOOD_WAITS,
+    "a neighborhood under this topic waits for the resolver, try again later",
+)
 
 
 class GeneralPublish:
-    """``resume`` is called for a connection whose blocked PUBLISH can go on."""
+    """Takes any PUBLISH. ``resume`` is called for a connection that waits no longer."""
 
-    __slots__ = ("_look_ahead", "_resume", "_retaining", "_router", "_state")
+    __slots__ = ("_look_ahead", "_resume", "_retained_writer", "_router", "_state")
 
     def __init__(
         self,
         state: CoreState,
         router: Router,
-        retaining: RetainedWriter,
+        retained_writer: RetainedWriter,
         resume: Callable[[Connection], None],
     ) -> None:
         self._state = state
         self._router = router
-        self._retaining = retaining
+        self._retained_writer = retained_writer
         self._resume = resume
         self._look_ahead = LookAhead(state, resume)
 
     def handle(
         self, connection: Connection, session: Session, data: bytes, start: int, body: int, end: int
     ) -> bool:
-        """Work off the PUBLISH; False: it must wait, and the connection is blocked."""
+        """Take a PUBLISH; return False if it must wait: then the connection is blocked."""
         most_users = self._state.limits.user_properties
         publish = read_publish(data, data[start], body, end, most_users)
         self._state.counters.work += WORK_OF_A_PUBLISH + publish.properties.users
@@ -78,9 +85,9 @@ class GeneralPublish:
         peid = route.gateway_peid if publish.properties.peid is None else publish.properties.peid
         if refusal is None and peid is not None and route.spatial:
             if route.is_waiting:
-                refusal = _neighborhood_waits()
+                refusal = _NEIGHBORHOOD_WAITS
             elif peid in connection.failed:
-                refusal = _no_memberships()
+                refusal = _NO_MEMBERSHIPS
             else:
                 slots = connection.found.get(peid)
                 slots = self._state.memberships.look_up(peid) if slots is None else slots
@@ -91,14 +98,14 @@ class GeneralPublish:
         return True
 
     def publish(self, message: Message, publisher: Session | None = None) -> None:
-        """A message of the broker itself, or a will: no rights, no answer."""
+        """Publish a message of the broker itself, or a will: no rights, no answer."""
         if message.retain:
             message.author = None if publisher is None else publisher.identity
             user_name = None if publisher is None else publisher.identity.user_name
             if not message.payload or self._state.retained.has_room_for(message, user_name):
-                self._retaining.keep(message)
+                self._retained_writer.keep(message)
             else:
-                # Nobody can be told. Those who are subscribed get it, later ones do not.
+                # Clients that are subscribed get it, later ones do not. There is no one to answer.
                 self._state.counters.drops[Drop.RETAINED_FULL] += 1
         route = self._state.routes.of(message.topic.encode())
         slots: Slots | None = ()
@@ -115,12 +122,12 @@ class GeneralPublish:
             fresh = self._state.routes.of(message.topic.encode())
             self._router.route(message, fresh, found.get(peid, ()), publisher)
 
-        self._state.outbox.requests.append(LookUp(self._state.pending_requests.open(came), (peid,)))
+        self._state.ask_memberships((peid,), came)
 
     def _may_publish(
         self, connection: Connection, session: Session, topic: bytes, route: Route
     ) -> bool:
-        """Whether the right is decided, one way or the other; else the connection waits."""
+        """Return whether the right is decided, one way or the other; else the connection waits."""
         if topic in connection.may_publish or not self._state.access.is_restricted:
             return True
         verdict = self._state.access.ask(
@@ -135,23 +142,19 @@ class GeneralPublish:
             connection.may_publish.add(topic)
         return True
 
-    def _refusal(self, session: Session, publish: Publish, route: Route) -> Refusal | None:
+    def _refusal(self, session: Session, publish: Publish, route: Route) -> RefusedPublish | None:
         if route.refusal is not None:
-            return Refusal(route.refusal, Drop.BAD_TOPIC)
+            return RefusedPublish(route.refusal, Drop.BAD_TOPIC)
         if self._state.access.is_restricted:
             verdict = session.verdicts.get((Action.PUBLISH, route.topic))
             if verdict is not None and verdict.is_error:
-                return Refusal(verdict, Drop.REFUSED)
-        if publish.properties.peid_error is not None:
-            return Refusal(
-                ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
-                Drop.BAD_PEID,
-                publish.properties.peid_error,
-            )
-        mismatch = contradiction(route.gateway_peid, publish.properties.peid)
+                return RefusedPublish(verdict, Drop.REFUSED)
+        code, properties = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, publish.properties
+        if properties.peid_error is not None:
+            return RefusedPublish(code, Drop.BAD_PEID, properties.peid_error)
+        mismatch = contradiction(route.gateway_peid, properties.peid)
         if mismatch is not None:
-            code = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
-            return Refusal(code, Drop.PEID_MISMATCH, mismatch)
+            return RefusedPublish(code, Drop.PEID_MISMATCH, mismatch)
         return None
 
     def _take(
@@ -161,7 +164,7 @@ class GeneralPublish:
         publish: Publish,
         route: Route,
         slots: Slots,
-        refusal: Refusal | None,
+        refusal: RefusedPublish | None,
     ) -> None:
         if publish.qos == 1:
             session.incoming.begin_qos1()
@@ -179,7 +182,7 @@ class GeneralPublish:
             return
         if message.retain:
             message.author = session.identity
-            self._retaining.keep(message)
+            self._retained_writer.keep(message)
         count = self._router.route(message, route, slots, session)
         if publish.qos == 2:
             session.incoming.accept_qos2(publish.packet_id)
@@ -206,18 +209,17 @@ class GeneralPublish:
             topic_field=route.topic_field,
         )
 
-    def _no_room(self, session: Session, message: Message) -> Refusal | None:
+    def _no_room(self, session: Session, message: Message) -> RefusedPublish | None:
         """Return the refusal of a message for which a limit leaves no room."""
         if message.qos == 2 and not session.incoming.has_room():
             text = "no room for more messages of QoS 2 that were not released"
-            return Refusal(ReasonCode.QUOTA_EXCEEDED, Drop.REFUSED, text)
+            return RefusedPublish(ReasonCode.QUOTA_EXCEEDED, Drop.REFUSED, text)
         if not message.retain or not message.payload:
             return None
         if self._state.retained.has_room_for(message, session.identity.user_name):
             return None
-        return Refusal(
-            ReasonCode.QUOTA_EXCEEDED, Drop.RETAINED_FULL, "no room for more retained messages"
-        )
+        text = "no room for more retained messages"
+        return RefusedPublish(ReasonCode.QUOTA_EXCEEDED, Drop.RETAINED_FULL, text)
 
     def _answer(
         self,
@@ -227,7 +229,7 @@ class GeneralPublish:
         reason: ReasonCode,
         text: str | None,
     ) -> None:
-        """PUBACK or PUBREC, once everything that it promises is stored."""
+        """Send PUBACK or PUBREC, once everything that it promises is stored."""
         if publish.qos == 0:
             return
         packet_id = publish.packet_id
@@ -238,24 +240,8 @@ class GeneralPublish:
             session.incoming.refuse_qos2(packet_id)
         kind = PUBACK if publish.qos == 1 else PUBREC
         packet = acknowledgement(kind, packet_id, reason)
-        if text is not None and connection.wants_reasons:
-            longer = acknowledgement(kind, packet_id, reason, text)
-            limit = connection.maximum_packet_size
-            packet = longer if limit is None or len(longer) <= limit else packet
-        self._state.output_gate.promise(connection, packet, self._state.journal.position, then)
-
-
-def _no_memberships() -> Refusal:
-    return Refusal(
-        ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
-        Drop.NO_MEMBERSHIPS,
-        "memberships cannot be read at present",
-    )
-
-
-def _neighborhood_waits() -> Refusal:
-    return Refusal(
-        ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
-        Drop.NEIGHBORHOOD_WAITS,
-        "a neighborhood under this topic waits for the resolver, try again later",
-    )
+        if text is not None:
+            packet = connection.best_packet(
+                packet, lambda: acknowledgement(kind, packet_id, reason, text)
+            )
+        self._state.output_gate.promise(connection, packet, then)

@@ -1,4 +1,4 @@
-"""Memberships that must be asked for: one question for all that a chunk of input needs."""
+"""Memberships that only Redis knows: one request for all that a chunk of input needs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from broker.codec.framing import MAX_REMAINING_LENGTH, read_header
 from broker.codec.publish import read_publish
 from broker.codec.reason_codes import ProtocolError
 from broker.core.core_state import CoreState
-from broker.core.requests import LookUp
 from broker.core.sessions.connection import Connection
 from broker.filter.memberships import Slots
 
-# Frames were checked against the real limit when they came in.
+# Packets were compared with the real limit when they came in.
 _NO_LIMIT: Final = 2 * MAX_REMAINING_LENGTH
 
 
 class LookAhead:
-    """Blocks a publisher at a packet until the answer is there; its order is kept so."""
+    """Blocks a publisher at a packet until the answer is there, so that its order is kept."""
 
     __slots__ = ("_resume", "_state")
 
@@ -37,7 +36,7 @@ class LookAhead:
                 self._resume(connection)
 
         connection.is_blocked = True
-        self._state.outbox.requests.append(LookUp(self._state.pending_requests.open(came), peids))
+        self._state.ask_memberships(peids, came)
 
     def _unknown_peids(self, data: bytes, position: int) -> dict[int, None]:
         most_users = self._state.limits.user_properties
@@ -57,6 +56,6 @@ class LookAhead:
                         wanted[peid] = None
                 position = header[1]
         except ProtocolError:
-            # Reported when its turn comes: what stands before it is served.
+            # Reported when its turn comes: the packets before it are served.
             pass
         return wanted

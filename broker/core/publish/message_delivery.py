@@ -1,8 +1,7 @@
-"""Brings one message to one session: now, later or not at all."""
+"""Delivers one message to one session: now, later or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -10,33 +9,28 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import Drop
 from broker.core.journal import MessageSent
-from broker.core.message import LARGE_PAYLOAD, Message
-from broker.core.publish.delivery_packet import delivery_packet, record_done, record_waiting
+from broker.core.message import LARGE_PAYLOAD, Delivery, Message, delivery_packet
+from broker.core.publish.share_groups import ShareGroups
 from broker.core.retained.retained_delivery import RetainedDelivery
 from broker.core.sessions.connection import Connection, State
-from broker.core.sessions.outgoing_flow import Delivery
 from broker.core.sessions.session import Session
 from broker.core.subscribe.subscription import Subscription
 from broker.core.verdicts import Action, Verdict
 
-# Queued messages dropped, or passed on to others, at one go.
+# Queued messages dropped at once, before other clients get their turn.
 DROPS_AT_ONCE: Final = 500
 
 
 class MessageDelivery:
-    """Every PUBLISH to a client passes here, but for the hot path's plain QoS 0 copies.
+    """Sends every PUBLISH to a client, except for the plain QoS 0 copies of the fast path."""
 
-    ``pass_on`` is set once it exists: it gives what a member of a share group could not take to
-    the next, and returns whether nothing is lost.
-    """
-
-    __slots__ = ("_copy", "_retained", "_state", "pass_on")
+    __slots__ = ("_copy", "_retained", "_state", "share_groups")
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self._retained = RetainedDelivery(state, self)
         self._copy: tuple[Message, tuple[int, bytes], tuple[bytes, bytes]] | None = None
-        self.pass_on: Callable[[Delivery, Drop], bool]
+        self.share_groups = ShareGroups(state, self)
 
     def deliver(
         self,
@@ -51,17 +45,17 @@ class MessageDelivery:
         if len(subscriptions) > 1:
             granted = max([one.qos for one in subscriptions])
         qos = message.qos if message.qos < granted else granted  # noqa: FURB136 - no call
-        link = session.direct
+        direct = session.direct
         if (
-            link is not None
+            direct is not None
             and (qos == 0 or (qos == 1 and session.outgoing.takes_at_once(message.size)))
             and not self._state.access.is_restricted
         ):
-            self._send_copy(session, link, message, subscriptions, qos, retain=retain)
+            self._send_copy(session, direct, message, subscriptions, qos, retain=retain)
             return
         connection = session.connection
         if session.has_ended or (qos == 0 and (connection is None or connection.is_paused)):
-            # A client that is away is owed no QoS 0; one that does not read loses it.
+            # QoS 0 is not kept for a client that is away, and one that does not read loses it.
             if connection is not None:
                 self._state.counters.drops[Drop.SLOW_CONSUMER] += 1
             return
@@ -80,33 +74,33 @@ class MessageDelivery:
         elif qos and (cause := session.outgoing.reason_to_refuse(delivery.size)) is not None:
             self._state.counters.drops[cause] += 1
         else:
-            record_waiting(self._state.journal, session, delivery)
+            session.record_waiting(self._state.journal, delivery)
             self._send(session, connection, delivery, queued=False)
 
     def _send_copy(
         self,
         session: Session,
-        link: Connection,
+        connection: Connection,
         message: Message,
         subscriptions: tuple[Subscription, ...],
         qos: int,
         *,
         retain: bool,
     ) -> None:
-        """The short way, for a receiver without aliases, packet limit or rules."""
+        """Send to a receiver without aliases, packet limit or rules."""
         extra = subscriptions[0].extra
         if len(subscriptions) > 1:
             extra = b"".join([one.extra for one in subscriptions])
         first = 0x30 | qos << 1 | retain
         before, after = self._plain_copy(message, first, extra)
-        out = link.out
+        out = connection.out
         if not out:
-            self._state.outbox.writes.append(link)
+            self._state.outbox.writes.append(connection)
         size = len(before) + len(after)
         if qos:
             delivery = Delivery(message, qos, subscriptions, retain=retain)
             if session.is_recorded:
-                record_waiting(self._state.journal, session, delivery)
+                session.record_waiting(self._state.journal, delivery)
             session.outgoing.start(delivery, queued=False)
             out += (before, delivery.packet_id.to_bytes(2, "big"), after)
             size += 2
@@ -129,8 +123,8 @@ class MessageDelivery:
         if known is not None and known[0] is message and known[1] == (first, extra):
             return known[2]
         if message.expires_at is not None:
-            return message.plain_copy(first, extra, self._state.clock())
-        parts = message.plain_copy(first, extra, 0.0)
+            return message.packet_parts(first, extra, self._state.clock())
+        parts = message.packet_parts(first, extra, 0.0)
         self._copy = (message, (first, extra), parts)
         return parts
 
@@ -143,7 +137,7 @@ class MessageDelivery:
         dropped = 0
         while flow.queue and not connection.is_paused:
             if dropped == DROPS_AT_ONCE:
-                self._state.timers.at(self._state.clock(), lambda: self.drain(session))
+                self._state.soon(lambda: self.drain(session))
                 return
             delivery = flow.queue[0]
             if delivery.qos and not flow.may_start:
@@ -161,9 +155,9 @@ class MessageDelivery:
         self._retained.go_on(session, connection)
 
     def _reason_to_drop(self, delivery: Delivery) -> Drop | None:
-        """Why a delivery that waited need not be made any more.
+        """Return why a delivery that waited is not sent any more.
 
-        One that was sent before is not over: the client may have it half.
+        One that was sent before must be completed: the client may have it half.
         """
         if delivery.packet_id:
             return None
@@ -174,11 +168,11 @@ class MessageDelivery:
         return None
 
     def is_reader(self, session: Session, topic: str) -> bool:
-        """Whether the session is known to be allowed to receive the topic."""
+        """Return whether the session is known to be allowed to receive the topic."""
         return session.verdicts.get((Action.RECEIVE, topic)) == ReasonCode.SUCCESS
 
     def verdict(self, session: Session, topic: str) -> Verdict | None:
-        """Return whether the session may receive the topic; None: it is asked for."""
+        """Return whether the session may receive the topic; None: that is requested."""
         if not self._state.access.is_restricted:
             return ReasonCode.SUCCESS
         if (Action.RECEIVE, topic) in session.waiting_verdicts:
@@ -192,13 +186,13 @@ class MessageDelivery:
         if cause is not None:
             self._state.counters.drops[cause] += 1
             return
-        record_waiting(self._state.journal, session, delivery)
+        session.record_waiting(self._state.journal, delivery)
         session.outgoing.enqueue(delivery)
 
     def _send(
         self, session: Session, connection: Connection, delivery: Delivery, *, queued: bool
     ) -> bool:
-        """Send a delivery; False: it is larger than the client takes, and is dropped."""
+        """Send a delivery; return False if it is larger than the client takes, and dropped."""
         flow = session.outgoing
         is_again = False
         if delivery.qos:
@@ -212,13 +206,12 @@ class MessageDelivery:
         packet = delivery_packet(
             connection, delivery, now, is_again=is_again, new_alias=not must_wait
         )
-        limit = connection.maximum_packet_size
         size = sum(map(len, packet))
-        if limit is not None and size > limit:
+        if not connection.takes(size):
             self._count_drop(delivery, Drop.TOO_LARGE)
             if delivery.qos:
                 flow.finish(delivery.packet_id)
-                record_done(self._state.journal, session, delivery)
+                session.record_done(self._state.journal, delivery)
             return False
         self._state.counters.publishes_sent += 1
         self._state.counters.publish_bytes_sent += size
@@ -231,18 +224,16 @@ class MessageDelivery:
         if not is_again:
             journal.write(MessageSent(session.name, delivery.position, delivery.packet_id))
         is_off = partial(self._is_taken_back, session, delivery)
-        self._state.output_gate.promise(
-            connection, b"".join(packet), journal.position, delivery.note_written, is_off
-        )
+        self._state.output_gate.promise(connection, b"".join(packet), delivery.note_written, is_off)
         return True
 
     def _count_drop(self, delivery: Delivery, cause: Drop) -> None:
         """Count a message that its session does not get, unless the next of its group gets it."""
-        if not self.pass_on(delivery, cause):
+        if not self.share_groups.pass_on(delivery, cause):
             self._state.counters.drops[cause] += 1
 
     def _is_taken_back(self, session: Session, delivery: Delivery) -> bool:
-        """Whether the right to a packet that waits for the journal is gone, or in question."""
+        """Return whether the right to a packet that waited for the journal is gone or unknown."""
         if self.verdict(session, delivery.message.topic) == ReasonCode.SUCCESS:
             return False
         session.outgoing.take_back(delivery)
@@ -252,4 +243,4 @@ class MessageDelivery:
     def _drop(self, session: Session, delivery: Delivery, cause: Drop) -> None:
         self._count_drop(delivery, cause)
         session.outgoing.discard(delivery)
-        record_done(self._state.journal, session, delivery)
+        session.record_done(self._state.journal, delivery)

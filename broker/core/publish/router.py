@@ -1,38 +1,39 @@
-"""Who gets a message: plain subscriptions, neighborhoods, one member of each share group."""
+"""Who gets a message: plain subscriptions, neighborhoods, one member of each share group.
+
+``FanOut`` serves the fast path with copies of the packet. ``Router`` serves everything else.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import Final
 
+from broker.codec.publish import PEID_VALUE_AT, QOS_0_HEADERS, SHORT_LENGTHS
 from broker.core.core_state import CoreState
 from broker.core.counters import BYTES_OF_WORK, WORK_OF_A_MATCH
 from broker.core.message import Message
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.publish.routes import Route
-from broker.core.publish.share_groups import ShareGroups
 from broker.core.sessions.session import Session
 from broker.core.subscribe.subscription import FilterNode, ShareGroup, Subscription
 from broker.filter.memberships import Slots
 
 # A peid with more slots is compared with what the topic leads to, if that is less.
-_MANY_SLOTS = 32
+MANY_SLOTS: Final = 32
 
 
 class Router:
-    """From a message to deliveries. One copy for each session, whatever matches."""
+    """Makes deliveries of a message. One copy for each session, whatever matches."""
 
-    __slots__ = ("_groups", "_message_delivery", "_state")
+    __slots__ = ("_message_delivery", "_state")
 
-    def __init__(
-        self, state: CoreState, message_delivery: MessageDelivery, groups: ShareGroups
-    ) -> None:
+    def __init__(self, state: CoreState, message_delivery: MessageDelivery) -> None:
         self._state = state
         self._message_delivery = message_delivery
-        self._groups = groups
 
     def route(self, message: Message, route: Route, slots: Slots, publisher: Session | None) -> int:
-        """Deliver to everyone who is owed the message; the number of sessions and groups."""
+        """Deliver to every session that matches; return the number of sessions and groups."""
         targets: dict[Session, tuple[Subscription, ...]] = {}
         # The sessions of which more than one subscription matches, with all of these.
         several: dict[Session, list[Subscription]] = {}
@@ -56,7 +57,8 @@ class Router:
                 _add(targets, several, subscription, publisher)
         unserved = 0
         if route.groups:
-            chosen, unserved = self._groups.choose_all(route.groups, in_groups, message)
+            groups = self._message_delivery.share_groups
+            chosen, unserved = groups.choose_all(route.groups, in_groups, message)
             for subscription in chosen:
                 _add(targets, several, subscription, publisher)
         matched = len(targets)
@@ -66,34 +68,25 @@ class Router:
         work = WORK_OF_A_MATCH * matched + message.size * len(targets) // BYTES_OF_WORK
         self._state.counters.work += work
         for session, subscriptions in targets.items():
-            self._message_delivery.deliver(
-                session,
-                message,
-                subscriptions,
-                retain=message.retain
-                and any(one.terms.retain_as_published for one in subscriptions),
-            )
+            retain = message.retain and any(one.terms.retain_as_published for one in subscriptions)
+            self._message_delivery.deliver(session, message, subscriptions, retain=retain)
         return len(targets) + unserved
 
     def _spatial(self, route: Route, slots: Slots) -> list[Subscription]:
-        """The neighborhood subscriptions that both the topic and the entity lead to.
+        """Return the neighborhood subscriptions that match both the topic and the entity.
 
         The work follows the smaller side: the entity's slots, or the topic's neighborhoods.
         """
         if not slots or not route.spatial:
             return []
-        if len(slots) > _MANY_SLOTS:
+        found = None
+        if len(slots) > MANY_SLOTS:
             candidates = sum(len(home.spatial) for home in route.spatial)
             if candidates * 4 < len(slots):
                 found = list(_bisect_each(route.spatial, slots))
-                self._state.counters.matches += len(found)
-                return found
-        slot_owners, homes = self._state.slots.slot_owners, route.spatial
-        found = [
-            slot_owner.subscription
-            for slot in slots
-            if (slot_owner := slot_owners[slot]).home in homes
-        ]
+        if found is None:
+            slot_owners, homes = self._state.slots.slot_owners, route.spatial
+            found = [owner.subscription for s in slots if (owner := slot_owners[s]).home in homes]
         self._state.counters.matches += len(found)
         return found
 
@@ -122,3 +115,88 @@ def _add(
         several[session].append(subscription)
     else:
         several[session] = [*known, subscription]
+
+
+class FanOut:
+    """Copies one packet of the fast path to all its receivers."""
+
+    __slots__ = ("_message_delivery", "_state")
+
+    def __init__(self, state: CoreState, message_delivery: MessageDelivery) -> None:
+        self._state = state
+        self._message_delivery = message_delivery
+
+    def deliver(
+        self, publisher: Session, route: Route, slots: Slots | None, packet: bytes, at: int
+    ) -> int:
+        """Return the number of copies made, or -1 if the packet must take the general path.
+
+        ``at`` is where the content of the properties begins.
+        """
+        state = self._state
+        if slots is None or len(slots) > MANY_SLOTS:
+            return -1
+        if state.counters.work >= state.counters.work_limit:
+            return -1
+        hits = self._hits(route, slots)
+        if hits is None:
+            return -1
+        state.counters.work += len(hits)
+        readers = route.readers if state.access.is_restricted else None
+        message: Message | None = None
+        # Receivers that hold the same neighborhood under the same number get the same bytes.
+        extra, copy = b"", packet
+        copies = 0
+        for hit in hits:
+            receiver = hit.session
+            if hit.no_local and receiver is publisher:
+                continue
+            connection = receiver.direct
+            if connection is None or (readers is not None and receiver not in readers):
+                message = message or _message(route, packet, at)
+                self._message_delivery.deliver(receiver, message, (hit,), retain=False)
+                if self._message_delivery.is_reader(receiver, route.topic):
+                    state.routes.add_reader(route, receiver)
+                continue
+            if hit.extra != extra:
+                extra = hit.extra
+                copy = _with_extra(route, packet, at, extra) if extra else packet
+            if not connection.out:
+                state.outbox.writes.append(connection)
+            connection.out.append(copy)
+            copies += 1
+            state.counters.publish_bytes_sent += len(copy)
+        return copies
+
+    def _hits(self, route: Route, slots: Slots) -> list[Subscription] | None:
+        """Return the subscriptions that match; None: some of them share a session."""
+        slot_owners, homes = self._state.slots.slot_owners, route.spatial
+        hits = [owner.subscription for s in slots if (owner := slot_owners[s]).home in homes]
+        matches = len(hits)
+        for node in route.plain:
+            hits += node.plain.values()
+        # Under one filter each session stands once; otherwise all are compared.
+        is_mixed = matches > 1 or len(route.plain) > 1 or (matches and route.plain)
+        if is_mixed and len({hit.session for hit in hits}) != len(hits):
+            return None
+        self._state.counters.matches += matches
+        return hits
+
+
+def _message(route: Route, packet: bytes, at: int) -> Message:
+    """Return the packet as a message, for receivers that take no plain copy."""
+    payload_at = at + packet[at - 1]
+    digits = packet[at + PEID_VALUE_AT : payload_at]
+    return Message(
+        route.topic,
+        packet[payload_at:],
+        properties=packet[at:payload_at],
+        peid=int(digits) if digits else route.gateway_peid,
+        topic_field=route.topic_field,
+    )
+
+
+def _with_extra(route: Route, packet: bytes, at: int, extra: bytes) -> bytes:
+    remaining = len(route.topic_field) + 1 + len(extra) + len(packet) - at
+    length = SHORT_LENGTHS[packet[at - 1] + len(extra)]
+    return b"".join((QOS_0_HEADERS[remaining], route.topic_field, length, extra, packet[at:]))

@@ -1,32 +1,34 @@
-"""Routes: what a topic leads to, worked out once for each topic and remembered.
+"""Routes: the filters that match a topic, found once for each topic and remembered.
 
-A route names filter nodes and share groups, not subscriptions, so it holds while subscriptions
-come and go under filters that stay.
+A route names filter nodes and share groups, not subscriptions. So it stays valid while
+subscriptions come and go under the same filters. Gateway rules add the peid that a topic names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
 from broker.codec.framing import check_text
+from broker.codec.publish import parse_peid
 from broker.codec.reason_codes import ReasonCode
 from broker.codec.topics import SYSTEM_PREFIX, check_topic_name
-from broker.core.counters import Counters
 from broker.core.limits import BrokerLimits
-from broker.core.publish.gateway import GatewayRules
 from broker.core.subscribe.subscription import FilterNode, ShareGroup
-from broker.core.subscribe.topic_tree import TopicTree
+from schemas.errors import SettingsError
 
 if TYPE_CHECKING:
+    from broker.core.counters import Counters
     from broker.core.sessions.session import Session
-
+    from broker.core.subscribe.topic_tree import TopicTree
 
 # A route and its entry without its topic and its receivers, as measured; a reader of a route.
 ROUTE_BYTES: Final = 1_000
 READER_BYTES: Final = 100
-# Sessions that ended while routes hold them, before all routes are let go.
+# Sessions that ended while routes hold them, before all routes are forgotten.
 MOST_ENDED_READERS: Final = 1_000
+PLACEHOLDER: Final = "{peid}"
 
 
 class Route:
@@ -60,15 +62,8 @@ class Routes:
     """Routes by topic, as the topic stands in a packet."""
 
     __slots__ = (
-        "_counters",
-        "_ended",
-        "_gateway",
-        "_limits",
-        "_tree",
-        "by_topic",
-        "bytes",
-        "waiting",
-    )
+        "_counters", "_ended", "_gateway", "_limits", "_tree", "by_topic", "bytes", "waiting",
+    )  # fmt: skip
 
     def __init__(
         self, tree: TopicTree, gateway: GatewayRules, limits: BrokerLimits, counters: Counters
@@ -78,15 +73,15 @@ class Routes:
         self._limits = limits
         self._counters = counters
         self.by_topic: dict[bytes, Route] = {}
-        # Where neighborhoods stand whose members are not known yet.
+        # The filters of neighborhoods whose members are not known yet.
         self.waiting: frozenset[FilterNode | ShareGroup] = frozenset()
-        # What the remembered routes take, about.
+        # About what the remembered routes take in memory.
         self.bytes = 0
         # Sessions without a client that may still be among the readers of a route.
         self._ended = 0
 
     def of(self, encoded: bytes) -> Route:
-        """The route of a topic; ProtocolError when it is no topic name."""
+        """Return the route of a topic; ProtocolError when it is no topic name."""
         route = self.by_topic.get(encoded)
         if route is None:
             topic = check_text(encoded)
@@ -99,7 +94,7 @@ class Routes:
         return route
 
     def clear(self) -> None:
-        """Forget everything: a filter came or went, rights changed, or memory is used up."""
+        """Forget all routes: a filter came or went, rights changed, or memory is used up."""
         self.by_topic.clear()
         self.bytes = 0
         self._ended = 0
@@ -111,7 +106,7 @@ class Routes:
             self._count(READER_BYTES)
 
     def reader_left(self) -> None:
-        """Note that a session that routes may hold has no client; many are let go together."""
+        """Note that a session that routes may hold has no client; many are forgotten together."""
         self._ended += 1
         if self._ended > MOST_ENDED_READERS:
             self.clear()
@@ -139,6 +134,53 @@ class Routes:
 
 
 def _bytes_of(route: Route) -> int:
-    """Return what a route takes in memory, about: its topic is there as text and twice as bytes."""
+    """Return about what a route takes in memory: its topic is text once, and bytes twice."""
     homes = len(route.plain) + len(route.groups) + 8 * len(route.spatial)
     return ROUTE_BYTES + getsizeof(route.topic) + 2 * len(route.topic_field) + 8 * homes
+
+
+def contradiction(gateway_peid: int | None, peid: int | None) -> str | None:
+    """Return why a ``peid`` property contradicts the topic; None: it does not."""
+    if gateway_peid is None or peid is None or peid == gateway_peid:
+        return None
+    return f"the topic is about entity {gateway_peid}, the peid property says {peid}"
+
+
+class GatewayRules:
+    """Topic templates such as ``sensor/{peid}/temperature``; ``+`` stands for any one level."""
+
+    __slots__ = ("_templates",)
+
+    def __init__(self, templates: Sequence[str] = ()) -> None:
+        self._templates: list[list[str]] = []
+        for template in templates:
+            levels = template.split("/")
+            wrong = [level for level in levels if "{" in level and level != PLACEHOLDER]
+            if levels.count(PLACEHOLDER) != 1 or wrong or "#" in template:
+                raise SettingsError(
+                    f"gateway rule {template!r}: exactly one level must be {PLACEHOLDER}, "
+                    "others are names or +"
+                )
+            self._templates.append(levels)
+
+    def peid_of(self, topic: str) -> int | None:
+        """Return the entity that a topic is about by the first rule that fits, if one does."""
+        if not self._templates:
+            return None
+        levels = topic.split("/")
+        for template in self._templates:
+            if len(template) == len(levels):
+                peid = _read(template, levels)
+                if peid is not None:
+                    return peid
+        return None
+
+
+def _read(template: list[str], levels: list[str]) -> int | None:
+    peid: int | None = None
+    for wanted, level in zip(template, levels, strict=True):
+        if wanted == PLACEHOLDER:
+            peid = parse_peid(level.encode())
+        elif wanted not in ("+", level):
+            return None
+    return peid

@@ -1,26 +1,29 @@
 """Shared subscriptions: the member of a group that takes a message, and the next if it cannot.
 
 A member cannot take a message when it may not read the topic, when its packet limit is too
-small, when its queue is full, or when it is away and owed no QoS 0. Then the next member gets
-it. A message is dropped, and counted by cause, only when no member can take it.
+small, when its queue is full, or when it is away and the message has QoS 0. Then the next member
+gets it. A message is dropped, and counted by cause, only when no member can take it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_MATCH, Drop
-from broker.core.message import Message
-from broker.core.publish.delivery_packet import delivery_packet
-from broker.core.publish.message_delivery import DROPS_AT_ONCE, MessageDelivery
-from broker.core.requests import LookUp
+from broker.core.message import Delivery, Message, delivery_packet
 from broker.core.sessions.connection import State
-from broker.core.sessions.outgoing_flow import Delivery
 from broker.core.sessions.session import Session
 from broker.core.subscribe.subscription import ShareGroup, Subscription
 from broker.filter.memberships import Slots
+
+if TYPE_CHECKING:
+    from broker.core.publish.message_delivery import MessageDelivery
+
+# Messages passed on to other members at once, before other clients get their turn.
+PASSED_ON_AT_ONCE: Final = 500
 
 
 class ShareGroups:
@@ -54,56 +57,58 @@ class ShareGroups:
         return chosen, unserved
 
     def pass_on(self, delivery: Delivery, cause: Drop) -> bool:
-        """Give what a member could not take after all to the next one of its groups.
+        """Deliver what a member could not take after all to the next one of its groups.
 
-        Return whether nothing is left to be counted: the groups were all that it was for.
+        Return whether it was for groups alone, so that no drop is left to be counted.
         """
         message = delivery.message
         groups = {one.group: None for one in delivery.subscriptions if one.group is not None}
-        # Who has it, or may have it, keeps it: at QoS 2 nobody else may get it.
+        # At QoS 2 nobody else may get a message that a member has, or may have.
         is_with_member = delivery.qos == 2 and delivery.was_written
         if not groups or is_with_member or message.has_expired(self._state.clock()):
             return False
-        giver = delivery.subscriptions[0].session
+        former = delivery.subscriptions[0].session
         for group in groups:
-            self._pass_on_in(group, message, giver, cause)
+            self._pass_on_in(group, message, former, cause)
         return all(one.group is not None for one in delivery.subscriptions)
 
     def pass_on_all(self, session: Session) -> None:
-        """Give what a session that ends has not received to other members."""
+        """Deliver what a session that ends has not received to other members."""
         flow = session.outgoing
         waiting = [one for one in flow.queue if not one.packet_id]
         self._pass_on_some(deque((*flow.identified.values(), *waiting)))
 
     def _pass_on_some(self, deliveries: deque[Delivery]) -> None:
-        """Pass on a piece of a queue, so that nobody else waits long, and then the rest."""
-        for _ in range(min(DROPS_AT_ONCE, len(deliveries))):
+        """Pass on a part of a queue, and the rest later, so that no other client waits long."""
+        for _ in range(min(PASSED_ON_AT_ONCE, len(deliveries))):
             self.pass_on(deliveries.popleft(), Drop.SESSION_ENDED)
         if deliveries:
-            self._state.timers.at(self._state.clock(), lambda: self._pass_on_some(deliveries))
+            self._state.soon(lambda: self._pass_on_some(deliveries))
 
-    def _pass_on_in(self, group: ShareGroup, message: Message, giver: Session, cause: Drop) -> None:
+    def _pass_on_in(
+        self, group: ShareGroup, message: Message, former: Session, cause: Drop
+    ) -> None:
         slots: Slots | None = ()
         if message.peid is not None and group.spatial:
             slots = self._state.memberships.look_up(message.peid)
         if slots is not None:
-            self._give(group, message, giver, slots, cause)
+            self._deliver_to_next(group, message, former, slots, cause)
             return
         peid = message.peid or 0
 
         def came(found: Mapping[int, Slots], _error: str | None) -> None:
-            self._give(group, message, giver, found.get(peid, ()), cause)
+            self._deliver_to_next(group, message, former, found.get(peid, ()), cause)
 
-        self._state.outbox.requests.append(LookUp(self._state.pending_requests.open(came), (peid,)))
+        self._state.ask_memberships((peid,), came)
 
-    def _give(
-        self, group: ShareGroup, message: Message, giver: Session, slots: Slots, cause: Drop
+    def _deliver_to_next(
+        self, group: ShareGroup, message: Message, former: Session, slots: Slots, cause: Drop
     ) -> None:
         slot_owners = self._state.slots.slot_owners
         spatial = [
             slot_owners[slot].subscription for slot in slots if slot_owners[slot].home is group
         ]
-        chosen, _ = self._taker(group, spatial, message, giver)
+        chosen, _ = self._taker(group, spatial, message, former)
         if not chosen:
             self._state.counters.drops[cause] += 1
             return
@@ -115,18 +120,18 @@ class ShareGroups:
         group: ShareGroup,
         spatial: list[Subscription],
         message: Message,
-        giver: Session | None = None,
+        former: Session | None = None,
     ) -> tuple[list[Subscription], Drop | None]:
         """Return the subscriptions of the first member that can take a message.
 
-        And why the member whose turn it was cannot. ``giver`` is not asked.
+        And why the member whose turn it was cannot. ``former`` is not asked.
         """
         matches: dict[Session, list[Subscription]] = {}
         for subscription in spatial:
             matches.setdefault(subscription.session, []).append(subscription)
         first_cause: Drop | None = None
         for session in _in_turn(group, matches):
-            if session is giver:
+            if session is former:
                 continue
             plain = group.plain.get(session)
             own = matches.get(session, [])
@@ -159,7 +164,7 @@ class ShareGroups:
             packet = delivery_packet(
                 connection, delivery, self._state.clock(), is_again=False, new_alias=False
             )
-            if sum(map(len, packet)) > connection.maximum_packet_size:
+            if not connection.takes(sum(map(len, packet))):
                 return Drop.TOO_LARGE
         waits = verdict is None or connection is None or connection.state is not State.CONNECTED
         return session.outgoing.reason_to_refuse(delivery.size) if qos or waits else None

@@ -1,33 +1,41 @@
-"""Gives retained messages to new subscriptions, a piece at a time."""
+"""Sends retained messages to new subscriptions, a part at a time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from broker.codec.reason_codes import ReasonCode
-from broker.core.core_state import CoreState
 from broker.core.counters import Drop
 from broker.core.message import Message
-from broker.core.retained.retained_backlog import RetainedBacklog
+from broker.core.retained.retained_messages import RetainedStore
+from broker.core.retained.retained_search import RetainedLevel, RetainedSearch
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
+from broker.core.subscribe.subscription import Subscription
+from broker.core.subscribe.topic_tree import LEVEL_BYTES
 from broker.core.verdicts import Verdict
+from spatial_udfs.entity_table import Int64s
 
 if TYPE_CHECKING:
+    from broker.core.core_state import CoreState
     from broker.core.publish.message_delivery import MessageDelivery
-from broker.codec.topics import SYSTEM_PREFIX
-from broker.core.journal import RetainedRemoved, RetainedSaved
-from broker.core.timers import Timer
 
-# Retained messages written at one go, before others get their turn.
-BACKLOG_BYTES: Final = 65_536
+# Bytes of retained messages written at once, before other clients get their turn.
+WRITTEN_AT_ONCE: Final = 65_536
 # To begin or end a search, or to look at a level of topics, takes as long as writing so many bytes.
 SEARCH_COST: Final = 512
 LEVEL_COST: Final = 16
+# Levels of topics that a search looks at in one step, with a message or without: a fraction of a
+# millisecond.
+SEARCHED_AT_ONCE: Final = 500
+# What a backlog takes in memory, with a subscription that may have ended since.
+BACKLOG_BYTES: Final = 700
 
 
 class RetainedDelivery:
-    """Works off the backlogs of connections."""
+    """Sends the backlogs of connections."""
 
     __slots__ = ("_message_delivery", "_state")
 
@@ -36,15 +44,16 @@ class RetainedDelivery:
         self._message_delivery = message_delivery
 
     def go_on(self, session: Session, connection: Connection) -> None:
-        """Go on with retained messages, a piece at a time, so that nobody else waits long."""
+        """Send the next part of the retained messages, so that no other client waits long."""
         if connection.backlog:
             self._go_on(session, connection)
-            # What a search holds while it waits counts; who holds too much goes with the next read.
+            # What a search holds while it waits counts; a client that holds too much is closed at
+            # its next read.
             self._state.input_budget.note(connection, connection.input_bytes)
 
     def _go_on(self, session: Session, connection: Connection) -> None:
         backlog = connection.backlog
-        budget = BACKLOG_BYTES
+        budget = WRITTEN_AT_ONCE
         now = self._state.clock()
         while backlog and session.outgoing.is_idle and not connection.is_paused:
             if budget <= 0:
@@ -72,7 +81,7 @@ class RetainedDelivery:
     def _author_verdict(
         self, receiver: Session, message: Message, backlog: RetainedBacklog
     ) -> Verdict | None:
-        """Whether a retained message is still its author's to say; None: the backlog waits."""
+        """Return whether the author may still publish the message; None: the backlog waits."""
         if message.author is None:
             return ReasonCode.SUCCESS
 
@@ -86,47 +95,75 @@ class RetainedDelivery:
         return verdict
 
 
-class RetainedWriter:
-    """Puts messages into the retained store and takes them out again."""
+class RetainedBacklog:
+    """Retained messages that are to be sent for one subscription.
 
-    __slots__ = ("_state", "_timers")
+    They are searched for in parts, and taken when their turn comes: so a long backlog delays
+    nobody and keeps no message in memory.
+    """
 
-    def __init__(self, state: CoreState) -> None:
-        self._state = state
-        # The deadlines under way, by topic: one for each, however often its message changes.
-        self._timers: dict[str, Timer] = {}
+    __slots__ = ("_found", "_last", "_members", "_search", "_taken", "is_held", "subscription")
 
-    def keep(self, message: Message) -> None:
-        """Take over a retained message; one without payload removes what its topic has."""
-        store, journal = self._state.retained, self._state.journal
-        if message.payload:
-            store.put(message)
-            self.watch(message)
-            if journal.enabled and not message.topic.startswith(SYSTEM_PREFIX):
-                journal.write(RetainedSaved(message))
-        else:
-            self._remove(message.topic)
+    def __init__(self, subscription: Subscription, last: int, members: Int64s | None) -> None:
+        """Search up to the birth ``last``; with ``members``, ascending, for these alone."""
+        self.subscription = subscription
+        self._last = last
+        self._members = members
+        # Begun when its turn comes.
+        self._search: RetainedSearch | None = None
+        # Levels with a message, the next one last.
+        self._found: list[RetainedLevel] = []
+        self._taken: RetainedLevel | None = None
+        # Whether it waits until it is decided if its next message may be sent.
+        self.is_held = False
 
-    def watch(self, message: Message) -> None:
-        """See to it that the message goes when it expires."""
-        topic = message.topic
-        if message.expires_at is not None and topic not in self._timers:
-            at = self._state.timers.at(message.expires_at, lambda: self._due(topic))
-            self._timers[topic] = at
+    @property
+    def bytes(self) -> int:
+        """The bytes that it takes in memory before it is begun."""
+        members = 0 if self._members is None else self._members.nbytes
+        return BACKLOG_BYTES + len(self.subscription.terms.topic_filter) + members
 
-    def _due(self, topic: str) -> None:
-        self._timers.pop(topic, None)
-        message = self._state.retained.find(topic)
-        if message is None:
-            return
-        if message.has_expired(self._state.clock()):
-            self._remove(topic)
-        else:
-            self.watch(message)
+    @property
+    def search_bytes(self) -> int:
+        """The bytes that the search takes beyond that: it may hold levels that were removed."""
+        depth = 0 if self._search is None else self._search.depth
+        return LEVEL_BYTES * (depth + len(self._found))
 
-    def _remove(self, topic: str) -> None:
-        timer = self._timers.pop(topic, None)
-        if timer is not None:
-            timer.cancel()
-        if self._state.retained.remove(topic) and self._state.journal.enabled:
-            self._state.journal.write(RetainedRemoved(topic))
+    def next_message(self) -> Message | None:
+        """Return the next message that was found and is still there; None: search on."""
+        while self._found and self.subscription.active:
+            self._taken = self._found.pop()
+            if self._taken.message is not None:
+                return self._taken.message
+        return None
+
+    def search_on(self, store: RetainedStore) -> int:
+        """Search on; return the number of levels that were looked at, 0 when all was seen."""
+        if not self.subscription.active:
+            return 0
+        if self._search is None:
+            self._search = store.search(self.subscription.terms.topic_filter, self._last)
+        levels, left = self._search.go_on(SEARCHED_AT_ONCE)
+        self._found = self._wanted(levels)[::-1]
+        return SEARCHED_AT_ONCE - left
+
+    def hold(self) -> None:
+        """Wait with the message that was taken and all behind it."""
+        if self._taken is not None:
+            self._found.append(self._taken)
+        self.is_held = True
+
+    def _wanted(self, levels: list[RetainedLevel]) -> list[RetainedLevel]:
+        if self._members is None or not levels:
+            return levels
+        if not len(self._members):
+            return []
+        about = [
+            (level, peid)
+            for level in levels
+            if level.message is not None and (peid := level.message.peid) is not None
+        ]
+        peids = np.array([peid for _, peid in about], np.int64)
+        places = np.searchsorted(self._members, peids)
+        inside = self._members.take(places, mode="clip") == peids
+        return [level for (level, _), is_in in zip(about, inside.tolist(), strict=True) if is_in]

@@ -1,16 +1,20 @@
-"""Retained messages in a tree of topics, bounded by count and bytes."""
+"""Retained messages in a tree of topics, limited by count and bytes, and their expiry."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.codec.topics import SYSTEM_PREFIX
+from broker.core.journal import RetainedRemoved, RetainedSaved
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
 from broker.core.retained.retained_search import RetainedLevel, RetainedSearch
 from broker.core.subscribe.topic_tree import LEVEL_BYTES
+
+if TYPE_CHECKING:
+    from broker.core.core_state import CoreState, Timer
 
 # The objects of a message without their content, and its journal record, as measured.
 MESSAGE_BYTES: Final = 400
@@ -34,16 +38,16 @@ class RetainedStore:
         self._held: dict[str | None, tuple[int, int]] = {}
 
     def find(self, topic: str) -> Message | None:
-        """The retained message of a topic, expired or not."""
+        """Return the retained message of a topic, expired or not."""
         level: RetainedLevel | None = self._root_of(topic)
         for name in topic.split("/"):
             level = level.child(name) if level is not None else None
         return level.message if level is not None else None
 
     def has_room_for(self, message: Message, user_name: str | None) -> bool:
-        """Whether a user's message can be kept in the place of what its topic has now.
+        """Return whether a user's message can replace what its topic has now.
 
-        As of all that is shared, a user may hold as much as is free for everybody else.
+        A user may hold as much as is free for all others, as in ``FairShare``.
         """
         if message.topic.startswith(SYSTEM_PREFIX):
             return True
@@ -81,7 +85,7 @@ class RetainedStore:
             self._charge(message, 1)
 
     def remove(self, topic: str) -> bool:
-        """Take out what a topic has; whether it had something."""
+        """Remove the message of a topic; return whether it had one."""
         names = topic.split("/")
         path = [self._root_of(topic)]
         for name in names:
@@ -106,7 +110,7 @@ class RetainedStore:
         return RetainedSearch(self._root_of(topic_filter), topic_filter, last)
 
     def __iter__(self) -> Iterator[Message]:
-        """All messages."""
+        """Yield all messages."""
         levels = chain(_below(self._root), _below(self._reserved))
         return (one.message for one in levels if one.message is not None)
 
@@ -120,7 +124,7 @@ class RetainedStore:
             self._charge(message, -1)
 
     def _charge(self, message: Message, count: int) -> None:
-        """Note that a message of its user came, or went."""
+        """Count a message that its user has from now on, or no longer."""
         user_name = _user_of(message)
         messages, held = self._held.pop(user_name, (0, 0))
         if messages + count:
@@ -148,7 +152,7 @@ def _bytes_of(message: Message) -> int:
 
 
 def _below(level: RetainedLevel) -> Iterator[RetainedLevel]:
-    """All levels below a level."""
+    """Yield all levels below a level."""
     path = [level.children()]
     while path:
         below = next(path[-1], None)
@@ -158,3 +162,49 @@ def _below(level: RetainedLevel) -> Iterator[RetainedLevel]:
         yield below
         if below.has_children:
             path.append(below.children())
+
+
+class RetainedWriter:
+    """Puts messages into the retained store and takes them out again."""
+
+    __slots__ = ("_state", "_timers")
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        # Deadlines by topic: one for each, however often its message changes.
+        self._timers: dict[str, Timer] = {}
+
+    def keep(self, message: Message) -> None:
+        """Keep a retained message; one without payload removes what its topic has."""
+        store, journal = self._state.retained, self._state.journal
+        if message.payload:
+            store.put(message)
+            self.watch(message)
+            if journal.enabled and not message.topic.startswith(SYSTEM_PREFIX):
+                journal.write(RetainedSaved(message))
+        else:
+            self._remove(message.topic)
+
+    def watch(self, message: Message) -> None:
+        """Have the message removed when it expires."""
+        topic = message.topic
+        if message.expires_at is not None and topic not in self._timers:
+            at = self._state.timers.at(message.expires_at, lambda: self._due(topic))
+            self._timers[topic] = at
+
+    def _due(self, topic: str) -> None:
+        self._timers.pop(topic, None)
+        message = self._state.retained.find(topic)
+        if message is None:
+            return
+        if message.has_expired(self._state.clock()):
+            self._remove(topic)
+        else:
+            self.watch(message)
+
+    def _remove(self, topic: str) -> None:
+        timer = self._timers.pop(topic, None)
+        if timer is not None:
+            timer.cancel()
+        if self._state.retained.remove(topic) and self._state.journal.enabled:
+            self._state.journal.write(RetainedRemoved(topic))

@@ -1,4 +1,4 @@
-"""A search for retained messages that can be left alone and gone on with, whatever came between.
+"""A search for retained messages that can be interrupted and continued after changes.
 
 It remembers one level of the tree and one number for each level of depth, however many topics
 there are: the children of a level are kept in the order in which they were made.
@@ -13,7 +13,7 @@ from typing import Final
 from broker.core.message import Message
 from broker.core.subscribe.topic_tree import Level
 
-# So many children are brought in order each time.
+# So many children are put in order each time.
 FEW_CHILDREN: Final = 64
 
 
@@ -61,7 +61,7 @@ class RetainedLevel(Level):
             self._order = list(self.many.values())
 
     def made_after(self, number: int, most: int) -> Iterator[RetainedLevel | int]:
-        """Return the next children made after a number, in order; of one that is gone its own."""
+        """Return the next children made after a number, in order; of a removed one its number."""
         order = self._order
         if order is None:
             return iter([one for one in self.children() if one.made > number])
@@ -85,7 +85,7 @@ class RetainedSearch:
         """``last`` is the number of the last message that is to be found."""
         self._filter = topic_filter
         self._last = last
-        # The way down to where it is, and which child of each was looked at last.
+        # The path to the present level, and which child of each was looked at last.
         self._levels = [root]
         self._numbers = [0]
 
@@ -95,13 +95,13 @@ class RetainedSearch:
         return len(self._levels)
 
     def go_on(self, steps: int) -> tuple[list[RetainedLevel], int]:
-        """Look at so many levels; those found that have a message, and the steps not needed."""
+        """Look at so many levels; return those with a message, and the steps not needed."""
         names = self._filter.split("/")
         levels, numbers, last = self._levels, self._numbers, self._last
         # From one depth on every level matches, or only those of another depth do.
         depth = len(names)
         open_from = depth - 1 if names[-1] == "#" else depth + 1
-        # What is left to see of levels with many children that this call has come to.
+        # The children that are left of levels with many, as far as this call has come to them.
         rests: list[Iterator[RetainedLevel | int] | None] = [None] * len(levels)
         found: list[RetainedLevel] = []
         while levels and steps:

@@ -1,8 +1,9 @@
-"""CONNECT: who is it, may it, with which session, and what CONNACK says."""
+"""CONNECT: authentication, rights, the session, and CONNACK."""
 
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable
 from typing import Final
 
@@ -19,43 +20,48 @@ from broker.codec.reason_codes import OldProtocolError, ProtocolError, ReasonCod
 from broker.core.core_state import CoreState
 from broker.core.counters import Refusal
 from broker.core.journal import Will
-from broker.core.publish.gateway import contradiction
 from broker.core.publish.message_delivery import MessageDelivery
+from broker.core.publish.routes import contradiction
 from broker.core.requests import Authenticate
 from broker.core.sessions.connection import Connection, OutgoingAliases, State
 from broker.core.sessions.session import Session, will_bytes
-from broker.core.sessions.session_lifecycle import SessionLife
-from broker.core.sessions.wills import will_of
+from broker.core.sessions.session_lifecycle import SessionLifecycle
+from broker.core.sessions.session_table import will_of
 from broker.core.verdicts import Action, Identity, Verdict
 
 log = logging.getLogger(__name__)
 
-# A client is given up after one and a half times its keep alive.
+# A silent client is disconnected after one and a half times its keep alive.
 PATIENCE: Final = 1.5
 RESPONSE_PREFIX: Final = "response/"
 
 
-class ConnectHandler:
-    """From the first packet to a session at work. The connection is blocked until then."""
+def random_client_id() -> str:
+    """Return a client id that nobody can guess: with it another client could take the session."""
+    return f"spaps-{secrets.token_hex(12)}"
 
-    __slots__ = ("_life", "_message_delivery", "_new_client_id", "_resume", "_state")
+
+class ConnectHandler:
+    """Handles the first packet of a client. The connection is blocked until CONNACK is sent."""
+
+    __slots__ = ("_lifecycle", "_message_delivery", "_new_client_id", "_resume", "_state")
 
     def __init__(
         self,
         state: CoreState,
-        life: SessionLife,
+        lifecycle: SessionLifecycle,
         message_delivery: MessageDelivery,
         resume: Callable[[Connection], None],
         new_client_id: Callable[[], str],
     ) -> None:
         self._state = state
-        self._life = life
+        self._lifecycle = lifecycle
         self._message_delivery = message_delivery
         self._resume = resume
         self._new_client_id = new_client_id
 
     def handle(self, connection: Connection, data: bytes, body: int, end: int) -> None:
-        """Take CONNECT; authentication is asked for, the rest follows when it is decided."""
+        """Take CONNECT and request authentication; the rest follows when that is decided."""
         connection.state = State.CONNECTING
         most_users = self._state.limits.user_properties_before_connect
         head = read_connect_head(data, body, end, most_users)
@@ -85,9 +91,9 @@ class ConnectHandler:
 
             self._guarded(connection, step)
 
-        ticket = self._state.pending_requests.open(decided)
+        request_id = self._state.pending_requests.open(decided)
         self._state.outbox.requests.append(
-            Authenticate(ticket, connection, client_id, packet.username, packet.password)
+            Authenticate(request_id, connection, client_id, packet.username, packet.password)
         )
 
     def refuse(self, connection: Connection, error: ProtocolError) -> None:
@@ -102,14 +108,13 @@ class ConnectHandler:
             answer = self._refusal(connection, error)
         if answer:
             self._state.output_gate.send(connection, answer)
-        self._life.close(connection, None)
+        self._lifecycle.close(connection, None)
 
     def _refusal(self, connection: Connection, error: ProtocolError) -> bytes:
-        """The CONNACK as long as the client takes it; empty when it takes none."""
-        limit = connection.maximum_packet_size
-        texts = (str(error), None) if connection.wants_reasons else (None,)
-        answers = [connack_refusal(error.reason, text) for text in texts]
-        return next((one for one in answers if limit is None or len(one) <= limit), b"")
+        """Return the longest CONNACK that the client takes; empty when it takes none."""
+        plain = connack_refusal(error.reason, None)
+        answer = connection.best_packet(plain, lambda: connack_refusal(error.reason, str(error)))
+        return answer if connection.takes(len(answer)) else b""
 
     def _check_will(self, will: WillFields | None) -> None:
         if will is None:
@@ -153,8 +158,10 @@ class ConnectHandler:
     def _open(self, connection: Connection, connect: Connect, identity: Identity) -> None:
         packet, limits = connect.packet, self._state.limits
         will = self._will(connection, connect.will, identity)
-        session, is_present = self._life.open(connection, identity, clean_start=packet.clean_start)
-        self._life.agree(session, packet.session_expiry_interval, will)
+        session, is_present = self._lifecycle.open(
+            connection, identity, clean_start=packet.clean_start
+        )
+        self._lifecycle.agree(session, packet.session_expiry_interval, will)
         connection.keep_alive = self._keep_alive(packet.keep_alive)
         if packet.topic_alias_max and limits.topic_aliases_out:
             connection.aliases_out = OutgoingAliases(
@@ -177,18 +184,17 @@ class ConnectHandler:
             ),
         )
         answer = connack(fields)
-        if packet.max_packet_size is not None and len(answer) > packet.max_packet_size:
-            # Not even this may be said to it. It was never served, so its will is void.
-            log.info("client refused: it takes too little", extra=connection.log_fields)
+        if not connection.takes(len(answer)):
+            # Not even CONNACK may be sent to it. It was never served, so its will is void.
+            log.info(
+                "client refused: its maximum packet size is too small", extra=connection.log_fields
+            )
             self._state.counters.refused_connects += 1
-            self._life.agree(session, packet.session_expiry_interval, None)
-            self._life.close(connection, None)
+            self._lifecycle.agree(session, packet.session_expiry_interval, None)
+            self._lifecycle.close(connection, None)
             return
         self._state.output_gate.promise(
-            connection,
-            answer,
-            self._state.journal.position,
-            lambda: self._begin(connection, session, packet.receive_max),
+            connection, answer, lambda: self._begin(connection, session, packet.receive_max)
         )
 
     def _will(
@@ -199,44 +205,42 @@ class ConnectHandler:
             return None
         route = self._state.routes.of(fields.topic.encode())
         will = will_of(fields, route.gateway_peid)
-        account = self._life.queue_account(connection, identity)
+        account = self._lifecycle.queue_account(connection, identity)
         if not account.has_room(will_bytes(will)):
             self._state.counters.refusals[Refusal.WILLS] += 1
-            raise ProtocolError(
-                ReasonCode.QUOTA_EXCEEDED,
-                "no room for the will: too much waits for clients",
-            )
+            text = "no room for the will: too much waits for clients"
+            raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, text)
         return will
 
     def _keep_alive(self, asked: int) -> int:
-        """The keep alive that counts; without one a dead client would never be noticed."""
+        """Return the keep alive that counts; without one a dead client is never noticed."""
         most = self._state.limits.keep_alive
         return most if most and (not asked or asked > most) else asked
 
     def _begin(self, connection: Connection, session: Session, receive_maximum: int) -> None:
-        """CONNACK is out: go on where the session was left."""
+        """Go on where the session was left, after CONNACK was sent."""
         connection.state = State.CONNECTED
         connection.packet_limit = self._state.limits.packet_bytes
         if connection.connect_timer is not None:
             connection.connect_timer.cancel()
         session.incoming.restart()
-        session.direct = connection if connection.takes_plain_copies else None
+        session.connection_changed()
         self._watch(connection)
         connection.connected_at = self._state.clock()
         log.info("client connected", extra=connection.log_fields)
         for delivery in session.outgoing.restart(receive_maximum):
             release = acknowledgement(PUBREL, delivery.packet_id)
-            self._state.output_gate.promise(connection, release, self._state.journal.position)
+            self._state.output_gate.promise(connection, release)
         self._message_delivery.drain(session)
         self._resume(connection)
 
     def _watch(self, connection: Connection) -> None:
-        """Give the client up when it is silent for too long."""
+        """Disconnect the client when it is silent for too long."""
         if not connection.keep_alive:
             return
         deadline = connection.last_seen + PATIENCE * connection.keep_alive
         if self._state.clock() >= deadline:
-            self._life.close(
+            self._lifecycle.close(
                 connection, ReasonCode.KEEP_ALIVE_TIMEOUT, "nothing was heard within the keep alive"
             )
         else:
@@ -246,7 +250,7 @@ class ConnectHandler:
 
 
 def response_information(client_id: str) -> str | None:
-    """Where a requester can have its answers sent; none for a client id that is no topic."""
+    """Return the topic for responses to a client; None if its client id cannot be in a topic."""
     if "+" in client_id or "#" in client_id:
         return None
     return RESPONSE_PREFIX + client_id

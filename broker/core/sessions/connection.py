@@ -8,20 +8,21 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from broker.codec.framing import Inbox
+from broker.codec.reason_codes import ProtocolError, ReasonCode, violation
 from broker.core.limits import BrokerLimits
-from broker.core.timers import Timer
-from broker.core.verdicts import Identity
-from broker.filter.memberships import Slots
 
 if TYPE_CHECKING:
-    from broker.core.retained.retained_backlog import RetainedBacklog
+    from broker.core.core_state import Timer
+    from broker.core.requests import Promised
+    from broker.core.retained.retained_delivery import RetainedBacklog
     from broker.core.sessions.session import Session
-    from broker.core.subscribe.subscribe_queue import LaneJob
-from broker.codec.reason_codes import ProtocolError, ReasonCode, violation
+    from broker.core.subscribe.subscribe_jobs import QueuedJob
+    from broker.core.verdicts import Identity
+    from broker.filter.memberships import Slots
 
 
 class IncomingAliases:
-    """What the client's aliases stand for; topics are bytes, as they stand in the packet."""
+    """The topics that a client's aliases stand for, as bytes of the packet."""
 
     __slots__ = ("_maximum", "_topics", "bytes")
 
@@ -32,7 +33,7 @@ class IncomingAliases:
         self.bytes = 0
 
     def resolve(self, alias: int, topic: bytes) -> bytes:
-        """The topic of a PUBLISH with this alias; a topic that is given is remembered."""
+        """Return the topic of a PUBLISH with this alias; a topic that is given is remembered."""
         if alias > self._maximum:
             raise ProtocolError(
                 ReasonCode.TOPIC_ALIAS_INVALID,
@@ -63,47 +64,27 @@ class OutgoingAliases:
         self._aliases: dict[bytes, int] = {}
 
     def of(self, topic_field: bytes) -> tuple[int, bool]:
-        """The alias of a topic, 0 if it has none, and whether the client knows it already."""
+        """Return the alias of a topic, 0 if it has none, and whether the client knows it."""
         alias = self._aliases.get(topic_field)
         if alias is not None:
             return alias, True
         if len(self._aliases) == self._maximum or len(topic_field) > self._bytes_left:
             return 0, False
-        alias = len(self._aliases) + 1
-        return alias, False
+        return len(self._aliases) + 1, False
 
     def sent(self, topic_field: bytes, alias: int) -> None:
-        """The client has been told what the alias stands for."""
+        """Note that a packet has introduced the alias to the client."""
         self._aliases[topic_field] = alias
         self._bytes_left -= len(topic_field)
 
 
 class State(Enum):
-    """Where a connection is in its life; it never goes back."""
+    """The states of a connection; it never goes back to an earlier one."""
 
     NEW = "new"  # waits for CONNECT
     CONNECTING = "connecting"  # CONNECT came, CONNACK has not gone out
     CONNECTED = "connected"
     CLOSED = "closed"
-
-
-class Promised:
-    """A packet held back until the journal is stored up to ``position``."""
-
-    __slots__ = ("data", "is_off", "position", "then")
-
-    def __init__(
-        self,
-        position: int,
-        data: bytes,
-        then: Callable[[], None] | None,
-        is_off: Callable[[], bool] | None,
-    ) -> None:
-        self.position = position
-        self.data = data
-        self.then = then
-        # Asked when its turn comes: whether it must not go out any more.
-        self.is_off = is_off
 
 
 class Connection:
@@ -132,7 +113,7 @@ class Connection:
         # Input.
         self.inbox = Inbox()
         self.packet_limit = limits.packet_bytes_before_connect
-        # While it waits for an answer: nothing more is worked off, ``held`` comes first then.
+        # Whether it waits for an answer. Input that comes meanwhile is in ``held``.
         self.is_blocked = False
         self.held: list[bytes] = []
         self.aliases_in = IncomingAliases(limits.topic_aliases_in)
@@ -142,7 +123,7 @@ class Connection:
         self.found: Mapping[int, Slots] = {}
         self.failed: frozenset[int] = frozenset()
         # SUBSCRIBE and UNSUBSCRIBE, one after the other; the first is being worked on.
-        self.subscribe_queue: deque[LaneJob] = deque()
+        self.subscribe_queue: deque[QueuedJob] = deque()
 
         # Output.
         self.out: list[bytes] = []
@@ -150,7 +131,7 @@ class Connection:
         self.is_paused = False
         self.aliases_out: OutgoingAliases | None = None
         self.maximum_packet_size: int | None = None
-        # Whether the client wants reason strings and user properties with bad news.
+        # Whether the client wants reason strings and user properties in acknowledgements.
         self.wants_reasons = True
         self.backlog: deque[RetainedBacklog] = deque()
         self._backlog_bytes = 0
@@ -160,19 +141,30 @@ class Connection:
         self.connect_timer: Timer | None = None
         self.keep_alive_timer: Timer | None = None
 
+    def takes(self, size: int) -> bool:
+        """Return whether a packet of so many bytes is within the client's limit."""
+        return self.maximum_packet_size is None or size <= self.maximum_packet_size
+
+    def best_packet(self, plain: bytes, full: Callable[[], bytes]) -> bytes:
+        """Return the packet with reason string and user properties, or else ``plain``.
+
+        ``plain`` is for a client that wants no reasons, or takes no packet as long as ``full``.
+        """
+        return packet if self.wants_reasons and self.takes(len(packet := full())) else plain
+
     def add_backlogs(self, backlogs: Iterable[RetainedBacklog]) -> None:
-        """Add retained messages that its client is owed."""
+        """Add retained messages that are to be sent to the client."""
         for backlog in backlogs:
             self.backlog.append(backlog)
             self._backlog_bytes += backlog.bytes
 
     def end_backlog(self) -> None:
-        """Note that its client has all retained messages of the first backlog."""
+        """Remove the first backlog, all of whose messages were sent."""
         self._backlog_bytes -= self.backlog.popleft().bytes
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of input that it holds, worked off or not, and of what it is owed for that."""
+        """The bytes of input that it holds, and of backlogs and jobs that came of input."""
         size = len(self.inbox.pending) + self.aliases_in.bytes
         if self.backlog:
             size += self._backlog_bytes + self.backlog[0].search_bytes
@@ -184,7 +176,7 @@ class Connection:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing comes from it or goes to it any more."""
+        """Whether it is closed: nothing is read or written any more."""
         return self.state is State.CLOSED
 
     @property
@@ -199,7 +191,7 @@ class Connection:
 
     @property
     def log_fields(self) -> dict[str, Any]:
-        """Who and where the client is, for a line of the log."""
+        """The client and its address, for a line of the log."""
         identity = self.claim if self.session is None else self.session.identity
         return {
             "client": None if identity is None else identity.client_id,

@@ -1,4 +1,4 @@
-"""Which packet goes where, for a connection that is at work."""
+"""Handles each packet of a connected client by its type."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from broker.codec.reason_codes import ReasonCode, malformed, violation
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_PACKET
 from broker.core.journal import MessageReleased, PacketReleased
-from broker.core.publish.delivery_packet import record_done
+from broker.core.message import Stage
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.sessions.connection import Connection
-from broker.core.sessions.outgoing_flow import Stage
 from broker.core.sessions.session import Session
-from broker.core.sessions.session_lifecycle import SessionLife
-from broker.core.subscribe.subscribe_handler import SubscribeHandler
+from broker.core.sessions.session_lifecycle import SessionLifecycle
+from broker.core.subscribe.subscribe_queue import SubscribeQueue
 
 _SHORT_PUBACK: Final = b"\x40\x02"
 
 
 class Acknowledgements:
-    """Moves deliveries on, and lets the next ones start."""
+    """Handles the acknowledgements of deliveries, after which the next ones may start."""
 
     __slots__ = ("_message_delivery", "_most_users", "_state")
 
@@ -39,7 +38,7 @@ class Acknowledgements:
         self._most_users = state.limits.user_properties
 
     def pubacks(self, session: Session, data: bytes, position: int) -> int:
-        """Short PUBACK packets in a row, as a busy client sends them; where they end."""
+        """Take short PUBACK packets in a row, as busy clients send them; return where they end."""
         identified, size = session.outgoing.identified, len(data)
         while position + 4 <= size and data[position : position + 2] == _SHORT_PUBACK:
             packet_id = data[position + 2] << 8 | data[position + 3]
@@ -55,13 +54,13 @@ class Acknowledgements:
         return position
 
     def puback(self, session: Session, data: bytes, body: int, end: int) -> None:
-        """The client has a QoS 1 message, or will not have it: either way it is done."""
+        """Take PUBACK: the client has a QoS 1 message, or refuses it; either way it is done."""
         packet_id, _ = read_acknowledgement(data, body, end, RECEIPT_CODES, self._most_users)
         _check_qos(session, packet_id, 1, "PUBACK")
         self._finish(session, packet_id)
 
     def pubrec(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
-        """The client has a QoS 2 message: it is never sent again, only released."""
+        """Take PUBREC: the client has a QoS 2 message, which is never sent again, only released."""
         packet_id, reason = read_acknowledgement(
             data, at.start, at.stop, RECEIPT_CODES, self._most_users
         )
@@ -78,10 +77,10 @@ class Acknowledgements:
         if session.is_recorded and delivery.position:
             journal.write(MessageReleased(session.name, delivery.position))
         packet = acknowledgement(PUBREL, packet_id)
-        self._state.output_gate.promise(connection, packet, journal.position)
+        self._state.output_gate.promise(connection, packet)
 
     def pubrel(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
-        """The client will not send this message again: its identifier is free."""
+        """Take PUBREL: the client will not send this message again, so its identifier is free."""
         packet_id, _ = read_acknowledgement(
             data, at.start, at.stop, RELEASE_CODES, self._most_users
         )
@@ -91,10 +90,10 @@ class Acknowledgements:
             if session.is_recorded:
                 self._state.journal.write(PacketReleased(session.name, packet_id))
         packet = acknowledgement(PUBCOMP, packet_id, reason)
-        self._state.output_gate.promise(connection, packet, self._state.journal.position)
+        self._state.output_gate.promise(connection, packet)
 
     def pubcomp(self, session: Session, data: bytes, body: int, end: int) -> None:
-        """A QoS 2 message is done."""
+        """Take PUBCOMP: a QoS 2 message is done."""
         packet_id, _ = read_acknowledgement(data, body, end, RELEASE_CODES, self._most_users)
         _check_qos(session, packet_id, 2, "PUBCOMP")
         delivery = session.outgoing.identified.get(packet_id)
@@ -106,72 +105,72 @@ class Acknowledgements:
         delivery = session.outgoing.finish(packet_id)
         if delivery is None:
             return
-        record_done(self._state.journal, session, delivery)
+        session.record_done(self._state.journal, delivery)
         if session.outgoing.queue or (session.connection and session.connection.backlog):
             self._message_delivery.drain(session)
 
 
 def _check_qos(session: Session, packet_id: int, qos: int, name: str) -> None:
-    """Refuse an answer of the wrong kind; one to an unknown message is only late."""
+    """Refuse an acknowledgement of the wrong kind; one of an unknown message is only late."""
     delivery = session.outgoing.identified.get(packet_id)
     if delivery is not None and delivery.qos != qos:
         raise violation(f"{name} for a message of QoS {delivery.qos}")
 
 
-# First bytes of packets that only a broker sends, or that come once.
+# First bytes of packets that only a broker sends, or that are sent once.
 _NOT_FROM_CLIENTS = {0x10: "a second CONNECT", 0x20: "CONNACK", 0x90: "SUBACK",
                      0xB0: "UNSUBACK", 0xD0: "PINGRESP"}  # fmt: skip
 
 
 class Dispatch:
-    """One method, one decision."""
+    """Chooses the handler of a packet."""
 
-    __slots__ = ("_life", "_publishing", "_state", "_subscribing", "acknowledging")
+    __slots__ = ("_general_publish", "_lifecycle", "_state", "_subscribe_queue", "acknowledgements")
 
     def __init__(
         self,
         state: CoreState,
-        life: SessionLife,
-        publishing: GeneralPublish,
-        acknowledging: Acknowledgements,
-        subscribing: SubscribeHandler,
+        lifecycle: SessionLifecycle,
+        general_publish: GeneralPublish,
+        acknowledgements: Acknowledgements,
+        subscribe_queue: SubscribeQueue,
     ) -> None:
         self._state = state
-        self._life = life
-        self._publishing = publishing
-        self.acknowledging = acknowledging
-        self._subscribing = subscribing
+        self._lifecycle = lifecycle
+        self._general_publish = general_publish
+        self.acknowledgements = acknowledgements
+        self._subscribe_queue = subscribe_queue
 
     def packet(  # noqa: C901, PLR0912 - one case for each packet type
         self, connection: Connection, session: Session, data: bytes, start: int, body: int, end: int
     ) -> bool:
-        """Work a packet off; False: it must wait, and comes again."""
+        """Handle a packet; return False if it must wait, and is to be given again."""
         first = data[start]
         self._state.counters.work += WORK_OF_A_PACKET
         if first & 0xF0 == 0x30:
-            if not self._publishing.handle(connection, session, data, start, body, end):
+            if not self._general_publish.handle(connection, session, data, start, body, end):
                 return False
             self._state.counters.publishes_received += 1
             self._state.counters.publish_bytes_received += end - start
         elif first == 0x40:
-            self.acknowledging.puback(session, data, body, end)
+            self.acknowledgements.puback(session, data, body, end)
         elif first == 0x50:
-            self.acknowledging.pubrec(connection, session, data, range(body, end))
+            self.acknowledgements.pubrec(connection, session, data, range(body, end))
         elif first == 0x62:
-            self.acknowledging.pubrel(connection, session, data, range(body, end))
+            self.acknowledgements.pubrel(connection, session, data, range(body, end))
         elif first == 0x70:
-            self.acknowledging.pubcomp(session, data, body, end)
+            self.acknowledgements.pubcomp(session, data, body, end)
         elif first == 0x82:
-            self._subscribing.subscribe(connection, session, data, body, end)
+            self._subscribe_queue.subscribe(connection, session, data, body, end)
         elif first == 0xA2:
-            self._subscribing.unsubscribe(connection, session, data, body, end)
+            self._subscribe_queue.unsubscribe(connection, session, data, body, end)
         elif first == 0xC0:
             if end > body:
                 raise malformed("PINGREQ with a body")
             self._state.output_gate.send(connection, PINGRESP)
         elif first == 0xE0:
             most_users = self._state.limits.user_properties
-            self._life.leave(connection, session, read_disconnect(data, body, end, most_users))
+            self._lifecycle.leave(connection, session, read_disconnect(data, body, end, most_users))
         elif first == 0xF0:
             check_auth(data, body, end, self._state.limits.user_properties)
             raise violation("AUTH without enhanced authentication")

@@ -1,43 +1,40 @@
-"""What outlives a connection: subscriptions, flow control, verdicts, expiry."""
+"""The state of a client that outlives its connection: subscriptions, flow control, expiry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.core.fair_share import Shares, make_shares
-from broker.core.journal import SessionSaved, Will
-from broker.core.limits import BrokerLimits
-from broker.core.sessions.incoming_flow import IncomingFlow
-from broker.core.sessions.outgoing_flow import DELIVERY_BYTES, OutgoingFlow
-from broker.core.timers import Timer
-from broker.core.verdicts import Action, Identity, Verdict, owner_of
+from broker.core.journal import Journal, MessageDone, MessageQueued, SessionSaved, Will
+from broker.core.limits import BrokerLimits, Shares
+from broker.core.message import DELIVERY_BYTES, Delivery
+from broker.core.sessions.flow_control import IncomingFlow, OutgoingFlow
+from broker.core.verdicts import Identity, Judged, owner_of
 
 if TYPE_CHECKING:
+    from broker.core.core_state import Timer
     from broker.core.sessions.connection import Connection
     from broker.core.subscribe.subscription import Subscription, SubscriptionKey
 
 NEVER_EXPIRES: Final = 0xFFFF_FFFF
 
 
-class Session:
+class Session(Judged):
     """The state of one client id of one user. Compared by identity.
 
-    ``direct`` is the connection while QoS 0 copies may be put into its output as they are: it
-    is reading, has no aliases and no packet limit of its own. None: take the long way.
+    ``direct`` is the connection while plain copies may be appended to its output: the client
+    reads, has no aliases and no packet limit. None: take the general path. It is kept up to date
+    by ``connection_changed``, because every delivery reads it: DIRECT_GAIN.
     """
 
     __slots__ = (
         "_will",
         "by_filter",
-        "connection",
         "direct",
         "expires_at",
         "expiry_interval",
         "expiry_timer",
         "has_ended",
         "host",
-        "identity",
         "incoming",
         "is_recorded",
         "last_position",
@@ -51,8 +48,6 @@ class Session:
         "subscription_account",
         "subscription_bytes",
         "subscriptions",
-        "verdicts",
-        "waiting_verdicts",
         "will_at",
         "will_timer",
     )  # fmt: skip
@@ -64,8 +59,9 @@ class Session:
         host: str | None = None,
         shares: Shares | None = None,
     ) -> None:
-        shares = make_shares(limits) if shares is None else shares
-        # Without a user name those of its address; they stay when its client moves.
+        super().__init__(identity)
+        shares = Shares(limits) if shares is None else shares
+        # Without a user name those of its address; they stay when the client's address changes.
         owner = owner_of(identity, host)
         self.queue_account = shares.queues.account_of(owner)
         self.pair_account = shares.pairs.account_of(owner)
@@ -74,14 +70,12 @@ class Session:
         self.subscription_account = shares.subscriptions.account_of(owner)
         # What its subscriptions take in memory.
         self.subscription_bytes = 0
-        self.identity = identity
-        # What names it among all sessions, and in Redis.
+        # Its name among all sessions, and in Redis.
         self.name = identity.session_name
         # The address that its client came from last, as far as quotas tell addresses apart.
         self.host = host
-        # Whether it is over: it gets nothing any more, though subscriptions of it may be left.
+        # An ended session gets nothing any more, though subscriptions of it may be left.
         self.has_ended = False
-        self.connection: Connection | None = None
         self.direct: Connection | None = None
         self.subscriptions: dict[SubscriptionKey, Subscription] = {}
         # Those with a neighborhood: how many there are, and which stand under a filter.
@@ -99,8 +93,12 @@ class Session:
         self._will: Will | None = None
         self.will_at: float | None = None
         self.will_timer: Timer | None = None
-        self.verdicts: dict[tuple[Action, str], Verdict] = {}
-        self.waiting_verdicts: dict[tuple[Action, str], list[Callable[[Verdict], None]]] = {}
+
+    def connection_changed(self) -> None:
+        """Set ``direct`` after the connection, or something about it, has changed."""
+        connection = self.connection
+        takes_copies = connection is not None and connection.takes_plain_copies
+        self.direct = connection if takes_copies else None
 
     @property
     def client_id(self) -> str:
@@ -109,7 +107,7 @@ class Session:
 
     @property
     def will(self) -> Will | None:
-        """What is published when the client is gone."""
+        """The message that is published when the client is gone."""
         return self._will
 
     @will.setter
@@ -142,25 +140,45 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """Return whom its quotas and turns count for: user name, else address, else client id."""
+        """Whom its quotas and turns count for: user name, else address, else client id."""
         if self.identity.user_name is not None:
             return f"user {self.identity.user_name}"
         return f"client {self.client_id}" if self.host is None else f"address {self.host}"
+
+    def record(self) -> SessionSaved:
+        """Return the session as the journal keeps it."""
+        return SessionSaved(
+            self.name,
+            self.identity.user_name,
+            self.expiry_interval,
+            self.expires_at,
+            self.will,
+            self.will_at,
+            self.host,
+        )
+
+    def record_waiting(self, journal: Journal, delivery: Delivery) -> None:
+        """Record a message that waits for the client; QoS 0 never is."""
+        if not delivery.qos or not self.is_recorded:
+            return
+        self.last_position += 1
+        delivery.position = self.last_position
+        journal.write(queued_record(self.name, delivery))
+
+    def record_done(self, journal: Journal, delivery: Delivery) -> None:
+        """Record that a message waits no longer."""
+        if delivery.position and self.is_recorded:
+            journal.write(MessageDone(self.name, delivery.position))
+
+
+def queued_record(name: str, delivery: Delivery) -> MessageQueued:
+    """Return the record of a message that waits for the session of that name."""
+    keys = tuple(one.terms.key for one in delivery.subscriptions)
+    return MessageQueued(
+        name, delivery.position, delivery.message, delivery.qos, delivery.retain, keys
+    )
 
 
 def will_bytes(will: Will | None) -> int:
     """Return the bytes that keeping a will costs."""
     return 0 if will is None else will.message.size + DELIVERY_BYTES
-
-
-def record_of(session: Session) -> SessionSaved:
-    """The session as the journal keeps it."""
-    return SessionSaved(
-        session.name,
-        session.identity.user_name,
-        session.expiry_interval,
-        session.expires_at,
-        session.will,
-        session.will_at,
-        session.host,
-    )

@@ -1,42 +1,36 @@
-"""How sessions begin, go on, wait and end."""
+"""How sessions begin, are resumed, wait for their client and end."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from mqtt5 import DisconnectPacket
 
 from broker.codec.packet_writer import disconnect
 from broker.codec.reason_codes import ReasonCode, violation
 from broker.core.core_state import CoreState
-from broker.core.fair_share import Account
 from broker.core.journal import SessionEnded, SubscriptionRemoved, Will
-from broker.core.requests import Forget
+from broker.core.limits import Account
+from broker.core.publish.share_groups import ShareGroups
 from broker.core.sessions.connection import Connection, State
-from broker.core.sessions.session import NEVER_EXPIRES, Session, record_of
-from broker.core.sessions.session_end import EndedSessions
-from broker.core.sessions.wills import Wills
+from broker.core.sessions.session import NEVER_EXPIRES, Session
+from broker.core.sessions.session_table import EndedSessions, Wills
 from broker.core.subscribe.subscription import Subscription
 from broker.core.verdicts import Identity, owner_of
 
 log = logging.getLogger(__name__)
 
 
-class SessionLife:
-    """The only place that ties sessions to connections.
+class SessionLifecycle:
+    """The only place that connects sessions with connections."""
 
-    ``pass_on_all`` is set once it exists: it gives what a session that ends is owed as a member
-    of share groups to other members.
-    """
+    __slots__ = ("_ended", "_share_groups", "_state", "_wills")
 
-    __slots__ = ("_ended", "_state", "_wills", "pass_on_all")
-
-    def __init__(self, state: CoreState, wills: Wills) -> None:
+    def __init__(self, state: CoreState, wills: Wills, share_groups: ShareGroups) -> None:
         self._state = state
         self._wills = wills
+        self._share_groups = share_groups
         self._ended = EndedSessions(state)
-        self.pass_on_all: Callable[[Session], None]
 
     def open(
         self, connection: Connection, identity: Identity, *, clean_start: bool
@@ -52,7 +46,8 @@ class SessionLife:
         else:
             sessions.check_move(session, connection.host)
         if session is not None and session.connection is not None:
-            self._take_over(session.connection)
+            text = "another connection uses this client id"
+            self.close(session.connection, ReasonCode.SESSION_TAKEN_OVER, text)
             # Without an expiry the session ended with the connection it had.
             session = sessions.find(name)
         if session is not None and clean_start:
@@ -62,7 +57,7 @@ class SessionLife:
         if session is None:
             session = Session(identity, self._state.limits, connection.host, self._state.shares)
             sessions.add(session)
-        self._wills.call_off(session)
+        self._wills.cancel(session)
         self._stop_waiting(session)
         sessions.move(session, connection.host)
         session.connection = connection
@@ -84,19 +79,19 @@ class SessionLife:
         session.will = will
         session.is_recorded = self._state.journal.enabled and session.expiry_interval > 0
         if session.is_recorded:
-            self._state.journal.write(record_of(session))
+            self._state.journal.write(session.record())
         elif was_recorded:
             # It ends with this connection, so it must not come back after a restart.
             self._state.journal.write(SessionEnded(session.name))
 
     def capped(self, expiry_interval: int) -> int:
-        """The expiry interval that is granted."""
+        """Return the expiry interval that is granted."""
         return min(expiry_interval, self._state.limits.session_expiry)
 
     def close(
         self, connection: Connection, reason: ReasonCode | None, text: str | None = None
     ) -> None:
-        """End a connection from our side, with a DISCONNECT if ``reason`` is given.
+        """End a connection from the broker's side, with a DISCONNECT if ``reason`` is given.
 
         ``text`` is its reason string; the log has it in any case.
         """
@@ -104,21 +99,21 @@ class SessionLife:
             return
         if reason is not None and connection.state is State.CONNECTED:
             plain = disconnect(reason, None)
-            full = disconnect(reason, text) if connection.wants_reasons else plain
-            self._state.output_gate.send_best(connection, full, plain)
+            packet = connection.best_packet(plain, lambda: disconnect(reason, text))
+            self._state.output_gate.send(connection, packet)
         why = "closed by the broker" if reason is None else reason.name.lower()
         self.detach(connection, text or why)
         self._state.outbox.closing.append(connection)
 
     def leave(self, connection: Connection, session: Session, packet: DisconnectPacket) -> None:
-        """The client says DISCONNECT: no will then, unless it asks for it."""
+        """Take DISCONNECT: no will is sent then, unless the client asks for it."""
         interval = packet.session_expiry_interval
         if interval is not None:
             if interval and not session.expiry_interval:
                 raise violation("a session expiry after a CONNECT without one")
             session.expiry_interval = self.capped(interval)
         if int(packet.reason_code) == ReasonCode.SUCCESS:
-            self._wills.call_off(session)
+            self._wills.cancel(session)
         self.close(connection, None, f"the client left with code 0x{int(packet.reason_code):02x}")
 
     def give_up(self, connection: Connection) -> None:
@@ -145,7 +140,7 @@ class SessionLife:
         if session is None or session.connection is not connection:
             return
         session.connection = None
-        session.direct = None
+        session.connection_changed()
         session.outgoing.charge()
         self._state.sessions.count_connected(-1)
         if session.verdicts:
@@ -157,7 +152,7 @@ class SessionLife:
         session.expires_at = self._state.clock() + session.expiry_interval
         self.wait(session)
         if session.is_recorded:
-            self._state.journal.write(record_of(session))
+            self._state.journal.write(session.record())
 
     def wait(self, session: Session) -> None:
         """Start the deadlines of a session without a connection."""
@@ -168,12 +163,12 @@ class SessionLife:
             )
 
     def end(self, session: Session) -> None:
-        """The session is over, and with it everything it holds; its will is due now."""
+        """End a session with everything it holds; its will is sent now."""
         self._stop_waiting(session)
         session.has_ended = True
         self._state.sessions.remove(session)
         self._ended.add(session)
-        self.pass_on_all(session)
+        self._share_groups.pass_on_all(session)
         session.outgoing.clear()
         session.incoming.clear()
         if session.is_recorded:
@@ -187,14 +182,9 @@ class SessionLife:
         terms = subscription.terms
         del session.subscriptions[terms.key]
         if terms.sub_id is not None:
-            self._state.outbox.requests.append(Forget((terms.sub_id,)))
+            self._state.forget(terms.sub_id)
         if session.is_recorded:
             self._state.journal.write(SubscriptionRemoved(session.name, terms.key))
-
-    def _take_over(self, connection: Connection) -> None:
-        self.close(
-            connection, ReasonCode.SESSION_TAKEN_OVER, "another connection uses this client id"
-        )
 
     def _expire(self, session: Session) -> None:
         self._state.counters.sessions_expired += 1

@@ -1,4 +1,4 @@
-"""All sessions, connected or not: who has one, how many one owner may have, and their end.
+"""All sessions, connected or not: their quotas, and what is done at their end.
 
 A session belongs to a user name and a client id together. So the answer to a client never
 depends on what another user holds under the same client id.
@@ -6,13 +6,25 @@ depends on what another user holds under the same client id.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
+from broker.codec.packet_reader import WillFields
 from broker.codec.reason_codes import ProtocolError, ReasonCode
+from broker.core.counters import Drop
+from broker.core.journal import Will
 from broker.core.limits import BrokerLimits
+from broker.core.message import NO_EXPIRY, Message
 from broker.core.sessions.session import Session
-from broker.core.verdicts import Identity, Owner, owner_of
+from broker.core.verdicts import Action, Identity, Owner, Verdict, owner_of
+
+if TYPE_CHECKING:
+    from broker.core.core_state import CoreState
+    from broker.core.publish.general_publish import GeneralPublish
+
+# Subscriptions of ended sessions taken out at once: one or two milliseconds.
+ENDED_AT_ONCE: Final = 250
 
 
 class SessionTable:
@@ -48,7 +60,7 @@ class SessionTable:
     def check_room(self, identity: Identity, host: str | None) -> None:
         """Raise ProtocolError unless the client may have one more session.
 
-        Clients without a user name are told apart by their address, as far as it is known.
+        Clients without a user name are distinguished by their address, as far as it is known.
         """
         if identity.user_name is None:
             self._check_address(identity, host)
@@ -113,3 +125,122 @@ class SessionTable:
     def _refusal(self, cause: str, text: str) -> ProtocolError:
         self.refused[cause] += 1
         return ProtocolError(ReasonCode.QUOTA_EXCEEDED, text)
+
+
+def will_of(fields: WillFields, gateway_peid: int | None) -> Will:
+    """Return the will of a CONNECT. Its expiry begins to count when it is sent."""
+    properties = fields.properties
+    has_expiry = properties.expiry is not None
+    message = Message(
+        fields.topic,
+        fields.payload,
+        properties=properties.raw,
+        qos=fields.qos,
+        retain=fields.retain,
+        peid=gateway_peid if properties.peid is None else properties.peid,
+        expiry_offset=properties.expiry_offset if has_expiry else NO_EXPIRY,
+    )
+    return Will(message, fields.delay)
+
+
+class Wills:
+    """Sends wills in time, or cancels them."""
+
+    __slots__ = ("_publishing", "_state")
+
+    def __init__(self, state: CoreState, publishing: GeneralPublish) -> None:
+        self._state = state
+        self._publishing = publishing
+
+    def schedule(self, session: Session) -> None:
+        """Send the will of a client that is gone, now or after its delay."""
+        if session.will is None:
+            return
+        if not session.will.delay:
+            self.send(session)
+            return
+        if session.will_at is None:
+            session.will_at = self._state.clock() + session.will.delay
+        session.will_timer = self._state.timers.at(session.will_at, lambda: self.send(session))
+
+    def cancel(self, session: Session) -> None:
+        """Remove the will of a client that is back, or has sent DISCONNECT."""
+        session.will = None
+        session.will_at = None
+        if session.will_timer is not None:
+            session.will_timer.cancel()
+            session.will_timer = None
+
+    def send(self, session: Session) -> None:
+        """Publish the will, if its client may still do so."""
+        will = session.will
+        if will is None:
+            return
+        self.cancel(session)
+        if session.is_recorded:
+            # After a restart it must not be sent again.
+            self._state.journal.write(session.record())
+
+        def decided(verdict: Verdict) -> None:
+            if verdict.is_error:
+                self._state.counters.drops[Drop.WILL_NOT_ALLOWED] += 1
+            else:
+                self._publishing.publish(self._begin_expiry(will.message), session)
+
+        verdict = self._state.access.ask_once(
+            session.identity, will.message.topic, Action.PUBLISH, decided
+        )
+        if verdict is not None:
+            decided(verdict)
+
+    def _begin_expiry(self, message: Message) -> Message:
+        if message.expiry_offset == NO_EXPIRY:
+            return message
+        offset = message.expiry_offset
+        interval = int.from_bytes(message.properties[offset : offset + 4], "big")
+        message.expires_at = self._state.clock() + interval
+        return message
+
+
+class EndedSessions:
+    """Takes the subscriptions of sessions that have ended out of force, some at a time.
+
+    Nothing is delivered for these any more.
+    """
+
+    __slots__ = ("_sessions", "_state")
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        self._sessions: deque[Session] = deque()
+
+    def add(self, session: Session) -> None:
+        """Take out the first subscriptions of a session at once, and then the rest.
+
+        Its neighborhoods are unregistered at once. If that were done later, a client that comes
+        back and makes the same ones again could lose them.
+        """
+        slots, spatial = self._state.slots, []
+        if session.neighborhoods:
+            spatial = [one for one in session.subscriptions.values() if one.terms.nsid is not None]
+        for subscription in spatial:
+            slots.vacate(subscription)
+        numbers = tuple(one.terms.sub_id for one in spatial if one.terms.sub_id is not None)
+        if numbers:
+            self._state.forget(*numbers)
+        if session.subscriptions:
+            self._sessions.append(session)
+            if len(self._sessions) == 1:
+                self._take_out_some()
+
+    def _take_out_some(self) -> None:
+        left = ENDED_AT_ONCE
+        while self._sessions and left:
+            held = self._sessions[0].subscriptions
+            while held and left:
+                self._state.index.leave(held.popitem()[1])
+                left -= 1
+            if not held:
+                self._sessions.popleft()
+        if self._sessions:
+            self._state.soon(self._take_out_some)

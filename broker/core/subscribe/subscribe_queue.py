@@ -1,124 +1,175 @@
-"""The lane of a connection: its SUBSCRIBE and UNSUBSCRIBE packets, one after the other.
+"""The queue of a connection: its SUBSCRIBE and UNSUBSCRIBE packets, one after the other.
 
-A neighborhood may take a while to resolve. What the client asks for after it must not
-overtake it, or an UNSUBSCRIBE would come too early to remove what it is about.
+A neighborhood may take a while to resolve. Later packets of the client must not overtake it,
+or an UNSUBSCRIBE would come too early to remove what it is about.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import Final
 
-import mqtt5
+from broker.codec.framing import count_filters
+from broker.codec.packet_reader import read_subscribe, read_unsubscribe
+from broker.codec.packet_writer import SUBACK, UNSUBACK, refused_filters, unsuback
+from broker.codec.reason_codes import ReasonCode, violation
+from broker.codec.topics import SHARE_PREFIX
+from broker.core.core_state import CoreState
+from broker.core.counters import WORK_OF_A_FILTER, WORK_OF_A_SUBSCRIBE, Refusal
+from broker.core.publish.message_delivery import MessageDelivery
+from broker.core.sessions.connection import Connection
+from broker.core.sessions.session import Session
+from broker.core.sessions.session_lifecycle import SessionLifecycle
+from broker.core.subscribe.subscribe_handler import SubscribeHandler
+from broker.core.subscribe.subscribe_jobs import (
+    QueuedJob,
+    SpatialPropertyError,
+    SubscribeJob,
+    UnsubscribeJob,
+    nsids_of,
+)
+from broker.core.subscribe.subscription import Subscription
 
-from broker.codec.reason_codes import ReasonCode
-from broker.codec.topics import ParsedFilter
-from schemas.language.limits import MAX_PEID
-from schemas.mqtt_names import NEIGHBORHOOD, NSID
-
-MAX_NSID = MAX_PEID
 # What a topic filter that waits takes in memory beside its text.
-FILTER_BYTES = 300
+FILTER_BYTES: Final = 300
+_FULL: Final = "too many subscribes wait already"
 
 
-class SpatialPropertyError(ValueError):
-    """User properties of SUBSCRIBE or UNSUBSCRIBE that make no sense; the text says why."""
+class SubscribeQueue:
+    """Reads SUBSCRIBE and UNSUBSCRIBE packets, and does them in order."""
+
+    __slots__ = ("_lifecycle", "_state", "_subscribe_handler")
+
+    def __init__(
+        self, state: CoreState, message_delivery: MessageDelivery, lifecycle: SessionLifecycle
+    ) -> None:
+        self._state = state
+        self._lifecycle = lifecycle
+        self._subscribe_handler = SubscribeHandler(state, message_delivery, self._go_on)
+
+    def subscribe(
+        self, connection: Connection, session: Session, data: bytes, body: int, end: int
+    ) -> None:
+        """Take a SUBSCRIBE; it is answered when everything about it is decided."""
+        if self._refuse_too_many_filters(connection, data, body, end, SUBACK):
+            return
+        packet = read_subscribe(data, body, end, self._state.limits.user_properties)
+        job = SubscribeJob.of(packet)
+        job.bytes = end - body + FILTER_BYTES * len(job.requests)
+        if any(one.no_local and one.text.startswith(SHARE_PREFIX) for one in job.requests):
+            raise violation("no-local on a shared subscription")
+        if self._is_full(connection):
+            self._state.counters.refusals[Refusal.WAITING_SUBSCRIBES] += len(job.requests)
+            self._subscribe_handler.refuse(connection, job, _FULL)
+        elif len(connection.backlog) >= self._state.limits.subscriptions:
+            self._state.counters.refusals[Refusal.WAITING_RETAINED] += len(job.requests)
+            text = "retained messages of too many subscribes wait to be read"
+            self._subscribe_handler.refuse(connection, job, text)
+        else:
+            self._add(connection, session, job)
+
+    def unsubscribe(
+        self, connection: Connection, session: Session, data: bytes, body: int, end: int
+    ) -> None:
+        """Take an UNSUBSCRIBE."""
+        if self._refuse_too_many_filters(connection, data, body, end, UNSUBACK):
+            return
+        packet = read_unsubscribe(data, body, end, self._state.limits.user_properties)
+        job = UnsubscribeJob(packet.packet_id, packet.patterns, packet.user_properties)
+        job.bytes = end - body + FILTER_BYTES * len(job.filters)
+        if self._is_full(connection):
+            self._state.counters.refusals[Refusal.WAITING_SUBSCRIBES] += len(job.filters)
+            self._refuse_unsubscribe(connection, job, _FULL)
+        else:
+            self._add(connection, session, job)
+
+    def _refuse_too_many_filters(
+        self, connection: Connection, data: bytes, body: int, end: int, answer: int
+    ) -> bool:
+        """Answer a packet that has more filters than allowed; return whether it has.
+
+        ``answer`` is the kind of packet that answers it. UNSUBACK has no code for a quota: every
+        filter gets "implementation specific error".
+        """
+        counters, most = self._state.counters, self._state.limits.filters_per_packet
+        packet_id, count = count_filters(data, body, end, option_bytes=answer == SUBACK)
+        counters.work += WORK_OF_A_SUBSCRIBE + min(count, most) * WORK_OF_A_FILTER
+        if count <= most:
+            return False
+        # Only their lengths were looked at.
+        counters.work += count
+        counters.refusals[Refusal.FILTERS_PER_PACKET] += count
+        code = ReasonCode.QUOTA_EXCEEDED
+        if answer == UNSUBACK:
+            code = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+        text = f"{count} topic filters in one packet; at most {most} are accepted"
+        plain = refused_filters(answer, packet_id, code, count, None)
+        packet = connection.best_packet(
+            plain, lambda: refused_filters(answer, packet_id, code, count, text)
+        )
+        self._state.output_gate.promise(connection, packet)
+        return True
+
+    def _is_full(self, connection: Connection) -> bool:
+        """Return whether too many packets of the client wait already, or too many bytes of them."""
+        queue, limits = connection.subscribe_queue, self._state.limits
+        return len(queue) >= limits.waiting_subscribes or (
+            len(queue) > 1 and sum([job.bytes for job in queue]) > limits.packet_bytes
+        )
+
+    def _add(self, connection: Connection, session: Session, job: QueuedJob) -> None:
+        connection.subscribe_queue.append(job)
+        if len(connection.subscribe_queue) == 1:
+            self._run(connection, session)
+
+    def _go_on(self, connection: Connection, session: Session) -> None:
+        """Go on after the first job, which had to wait and is done now."""
+        if connection.subscribe_queue:
+            connection.subscribe_queue.popleft()
+        self._run(connection, session)
+
+    def _run(self, connection: Connection, session: Session) -> None:
+        """Do jobs until the queue is empty, or one must wait."""
+        while connection.subscribe_queue:
+            job = connection.subscribe_queue[0]
+            if isinstance(job, UnsubscribeJob):
+                self._unsubscribe(connection, session, job)
+            elif not self._subscribe_handler.begin(connection, session, job):
+                return
+            if connection.subscribe_queue:
+                connection.subscribe_queue.popleft()
+
+    def _unsubscribe(self, connection: Connection, session: Session, job: UnsubscribeJob) -> None:
+        """Take subscriptions out of force, then answer: after UNSUBACK no message comes for them.
+
+        These are the neighborhoods that have the nsids named, or all under the filters.
+        """
+        try:
+            nsids = nsids_of(job.user_properties)
+        except SpatialPropertyError as error:
+            self._refuse_unsubscribe(connection, job, str(error))
+            return
+        chosen: dict[str, list[Subscription]] = {}
+        for nsid in nsids:
+            subscription = session.subscriptions.get(nsid)
+            if subscription is not None:
+                chosen.setdefault(subscription.terms.topic_filter, []).append(subscription)
+        codes = []
+        for topic_filter in job.filters:
+            named = chosen.pop(topic_filter, []) if nsids else _all_under(session, topic_filter)
+            for subscription in named:
+                self._lifecycle.drop_subscription(session, subscription)
+            codes.append(ReasonCode.SUCCESS if named else ReasonCode.NO_SUBSCRIPTION_EXISTED)
+        self._state.output_gate.promise(connection, unsuback(job.packet_id, codes, None))
+
+    def _refuse_unsubscribe(self, connection: Connection, job: UnsubscribeJob, text: str) -> None:
+        codes = [ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR] * len(job.filters)
+        plain = unsuback(job.packet_id, codes, None)
+        packet = connection.best_packet(plain, lambda: unsuback(job.packet_id, codes, text))
+        self._state.output_gate.promise(connection, packet)
 
 
-@dataclass(slots=True, eq=False)
-class FilterRequest:
-    """One topic filter of a SUBSCRIBE; ``code`` is None while nothing speaks against it."""
-
-    text: str
-    qos: int
-    no_local: bool
-    retain_as_published: bool
-    retain_handling: int
-    parsed: ParsedFilter | None = None
-    code: ReasonCode | None = None
-    nsid: int | None = None
-
-
-@dataclass(slots=True, eq=False)
-class SubscribeJob:
-    """A SUBSCRIBE on its way to SUBACK."""
-
-    packet_id: int
-    requests: list[FilterRequest]
-    identifier: int | None
-    user_properties: list[tuple[str, str]]
-    descriptor: str | None = None
-    # Verdicts that are still to come.
-    undecided: int = 0
-    # Why something was refused; the first reason is the one that is told.
-    text: str | None = None
-    # What it takes in memory, about.
-    bytes: int = 0
-
-    def refuse(self, request: FilterRequest, code: ReasonCode, text: str | None = None) -> None:
-        """Note that a filter is not subscribed to."""
-        request.code = code
-        self.text = self.text or text
-
-    def refuse_all(self, code: ReasonCode, text: str | None) -> None:
-        """Note that none of the filters that were still possible is subscribed to."""
-        for request in self.accepted:
-            self.refuse(request, code, text)
-
-    @property
-    def accepted(self) -> list[FilterRequest]:
-        """The filters that nothing speaks against."""
-        return [request for request in self.requests if request.code is None]
-
-
-@dataclass(slots=True, eq=False)
-class UnsubscribeJob:
-    """An UNSUBSCRIBE on its way to UNSUBACK."""
-
-    packet_id: int
-    filters: list[str]
-    user_properties: list[tuple[str, str]] = field(default_factory=list)
-    bytes: int = 0
-
-
-LaneJob = SubscribeJob | UnsubscribeJob
-
-
-def subscribe_job(packet: mqtt5.SubscribePacket) -> SubscribeJob:
-    """The packet as work to do."""
-    return SubscribeJob(
-        packet.packet_id,
-        [
-            FilterRequest(
-                asked.pattern,
-                int(asked.max_qos),
-                asked.no_local,
-                asked.retain_as_published,
-                int(asked.retain_handling),
-            )
-            for asked in packet.topic_filters
-        ],
-        packet.subscription_id,
-        packet.user_properties,
-    )
-
-
-def neighborhood_of(properties: list[tuple[str, str]]) -> str | None:
-    """The descriptor of a SUBSCRIBE, if it has one."""
-    descriptors = [value for name, value in properties if name == NEIGHBORHOOD]
-    if len(descriptors) > 1:
-        raise SpatialPropertyError("one SUBSCRIBE has one neighborhood, not more")
-    return descriptors[0] if descriptors else None
-
-
-def nsids_of(properties: list[tuple[str, str]]) -> list[int]:
-    """The nsids that the client names, in order."""
-    nsids: list[int] = []
-    for name, value in properties:
-        if name != NSID:
-            continue
-        if not (value.isascii() and value.isdigit()) or len(value) > 19 or int(value) > MAX_NSID:
-            raise SpatialPropertyError(f"nsid must be a decimal integer from 0 to {MAX_NSID}")
-        nsids.append(int(value))
-    if len(set(nsids)) != len(nsids):
-        raise SpatialPropertyError("an nsid is named twice")
-    return nsids
+def _all_under(session: Session, topic_filter: str) -> list[Subscription]:
+    """Return everything that the session holds under a filter."""
+    found = list(session.by_filter.get(topic_filter, ()))
+    plain = session.subscriptions.get(topic_filter)
+    return found if plain is None else [*found, plain]

@@ -1,4 +1,4 @@
-"""A subscription as the filter holds it, and the places where it is found."""
+"""A subscription, and the filter nodes and share groups under which it is entered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SubscriptionKey: TypeAlias = str | int
 
 
 def user_property(name: str, value: str) -> bytes:
-    """A user property as bytes."""
+    """Return a user property as bytes."""
     name_bytes, value_bytes = name.encode(), value.encode()
     return b"".join(
         (
@@ -36,7 +36,7 @@ def user_property(name: str, value: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionTerms:
-    """What the client asked for and we granted: all that must survive a restart.
+    """What the client asked for and was granted: all that must survive a restart.
 
     ``topic_filter`` is as the client wrote it, ``$share/…`` included. ``nsid``, ``sub_id`` and
     ``descriptor`` are set together, for a neighborhood.
@@ -54,7 +54,7 @@ class SubscriptionTerms:
 
     @property
     def key(self) -> SubscriptionKey:
-        """What names it among the client's subscriptions."""
+        """The key of the subscription among those of the client."""
         return self.topic_filter if self.nsid is None else self.nsid
 
 
@@ -85,10 +85,10 @@ class ShareGroup:
     def __init__(self, share_name: str, node: FilterNode) -> None:
         self.share_name = share_name
         self.node = node
-        # Those that were served longest ago come first.
+        # The member that was served longest ago comes first.
         self.plain: OrderedDict[Session, Subscription] = OrderedDict()
         self.spatial: dict[int, Subscription] = {}
-        # Counts the messages given out, and which was the last of each member.
+        # Counts the messages delivered, and which was the last of each member.
         self.turn = 0
         self.served: dict[Session, int] = {}
 
@@ -126,10 +126,10 @@ class Subscription:
         self.renew(terms)
 
     def renew(self, terms: SubscriptionTerms) -> None:
-        """Put other terms in the place of the present ones.
+        """Replace the terms.
 
-        A subscription that is made again stays the same object, so that what waits for it is
-        not lost.
+        A subscription that is made again stays the same object, so that messages that wait for
+        it are not lost.
         """
         self.terms = terms
         self.qos = terms.qos
@@ -142,10 +142,8 @@ class Subscription:
         if terms.nsid is not None:
             self.extra += user_property(NSID, str(terms.nsid))
 
-
-def set_pairs(subscription: Subscription, pairs: int) -> None:
-    """Charge the session and its user with the pairs of a subscription, and with no others."""
-    more, subscription.pairs = pairs - subscription.pairs, pairs
-    session = subscription.session
-    session.pairs += more
-    session.pair_account.add(more)
+    def set_pairs(self, pairs: int) -> None:
+        """Set the number of its pairs in the filter, for its session and its user too."""
+        more, self.pairs = pairs - self.pairs, pairs
+        self.session.pairs += more
+        self.session.pair_account.add(more)

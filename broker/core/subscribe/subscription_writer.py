@@ -1,4 +1,4 @@
-"""Puts what a SUBSCRIBE asks for in force, and says which retained messages are due for it."""
+"""Puts subscriptions in force: at once, or in chunks when they have many members."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from typing import Final
 from broker.codec.topics import ParsedFilter
 from broker.core.core_state import CoreState
 from broker.core.journal import SubscriptionSaved
-from broker.core.requests import Forget, Resolved
-from broker.core.retained.retained_backlog import RetainedBacklog
+from broker.core.requests import Resolved
+from broker.core.retained.retained_delivery import RetainedBacklog
 from broker.core.sessions.session import Session
-from broker.core.subscribe.subscribe_queue import FilterRequest, SubscribeJob
+from broker.core.subscribe.subscribe_jobs import FilterRequest, SubscribeJob
 from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
 from spatial_udfs.entity_table import Int64s
 
 # Retain handling of a SUBSCRIBE.
 SEND_IF_NEW: Final = 1
 NEVER_SEND: Final = 2
+# To enter a member costs 2 to 3 µs. So many are entered at once ...
+MOST_AT_ONCE: Final = 2_000
+# ... and of larger neighborhoods so many at each turn of the loop, of all of these together.
+CHUNK: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +52,7 @@ class SubscriptionWriter:
         request: FilterRequest,
         members: Members | None,
     ) -> RetainedBacklog | None:
-        """Put one filter in force; the retained messages that the client is owed for it."""
+        """Put one filter in force; return the retained messages that are to be sent for it."""
         if request.parsed is None:
             raise ValueError("the filter was not checked")
         terms = SubscriptionTerms(
@@ -86,14 +90,14 @@ class SubscriptionWriter:
         parsed: ParsedFilter,
         members: Members | None,
     ) -> Subscription:
-        """A neighborhood under an nsid that is in use.
+        """Put a neighborhood in force under an nsid that is in use.
 
-        The same one again, say after a reconnect, stays the same subscription: what waits for
-        it is still wanted. Another one takes its place without a gap.
+        The same one again, say after a reconnect, stays the same subscription: messages that
+        wait for it are still wanted. Another one replaces it without a gap.
         """
         before = existing.terms
         if before.sub_id is not None and before.sub_id != terms.sub_id:
-            self._state.outbox.requests.append(Forget((before.sub_id,)))
+            self._state.forget(before.sub_id)
         if (before.topic_filter, before.descriptor) == (terms.topic_filter, terms.descriptor):
             self._state.index.leave(existing)
             existing.renew(terms)
@@ -123,12 +127,6 @@ def _wants_retained(request: FilterRequest, *, is_new: bool) -> bool:
     return request.retain_handling != NEVER_SEND
 
 
-# A member costs 2 to 3 µs. So many are entered without letting others come between ...
-MOST_AT_ONCE: Final = 2_000
-# ... and so many at each turn, of all large neighborhoods together.
-PIECE: Final = 1_000
-
-
 @dataclass(slots=True, eq=False)
 class _Entry:
     """One SUBSCRIBE: the same members for each of its filters, under a slot for each."""
@@ -143,43 +141,41 @@ class _Entry:
 
     @property
     def pairs(self) -> int:
-        """Return the number of pairs that it brings into the filter."""
+        """The number of pairs that it adds to the filter."""
         return len(self.members.peids) * len(self.members.sub_ids)
 
 
 class ChunkedSubscribe:
-    """A piece of one, then a piece of the next."""
+    """Enters large neighborhoods in turns: a chunk of one, then a chunk of the next."""
 
     __slots__ = ("_queues", "_state")
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
-        # By owner; the one served longest ago comes first, and so in each queue.
+        # By owner; the one whose turn was longest ago comes first, and so in each queue.
         self._queues: OrderedDict[str, deque[_Entry]] = OrderedDict()
 
     def begin(
         self,
         session: Session,
         members: Resolved,
+        *,
         is_stale: Callable[[], bool],
         ended: Callable[[list[int] | None], None],
         again: Callable[[], None],
     ) -> None:
         """Enter the members once for each subId.
 
-        ``ended`` gets the slots that hold all of them, or None when it was given up because
-        the client ``is_stale``. ``again`` is called instead when another world came into force:
-        these are not the members any more.
+        ``ended`` gets the slots that hold all of them, or None when the client is gone, as
+        ``is_stale`` says. ``again`` is called instead when another world came into force: these
+        are not the members any more.
         """
         entry = _Entry(session, members, is_stale, ended, again)
-        # Its user holds them from now on, so that others who come meanwhile count with it.
+        # They count for the user from now on, so that its other requests are limited by them.
         session.pair_account.add(entry.pairs)
         if not self._queues:
-            self._soon()
+            self._state.soon(self._step)
         self._queues.setdefault(session.owner, deque()).append(entry)
-
-    def _soon(self) -> None:
-        self._state.timers.at(self._state.clock(), self._step)
 
     def _step(self) -> None:
         owner, queue = next(iter(self._queues.items()))
@@ -193,7 +189,7 @@ class ChunkedSubscribe:
         if not queue:
             del self._queues[owner]
         if self._queues:
-            self._soon()
+            self._state.soon(self._step)
         if is_over:
             self._end(entry, is_stale=is_stale, is_outdated=is_outdated)
 
@@ -210,11 +206,11 @@ class ChunkedSubscribe:
             entry.again()
 
     def _is_complete(self, entry: _Entry) -> bool:
-        """Enter one more piece; whether nothing is left."""
+        """Enter one more chunk; return whether nothing is left."""
         memberships = self._state.memberships
         if not entry.slots:
             self._begin_slot(entry)
-        if not memberships.add_some(entry.slots[-1], PIECE):
+        if not memberships.add_some(entry.slots[-1], CHUNK):
             return False
         if len(entry.slots) == len(entry.members.sub_ids):
             return True

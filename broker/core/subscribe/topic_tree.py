@@ -1,7 +1,7 @@
 """Topic filters in a tree: matching costs what the topic's levels and its matches cost.
 
-Filters that differ from the topic are never looked at beyond the level where they do. Nothing
-here is recursive: a topic's depth costs time, never stack.
+Filters that differ from the topic are not looked at beyond the level where they do. Nothing
+here is recursive: a deep topic costs time, never stack.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LEVEL_BYTES: Final = 150
 
 
 class Level:
-    """Subclasses add what may stand at a level.
+    """A level of topics or filters; subclasses add what may stand there.
 
     Most levels have one child, ``only``: long topics are chains. A dictionary, ``many``, would
     take three times as much as the level itself.
@@ -95,11 +95,11 @@ class TopicTree:
         self._count = 0
 
     def __len__(self) -> int:
-        """The number of filters."""
+        """Return the number of filters."""
         return self._count
 
     def find(self, topic_filter: str) -> FilterNode | None:
-        """The node of a filter that is there."""
+        """Return the node of a filter, if it is there."""
         level: _Level | None = self._root
         names, is_open = _split(topic_filter)
         for name in names:
@@ -109,7 +109,7 @@ class TopicTree:
         return level.rest if is_open else level.exact
 
     def node_of(self, topic_filter: str) -> FilterNode:
-        """The node of a filter, made if it is not there."""
+        """Return the node of a filter, made if it is not there."""
         level = self._root
         names, is_open = _split(topic_filter)
         for name in names:
@@ -125,7 +125,7 @@ class TopicTree:
         return node
 
     def remove(self, topic_filter: str) -> None:
-        """Take a filter out, and every level that only it needed."""
+        """Remove a filter, and every level that only it needed."""
         names, is_open = _split(topic_filter)
         path = [self._root]
         for name in names:
@@ -144,7 +144,7 @@ class TopicTree:
             above.drop(name)
 
     def match(self, topic: str) -> Iterator[FilterNode]:
-        """The nodes of all filters that match a topic name."""
+        """Yield the nodes of all filters that match a topic name."""
         # A wildcard at the first level does not match $SYS and its like.
         reserved = topic.startswith("$")
         frontier = [self._root]
@@ -171,7 +171,7 @@ class TopicTree:
 
 
 def _split(topic_filter: str) -> tuple[list[str], bool]:
-    """The levels of a filter without a final ``#``, and whether there was one."""
+    """Return the levels of a filter without a final ``#``, and whether there was one."""
     names = topic_filter.split("/")
     if names[-1] == "#":
         return names[:-1], True

@@ -12,8 +12,7 @@ from broker.core.journal import (
     Record,
     SubscriptionSaved,
 )
-from broker.core.message import Message
-from broker.core.sessions.outgoing_flow import RELEASED_MESSAGE
+from broker.core.message import RELEASED_MESSAGE, Message
 from broker.durability.records.field_names import (
     NEIGHBORHOOD_FIELD,
     PACKET_ID_FIELD,

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from broker.core.sessions.input_budget import holder_of
+from broker.core.limits import holder_of
 
 if TYPE_CHECKING:
     from broker.core.sessions.connection import Connection

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from broker.codec.reason_codes import ReasonCode
 from broker.core.limits import BrokerLimits
 from broker.core.publish.fast_publish import Read, Stop
-from broker.core.publish.gateway import GatewayRules
+from broker.core.publish.routes import GatewayRules
 from broker.core.verdicts import AccessControl, Action, Identity
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
@@ -185,6 +185,6 @@ def test_the_hot_path_is_taken_at_all() -> None:
     core = clients[0].harness.core
     clients[0].send(wire.publish("s/a", b"x"))
     # Whatever does not take the hot path would fail now.
-    del core._intake.dispatch
+    del core._intake._dispatch
     clients[0].send(wire.publish("s/a", b"x", properties=wire.user("peid", "2")) * 10)
     assert len(clients[1].messages()) == 10

@@ -40,7 +40,7 @@ def test_a_filter_that_is_denied_is_not_even_resolved(
     assert int(code) == 0x87
     assert harness.waiting == []
     assert harness.core.index.count == harness.core.index.shared_count == 0
-    assert len(harness.core.slots_by_sub_id()) == 0
+    assert len(harness.core.neighborhoods.slots_by_sub_id) == 0
 
 
 @pytest.mark.parametrize("pattern", ["#", "$share/g/#"])

@@ -7,11 +7,9 @@ import tracemalloc
 import pytest
 
 from broker.core.counters import Drop, Refusal
-from broker.core.fair_share import FairShare
-from broker.core.limits import BrokerLimits
-from broker.core.message import Message
-from broker.core.sessions.incoming_flow import IDENTIFIER_BYTES
-from broker.core.sessions.outgoing_flow import DELIVERY_BYTES
+from broker.core.limits import BrokerLimits, FairShare
+from broker.core.message import DELIVERY_BYTES, Message
+from broker.core.sessions.flow_control import IDENTIFIER_BYTES
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

@@ -9,8 +9,7 @@ import pytest
 
 from broker.core.counters import Drop
 from broker.core.limits import BrokerLimits
-from broker.core.message import Message
-from broker.core.sessions.outgoing_flow import DELIVERY_BYTES
+from broker.core.message import DELIVERY_BYTES, Message
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 

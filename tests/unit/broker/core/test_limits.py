@@ -175,7 +175,7 @@ def test_deadlines_of_retained_messages_go_with_them() -> None:
         client.send(wire.publish(f"t/{number}", b"", retain=True))
     assert harness.core.retained.count == 0
     assert len(timers) < 200
-    assert not harness.core._retaining._timers
+    assert not harness.core._retained_writer._timers
     # One that is retained again expires in its own time.
     client.send(wire.publish("t/1", b"x", retain=True, properties=year))
     client.send(wire.publish("t/1", b"", retain=True))

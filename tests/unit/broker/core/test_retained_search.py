@@ -7,7 +7,7 @@ import pytest
 from broker.core.counters import Refusal
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
-from broker.core.retained.retained_backlog import SEARCHED_AT_ONCE
+from broker.core.retained.retained_delivery import SEARCHED_AT_ONCE
 from broker.core.retained.retained_messages import RetainedStore
 from broker.core.retained.retained_search import RetainedSearch
 from tests.broker_core import wire

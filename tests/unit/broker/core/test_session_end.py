@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from broker.core.journal import SubscriptionRemoved
-from broker.core.sessions.session_end import ENDED_AT_ONCE
+from broker.core.sessions.session_table import ENDED_AT_ONCE
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 
@@ -111,7 +111,7 @@ def test_neighborhoods_are_unregistered_at_once_and_may_come_back() -> None:
     again = harness.connect("c", properties=EXPIRY)
     assert sorted(harness.forgotten) == list(range(1, 51))
     assert left(harness) > MANY
-    assert harness.core.neighborhoods() == []
+    assert list(harness.core.neighborhoods) == []
     about = wire.user("peid", "2")
     again.take()
     publisher.send(wire.publish("n/t", b"x", properties=about))
@@ -122,11 +122,11 @@ def test_neighborhoods_are_unregistered_at_once_and_may_come_back() -> None:
     again.take()
     harness.advance(0)
     assert left(harness) == 1
-    assert list(harness.core.slots_by_sub_id()) == [1]
+    assert list(harness.core.neighborhoods.slots_by_sub_id) == [1]
     publisher.send(wire.publish("n/t", b"x", properties=about))
     assert len(again.messages()) == 1
     assert sorted(harness.forgotten) == list(range(1, 51))
-    assert harness.core.pairs.used == 3
+    assert harness.core.shares.pairs.used == 3
 
 
 def test_another_member_of_a_group_gets_the_message() -> None:

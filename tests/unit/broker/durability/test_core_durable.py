@@ -122,7 +122,7 @@ def test_everything_comes_back() -> None:
     publisher.send(wire.publish("kept", b"3", retain=True))
     harness.advance(10)
     again = restarted(harness)
-    assert again.core.slots_by_sub_id() == {1: 0}
+    assert again.core.neighborhoods.slots_by_sub_id == {1: 0}
     back = durable_client(again, clean=False)
     connack, first, second = back.take()
     assert connack.session_present
@@ -144,7 +144,7 @@ def test_neighborhoods_come_back_with_a_slot_and_get_their_members_later() -> No
     back.send(inside)
     assert back.messages() == []
     builder = again.memberships.begin_generation()
-    for slot in again.core.slots_by_sub_id().values():
+    for slot in again.core.neighborhoods.slots_by_sub_id.values():
         builder.add(slot, np.array([1, 2, 3]))
     again.memberships.switch(builder)
     back.send(inside)

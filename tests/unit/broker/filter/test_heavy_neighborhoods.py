@@ -7,14 +7,14 @@ from collections.abc import Callable
 import mqtt5
 import pytest
 
-from broker.core.subscribe.subscription_writer import MOST_AT_ONCE, PIECE
+from broker.core.subscribe.subscription_writer import CHUNK, MOST_AT_ONCE
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
 from tests.broker_core import wire
 from tests.broker_core.harness import Harness
 from tests.broker_core.heavy_subscribe import about, finish, near, switch_to, turn
 
-MEMBERS = 5 * PIECE + 1
+MEMBERS = 5 * CHUNK + 1
 LAST = MEMBERS - 1
 Memberships = MemoryMemberships | RedisMemberships
 
@@ -78,7 +78,7 @@ def test_a_client_that_leaves_midway_leaves_nothing_behind(harness: Harness, how
     turn(harness)
     assert harness.forgotten == [1]
     assert harness.core.index.count == 0
-    assert len(harness.core.slots_by_sub_id()) == 0
+    assert len(harness.core.neighborhoods.slots_by_sub_id) == 0
     # Its slot is free again once it is swept, and what lay under it reaches nobody else.
     other = harness.connect("o")
     other.send(near("light"))
@@ -112,7 +112,7 @@ def test_a_generation_that_is_switched_to_midway_has_all_members(harness: Harnes
     switch_to(memberships, builder)
     finish(harness, client)
     client.take()
-    client.send(about(0), about(PIECE), about(LAST))
+    client.send(about(0), about(CHUNK), about(LAST))
     assert len(client.messages()) == 3
     assert list(memberships.look_up(0) or ()) == [0], "entered once"
 

@@ -24,6 +24,7 @@ class AskedMemberships:
         self.reusable: list[int] = []
         self.cache: dict[int, tuple[int, ...]] = {}
         self.stored: dict[int, set[int]] = {}
+        self.look_up_function = self.look_up
 
     def look_up(self, peid: int) -> Slots | None:
         return self.cache.get(peid)
@@ -95,7 +96,7 @@ def test_an_answer_does_not_serve_what_came_in_after_the_question(harness: Harne
     reader.subscribe_near("t", "near", nsid=7)
     publisher.send(about(2, b"after"))
     # The answer was read before the second subscription was there.
-    harness.core.looked_up(request.ticket, {2: (0,)})
+    harness.core.looked_up(request.request_id, {2: (0,)})
     harness.settle()
     harness.held = ()
     harness.answer_waiting()
@@ -176,7 +177,7 @@ def test_a_failed_look_up_refuses_exactly_what_needed_it(harness: Harness, reade
     publisher.send(about(1, b"a") + wire.publish("t", b"b") + about(2, b"c", qos=1))
     (request,) = harness.waiting
     harness.waiting = []
-    harness.core.look_up_failed(request.ticket, "away")
+    harness.core.look_up_failed(request.request_id, "away")
     harness.settle()
     (puback,) = publisher.take()
     assert int(puback.reason_code) == 0x83

@@ -9,7 +9,7 @@ import pytest
 
 from broker.core.counters import Drop
 from broker.core.limits import BrokerLimits
-from broker.core.publish.gateway import GatewayRules
+from broker.core.publish.routes import GatewayRules
 from broker.core.requests import Resolve
 from broker.filter.memberships import NoMemberships
 from schemas.errors import SettingsError

@@ -11,7 +11,7 @@ import pytest
 from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Refusal
 from broker.core.limits import BrokerLimits
-from broker.core.subscribe.subscription_writer import MOST_AT_ONCE, PIECE
+from broker.core.subscribe.subscription_writer import CHUNK, MOST_AT_ONCE
 from tests.broker_core import wire
 from tests.broker_core.harness import Client, Harness
 
@@ -45,7 +45,7 @@ def test_the_pairs_of_one_client(size: int, is_allowed: bool) -> None:
     answer = client.subscribe_near("t", str(size), 3)
     assert code_of(answer).is_error != is_allowed
     held = 20 + size * is_allowed
-    assert len(harness.memberships) == harness.core.pairs.used == held
+    assert len(harness.memberships) == harness.core.shares.pairs.used == held
     assert harness.core.counters.refusals[Refusal.PAIRS] == (not is_allowed)
     if not is_allowed:
         assert code_of(answer) is ReasonCode.QUOTA_EXCEEDED
@@ -67,7 +67,7 @@ def test_twenty_million_pairs_by_one_subscribe() -> None:
     [answer] = client.send(wire.subscribe(*filters, properties=properties))
     assert {int(code) for code in answer.reason_codes} == {ReasonCode.QUOTA_EXCEEDED}
     assert "20000000" in answer.reason_str
-    assert len(harness.memberships) == harness.core.pairs.used == 0
+    assert len(harness.memberships) == harness.core.shares.pairs.used == 0
     assert harness.core.index.count == 0
     assert harness.forgotten == [*range(1, 401)]
 
@@ -85,7 +85,7 @@ def test_one_user_gets_half_and_others_half_of_the_rest() -> None:
     assert not code_of(other.subscribe_near("t", "10", 1)).is_error
     assert harness.core.counters.refusals[Refusal.TOTAL_PAIRS] == 3
     one.send(wire.unsubscribe("t"))
-    assert harness.core.pairs.used == 10
+    assert harness.core.shares.pairs.used == 10
     assert not code_of(again.subscribe_near("t", "1", 1)).is_error
 
 
@@ -108,9 +108,9 @@ def test_what_is_replaced_does_not_count() -> None:
     assert not code_of(client.subscribe_near("u", "20", 1)).is_error
     assert not code_of(client.subscribe_near("u", "20", 1)).is_error
     assert code_of(client.subscribe_near("u", "21", 1)).is_error
-    assert harness.core.pairs.used == 20, "the one before is in force"
+    assert harness.core.shares.pairs.used == 20, "the one before is in force"
     client.lose()
-    assert harness.core.pairs.used == 0
+    assert harness.core.shares.pairs.used == 0
 
 
 def test_a_new_world_may_exceed_the_quota_and_nothing_is_cut() -> None:
@@ -118,23 +118,23 @@ def test_a_new_world_may_exceed_the_quota_and_nothing_is_cut() -> None:
     client = connect(harness, "c")
     client.subscribe_near("t", "10", 1)
     client.subscribe_near("t", "9", 2)
-    one, two = harness.core.neighborhoods()
+    one, two = list(harness.core.neighborhoods)
     builder = harness.memberships.begin_generation(is_other_world=True)
     builder.add(one.slot, np.arange(21))
     builder.add(two.slot, np.arange(11))
     harness.memberships.switch(builder)
-    harness.core.held.members_changed()
-    assert harness.core.pairs.used == client.connection.session.pairs == 32
+    harness.core.neighborhoods.members_changed()
+    assert harness.core.shares.pairs.used == client.connection.session.pairs == 32
     client.send(wire.publish("t", b"x", properties=wire.user("peid", "20")))
     assert len(client.messages()) == 1, "the neighborhood is as the world has it"
     assert code_of(client.subscribe_near("t", "1", 3)) is ReasonCode.QUOTA_EXCEEDED
     harness.neighborhoods["10"] = range(21)
     assert not code_of(client.subscribe_near("t", "10", 1)).is_error, "what it has it may keep"
     client.send(wire.unsubscribe("t"))
-    assert harness.core.pairs.used == 0
+    assert harness.core.shares.pairs.used == 0
 
 
-LARGE = 12 * PIECE
+LARGE = 12 * CHUNK
 assert LARGE > MOST_AT_ONCE
 
 
@@ -154,7 +154,7 @@ def turn(harness: Harness) -> None:
 
 def test_large_neighborhoods_of_several_clients_enter_in_turns() -> None:
     harness = Harness()
-    harness.neighborhoods = {"huge": range(LARGE), "large": range(3 * PIECE)}
+    harness.neighborhoods = {"huge": range(LARGE), "large": range(3 * CHUNK)}
     many = [connect(harness, f"m{number}", "many") for number in range(5)]
     for one in many:
         begin(one, "huge")
@@ -179,11 +179,11 @@ def test_pairs_on_their_way_in_count() -> None:
     begin(one, "huge")
     [answer] = again.send(wire.subscribe(("t", 0), properties=wire.user("neighborhood", "huge")))
     assert code_of(answer) is ReasonCode.QUOTA_EXCEEDED
-    assert harness.core.pairs.used == LARGE
+    assert harness.core.shares.pairs.used == LARGE
     one.lose()
     turn(harness)
-    assert harness.core.pairs.used == 0
+    assert harness.core.shares.pairs.used == 0
     begin(again, "huge")
     while not is_answered(again):
         turn(harness)
-    assert harness.core.pairs.used == LARGE
+    assert harness.core.shares.pairs.used == LARGE

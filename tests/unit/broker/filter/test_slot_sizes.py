@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from broker.filter.generation_builder import table_of_pairs
+from broker.filter.memberships import SlotSizes
 from broker.filter.memberships_memory import MemoryMemberships
-from broker.filter.slot_sizes import SlotSizes
 
 SWEEP = 64
 

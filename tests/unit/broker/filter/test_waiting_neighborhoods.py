@@ -32,7 +32,7 @@ def harness() -> Harness:
 def restored(harness: Harness, client: Client) -> Subscription:
     """A neighborhood under ``near/#`` as it is after a start: in force, without members."""
     client.subscribe_near("near/#", "near", 1, options=1)
-    [subscription] = harness.core.neighborhoods()
+    [subscription] = list(harness.core.neighborhoods)
     harness.memberships.switch(harness.memberships.begin_generation())
     client.take()
     return subscription
@@ -48,7 +48,7 @@ def test_messages_about_entities_under_its_filter_are_refused(harness: Harness) 
     subscription = restored(harness, client)
     # Topics that the hot path knows already.
     other.send(about("near/a"), about("far/a"))
-    harness.core.held.hold_messages([subscription])
+    harness.core.neighborhoods.hold_messages([subscription])
     [answer] = other.send(about("near/a", qos=1))
     assert isinstance(answer, mqtt5.PubAckPacket)
     assert answer.reason_code == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
@@ -59,8 +59,8 @@ def test_messages_about_entities_under_its_filter_are_refused(harness: Harness) 
         [answer] = other.send(allowed)
         assert answer.reason_code == ReasonCode.NO_MATCHING_SUBSCRIBERS
     assert client.messages() == []
-    assert harness.core.held.add_members(subscription, subscription.slot, np.array([7]))
-    harness.core.held.hold_messages([])
+    assert harness.core.neighborhoods.add_members(subscription, subscription.slot, np.array([7]))
+    harness.core.neighborhoods.hold_messages([])
     [answer] = other.send(about("near/a", qos=1))
     assert answer.reason_code == ReasonCode.SUCCESS
     other.send(about("near/a"))
@@ -73,9 +73,9 @@ def test_one_that_ends_meanwhile_gets_no_members(harness: Harness) -> None:
     subscription = restored(harness, client)
     slot = subscription.slot
     client.send(wire.unsubscribe("near/#"))
-    assert harness.core.held.neighborhood_at(slot) is None
-    assert not harness.core.held.add_members(subscription, slot, np.array([7]))
-    assert harness.core.held.neighborhood_at(1_000) is None
+    assert harness.core.neighborhoods.at(slot) is None
+    assert not harness.core.neighborhoods.add_members(subscription, slot, np.array([7]))
+    assert harness.core.neighborhoods.at(1_000) is None
 
 
 class Resolver:
@@ -112,7 +112,7 @@ def test_it_is_asked_for_until_it_is_answered(harness: Harness) -> None:
 
     async def scenario() -> None:
         waiting = WaitingNeighborhoods(resolver)
-        waiting.core = harness.core.held
+        waiting.core = harness.core.neighborhoods
         waiting.replace({subscription.slot: True})
         for _ in range(2):
             await waiting.ask_again()
@@ -134,7 +134,7 @@ def test_one_that_the_resolver_fails_on_stops_nobody_else(harness: Harness) -> N
 
     async def scenario() -> None:
         waiting = WaitingNeighborhoods(resolver)
-        waiting.core = harness.core.held
+        waiting.core = harness.core.neighborhoods
         waiting.replace({subscription.slot: True})
         await waiting.ask_again()
         assert (waiting.unanswered, waiting.refused) == (0, 1)

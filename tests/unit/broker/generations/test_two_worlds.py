@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from broker.core.subscribe.subscription_writer import PIECE
+from broker.core.subscribe.subscription_writer import CHUNK
 from broker.filter.generation_builder import TableAssembly, cut_into_regions, table_of_pairs
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
@@ -61,17 +61,17 @@ def test_in_the_same_world_members_stay(memberships: Memberships) -> None:
 
 def test_a_large_one_that_is_half_entered_is_resolved_again(memberships: Memberships) -> None:
     harness = Harness(memberships=memberships)
-    harness.neighborhoods = {"heavy": range(3 * PIECE)}
+    harness.neighborhoods = {"heavy": range(3 * CHUNK)}
     client = harness.connect("c")
     client.send(near("heavy"))
     turn(harness)
     builder = memberships.begin_generation(is_other_world=True)
     turn(harness)
-    harness.neighborhoods = {"heavy": range(PIECE, 4 * PIECE)}
+    harness.neighborhoods = {"heavy": range(CHUNK, 4 * CHUNK)}
     switch_to(memberships, builder)
     finish(harness, client)
     client.take()
-    client.send(about(0), about(PIECE), about(4 * PIECE - 1))
+    client.send(about(0), about(CHUNK), about(4 * CHUNK - 1))
     assert len(client.messages()) == 2
     assert harness.core.index.count == 1
 

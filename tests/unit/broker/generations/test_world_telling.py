@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from broker.codec.reason_codes import ReasonCode
-from broker.core.publish.world_notifier import (
+from broker.core.verdicts import Action, Identity
+from broker.core.world_changes import (
     CHANGES_IN_MESSAGE,
     SESSIONS_AT_ONCE,
     MemberChange,
     Switched,
 )
-from broker.core.verdicts import Action, Identity
 from schemas.mqtt_names import (
     CHANGES_TOPIC,
     WORLD_TOPIC,
@@ -38,7 +38,7 @@ def harness() -> Harness:
 
 
 def tell(harness: Harness, changes: dict[int, MemberChange]) -> None:
-    harness.core.telling.tell(Switched(WORLD, changes))
+    harness.core.world_notifier.notify(Switched(WORLD, changes))
     harness.settle()
 
 
@@ -124,13 +124,15 @@ def test_many_are_told_in_turns_and_in_order(harness: Harness) -> None:
         client.subscribe_near("t", "a")
         client.subscribe(CHANGES_TOPIC, 1)
     changes = {number: MemberChange(number, 0) for number in range(1, len(clients) + 1)}
-    harness.core.telling.tell(Switched(WORLD, changes))
-    harness.core.telling.tell(Switched(WORLD, {number: MemberChange(0, 7) for number in changes}))
+    harness.core.world_notifier.notify(Switched(WORLD, changes))
+    harness.core.world_notifier.notify(
+        Switched(WORLD, {number: MemberChange(0, 7) for number in changes})
+    )
     harness.settle()
     counts = [len(heard(client)) for client in clients]
     assert sum(counts) == SESSIONS_AT_ONCE, "others come between"
-    assert not harness.core.telling.is_done
-    while not harness.core.telling.is_done:
+    assert not harness.core.world_notifier.is_done
+    while not harness.core.world_notifier.is_done:
         harness.core.tick()
         harness.settle()
     rest = [heard(client) for client in clients]

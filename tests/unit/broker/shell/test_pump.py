@@ -171,17 +171,17 @@ def test_a_client_that_must_wait_is_not_read_from() -> None:
 def test_a_fault_of_our_own_ends_one_connection_and_nobody_elses_messages(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work_off = Intake._work_off
+    take_packets = Intake._take_packets
 
     def faulty(intake: Intake, connection: Connection, data: bytes, position: int = 0) -> None:
         if b"fault" in data:
             raise RuntimeError("a fault for the test")
-        work_off(intake, connection, data, position)
+        take_packets(intake, connection, data, position)
 
     async def scenario(scene: Scene) -> None:
         _, receiver = await scene.client("receiver", "#")
         (before, _), (bad, its_wire), (after, _) = [await scene.client(one) for one in "abc"]
-        monkeypatch.setattr(Intake, "_work_off", faulty)
+        monkeypatch.setattr(Intake, "_take_packets", faulty)
         before.data_received(publish_packet("t", b"before"))
         bad.data_received(publish_packet("t/fault", b"lost"))
         after.data_received(publish_packet("t", b"after"))

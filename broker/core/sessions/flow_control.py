@@ -1,91 +1,23 @@
-"""Flow control of what a client is owed with QoS 1 and 2: in flight, then the queue.
-
-Pure bookkeeping: nothing is encoded or sent here.
-"""
+"""Flow control of QoS 1 and 2, in both directions. Nothing is encoded or sent here."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.codec.reason_codes import ProtocolError, ReasonCode
 from broker.core.counters import Drop
-from broker.core.fair_share import Account
-from broker.core.limits import BrokerLimits
-from broker.core.message import Message
-
-if TYPE_CHECKING:
-    from broker.core.subscribe.subscription import Subscription
+from broker.core.limits import Account, BrokerLimits
+from broker.core.message import DELIVERY_BYTES, Delivery, Stage
 
 MAX_PACKET_ID: Final = 65_535
-# A delivery and the objects of its message without their content, as measured.
-DELIVERY_BYTES: Final = 400
-# The name of one subscription that these include.
-SHORT_RECORD_BYTES: Final = 200
-# Stands for a message that its client has: only the packet identifier matters then.
-RELEASED_MESSAGE: Final = Message("", b"", qos=2)
-
-
-class Stage(Enum):
-    """How far a delivery is."""
-
-    WAITING = "waiting"  # in the queue
-    SENT = "sent"  # until PUBACK or PUBREC
-    RELEASED = "released"  # PUBREC came: until PUBCOMP
-
-
-class Delivery:
-    """One message owed to one session, because of these subscriptions."""
-
-    __slots__ = (
-        "message", "packet_id", "position", "qos", "retain", "size", "stage", "subscriptions",
-        "was_written",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        message: Message,
-        qos: int,
-        subscriptions: tuple[Subscription, ...],
-        *,
-        retain: bool = False,
-    ) -> None:
-        self.message = message
-        self.qos = qos
-        self.subscriptions = subscriptions
-        self.retain = retain
-        self.stage = Stage.WAITING
-        # 0 until it is first sent; then it keeps its identifier, also over reconnects.
-        self.packet_id = 0
-        # Whether the client may have got it: kept for QoS 2 alone.
-        self.was_written = False
-        # Its place in the session's order; 0: it is not recorded.
-        self.position = 0
-        # Bytes that it costs while it waits or is in flight, here and where it is recorded.
-        size = message.size + DELIVERY_BYTES
-        if len(subscriptions) > 1:
-            size += sum([one.record_bytes for one in subscriptions])
-        elif subscriptions and subscriptions[0].record_bytes > SHORT_RECORD_BYTES:
-            # A filter may be long though the topic is short: by the name of its share group.
-            size += subscriptions[0].record_bytes
-        self.size = size
-
-    def note_written(self) -> None:
-        """Note that the client may get it from now on."""
-        self.was_written = True
-
-    def release(self) -> int:
-        """Let go of the message, which the client has; return the bytes that this frees."""
-        freed = self.size - DELIVERY_BYTES
-        self.size = DELIVERY_BYTES
-        self.message = RELEASED_MESSAGE
-        self.subscriptions = ()
-        return freed
+# What an identifier of a client's message takes in memory, and its field in Redis.
+IDENTIFIER_BYTES: Final = 130
 
 
 class OutgoingFlow:
-    """Deliveries of one session. ``quota`` is the most that may be in flight at once."""
+    """Deliveries of one session: in flight, then the queue. At most ``quota`` are in flight."""
 
     __slots__ = (
         "_account", "_charged", "_in_flight", "_last_id", "_limits", "_spare", "bytes",
@@ -108,9 +40,9 @@ class OutgoingFlow:
         self._spare = min(limits.queued_bytes >> 8, limits.total_queued_bytes >> 13)
 
     def restart(self, receive_maximum: int) -> Iterator[Delivery]:
-        """A new connection: what was not acknowledged is to be sent again, before the queue.
+        """Begin on a new connection: what was not acknowledged is sent again, before the queue.
 
-        Gives the deliveries of which only PUBREL is to be repeated.
+        Return the deliveries of which only PUBREL is to be repeated.
         """
         self.quota = min(self._limits.in_flight, receive_maximum)
         again = [one for one in self.identified.values() if one.stage is Stage.SENT]
@@ -127,7 +59,7 @@ class OutgoingFlow:
         return not self.queue and self._in_flight < self.quota
 
     def takes_at_once(self, size: int) -> bool:
-        """Whether a delivery of a message can start now, without overtaking and within limits."""
+        """Return whether a delivery of a message can start now, within limits and in order."""
         return (
             not self.queue
             and self._in_flight < self.quota
@@ -161,7 +93,7 @@ class OutgoingFlow:
         self._count(delivery.size)
 
     def clear(self) -> None:
-        """Forget everything: the session is over."""
+        """Forget everything, because the session has ended."""
         self.queue.clear()
         self.identified.clear()
         self._in_flight = 0
@@ -169,7 +101,7 @@ class OutgoingFlow:
         self.charge()
 
     def start(self, delivery: Delivery, *, queued: bool) -> bool:
-        """Put a delivery in flight; whether it was sent before (so that it is a duplicate)."""
+        """Put a delivery in flight; return whether it was sent before, and so is a duplicate."""
         if not queued:
             self.bytes = held = self.bytes + delivery.size
             if held > self._charged:
@@ -183,7 +115,7 @@ class OutgoingFlow:
         return again
 
     def take_back(self, delivery: Delivery) -> None:
-        """Put what was to be sent, and was not yet, before what was never to be sent so far."""
+        """Queue a delivery that waits for the journal again, before those without an identifier."""
         delivery.stage = Stage.WAITING
         self._in_flight -= 1
         place = 0
@@ -198,7 +130,7 @@ class OutgoingFlow:
             del self.identified[delivery.packet_id]
 
     def release(self, packet_id: int) -> Delivery | None:
-        """PUBREC came: from now on only PUBREL is sent for the message."""
+        """Take PUBREC: from now on only PUBREL is sent for the message."""
         delivery = self.identified.get(packet_id)
         if delivery is None or delivery.stage is Stage.WAITING:
             return None
@@ -208,7 +140,7 @@ class OutgoingFlow:
         return delivery
 
     def finish(self, packet_id: int) -> Delivery | None:
-        """The message is acknowledged: its identifier is free."""
+        """Take the last acknowledgement of a message: its identifier is free."""
         delivery = self.identified.get(packet_id)
         if delivery is None or delivery.stage is Stage.WAITING:
             return None
@@ -220,7 +152,7 @@ class OutgoingFlow:
         return delivery
 
     def restore(self, delivery: Delivery) -> None:
-        """Take back a delivery from before a restart."""
+        """Take over a delivery of an earlier run."""
         if delivery.stage is Stage.RELEASED:
             delivery.release()
         self._count(delivery.size)
@@ -243,10 +175,82 @@ class OutgoingFlow:
         self.charge()
 
     def _free_id(self) -> int:
-        """An identifier that is not in use; there is one, because far fewer may be in flight."""
+        """Return an identifier that is not in use; far fewer may be in flight than there are."""
         candidate = self._last_id % MAX_PACKET_ID + 1
         identified = self.identified
         while candidate in identified:
             candidate = candidate % MAX_PACKET_ID + 1
         self._last_id = candidate
         return candidate
+
+
+class IncomingFlow:
+    """Identifiers of QoS 2 messages that were taken over and not yet released.
+
+    ``received`` outlives connections, and the user's account is charged for it. What counts
+    against the receive maximum belongs to one connection.
+    """
+
+    __slots__ = ("_account", "_maximum", "_open", "_unanswered", "received")
+
+    def __init__(self, maximum: int, account: Account) -> None:
+        self._maximum = maximum
+        self._account = account
+        self.received: set[int] = set()
+        self._open: set[int] = set()
+        self._unanswered = 0
+
+    def restart(self) -> None:
+        """Begin on a new connection, on which nothing is open."""
+        self._open = set()
+        self._unanswered = 0
+
+    def begin_qos1(self) -> None:
+        """Take a QoS 1 PUBLISH; ProtocolError beyond the receive maximum."""
+        self._check_maximum()
+        self._unanswered += 1
+
+    def answered_qos1(self) -> None:
+        """Note that its PUBACK was sent."""
+        self._unanswered -= 1
+
+    def begin_qos2(self, packet_id: int) -> None:
+        """Take a QoS 2 PUBLISH; ProtocolError beyond the receive maximum."""
+        if packet_id not in self._open:
+            self._check_maximum()
+            self._open.add(packet_id)
+
+    def accept_qos2(self, packet_id: int) -> None:
+        """Note that the message is taken over: the identifier means a repetition from now on."""
+        if packet_id not in self.received:
+            self.received.add(packet_id)
+            self._account.add(IDENTIFIER_BYTES)
+
+    def has_room(self) -> bool:
+        """Return whether one more identifier can be kept."""
+        return self._account.has_room(IDENTIFIER_BYTES)
+
+    def clear(self) -> None:
+        """Forget everything, because the session has ended."""
+        self._account.add(-IDENTIFIER_BYTES * len(self.received))
+        self.received.clear()
+
+    def refuse_qos2(self, packet_id: int) -> None:
+        """Note that PUBREC refused the message: its identifier is free again."""
+        self._open.discard(packet_id)
+
+    def release(self, packet_id: int) -> bool:
+        """Take PUBREL; return whether there was such a message."""
+        self._open.discard(packet_id)
+        if packet_id in self.received:
+            self.received.remove(packet_id)
+            self._account.add(-IDENTIFIER_BYTES)
+            return True
+        return False
+
+    def _check_maximum(self) -> None:
+        if len(self._open) + self._unanswered >= self._maximum:
+            raise ProtocolError(
+                ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
+                f"more than {self._maximum} messages without an acknowledgement",
+            )
