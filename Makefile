@@ -4,9 +4,9 @@ RUN := .venv/bin/python
 PYTHON_IS_THERE = command -v $(PYTHON) >/dev/null 2>&1 || { \
   echo "spaPS needs Python 3.11 or newer, and $(PYTHON) is not on the PATH"; exit 1; }
 
-# Many tests wait for servers, so three processes keep two cores busy. They share the files of tests,
-# in their order: the short ones come last and even out what is left.
-WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
+# Many tests wait for servers, so three processes keep two cores busy. tests/conftest.py says which
+# tests stay together, and puts the long ones first.
+WORKERS := -n 3 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 # Each step of the set-up is for one process at a time, whatever -j says.

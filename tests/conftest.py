@@ -23,6 +23,39 @@ settings.load_profile("spaps")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
+# Long tests first: the short ones at the end even out what the processes have left.
+FOLDERS = ("spark", "integration", "e2e", "property", "unit")
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the tests, and mark those that one process of xdist runs one after the other.
+
+    A file stays together for the sake of its fixtures. All files that use the Spark session are one
+    group, so that one JVM gets warm instead of one in each process; files that start a Spark
+    of their own are another, so that two of them never run at the same time.
+    """
+    of_spark = {item.path: "submit" for item in items if item.get_closest_marker("spark")}
+    in_session = {item.path: "spark" for item in items if "spark" in _fixtures_of(item)}
+    groups = of_spark | in_session
+    for item in items:
+        group = groups.get(item.path, item.nodeid.partition("::")[0])
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=_place_of_folder)
+
+
+def _group_of(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    return "" if mark is None else str(mark.args[0])
+
+
+def _fixtures_of(item: pytest.Item) -> list[str]:
+    return item.fixturenames if isinstance(item, pytest.Function) else []
+
+
+def _place_of_folder(item: pytest.Item) -> int:
+    folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
+    return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
 
 
 @pytest.fixture(scope="session")
@@ -75,6 +108,8 @@ def monaco_world(tmp_path_factory: pytest.TempPathFactory) -> str:
 def spark(program: Callable[[str], Path]) -> Iterator[Any]:
     """One Spark session for the whole run: starting it costs more than most tests."""
     program("java")
+    # Tests are many small plans: the JVM's second compiler takes more time than it saves.
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     from jobs.pipeline.session import spark_session  # noqa: PLC0415  tests without Spark never load it
 
     session = spark_session("spaps-tests")
@@ -87,6 +122,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Under CI a skip is a failure, but for tests of data that may not be in the repository."""
     outcome: Any = yield
     report = outcome.get_result()
+    # xdist writes the group behind the name; without it the name can be given to pytest again.
+    report.nodeid = report.nodeid.removesuffix(f"@{_group_of(item)}")
     allowed = item.get_closest_marker("shared_data") is not None or hasattr(report, "wasxfail")
     if report.skipped and os.environ.get("CI") == "true" and not allowed:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
