@@ -1,4 +1,4 @@
-"""The commands of ``spaps`` put together."""
+"""The commands of ``spaps``, in the order in which help lists them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from typing import Annotated
 
 import typer
 
-from spaps.cli.command_help import PlainCommand, PlainGroup
-from spaps.cli.commands.broker_command import broker
-from spaps.cli.commands.check_command import check
+from spaps.cli.commands.broker_command import broker, passwd
 from spaps.cli.commands.import_command import import_sources
-from spaps.cli.commands.passwd_command import passwd
 from spaps.cli.commands.pub_command import pub
 from spaps.cli.commands.rebuild_command import rebuild_world
-from spaps.cli.commands.resolve_command import resolve
-from spaps.cli.commands.rollback_command import rollback_world
+from spaps.cli.commands.resolve_command import check, resolve
 from spaps.cli.commands.sessions_command import sessions
 from spaps.cli.commands.sub_command import sub
 from spaps.cli.commands.top_command import top
-from spaps.cli.commands.versions_command import show_versions
+from spaps.cli.commands.versions_command import rollback_world, show_versions
 from spaps.cli.mqtt_options import HELP_OPTIONS
+from spaps.cli.options import PlainCommand, PlainGroup
+from spaps.version import __version__
 
 app = typer.Typer(
-    help="Spatial publish/subscribe: neighborhoods of a world model, and what they hold.",
+    help="Publish and subscribe by place: an MQTT broker, its clients and its map data.",
     cls=PlainGroup,
     add_completion=False,
     rich_markup_mode="rich",
@@ -51,8 +49,6 @@ def start(
 ) -> None:
     """Print version or help when no command is given."""
     if show_version:
-        from importlib.metadata import version  # noqa: PLC0415 - slow, and for this alone
-
-        typer.echo(f"spaps {version('spaps')}")
+        typer.echo(f"spaps {__version__}")
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())

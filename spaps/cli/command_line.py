@@ -1,26 +1,25 @@
-"""The command ``spaps``: runs a command and turns whatever goes wrong into one line.
+"""The command ``spaps``: runs a command and prints an error as one line.
 
-The standard library alone up here, so that an install without the commands' packages can say
-what is missing instead of failing at import.
+This module imports the standard library alone, so that an install without the packages of a
+command can say what is missing.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 from schemas.errors import SpapsError
-from spaps.cli.printable_text import printable
-from spaps.cli.usage_errors import usage_sentence
+from spaps.cli.terminal import printable
 from spaps.client.errors import ClientError
 
 FAILED: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 1
-# Set it to see where an error came from.
+# With this variable an error prints its traceback.
 DEBUG_VARIABLE: Final = "SPAPS_DEBUG"
 
 _BROKER: Final = "'spaps-server[broker]'"
@@ -45,14 +44,25 @@ WHEELS: Final = {
 }
 DEFAULT_WHEEL: Final = "'spaps-server[world]'"
 
+# What an option takes, by the option parser's names for what can be wrong.
+_EXPECTED: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "int_parsing": lambda _: "a whole number",
+    "int_from_float": lambda _: "a whole number",
+    "int_parsing_size": lambda _: "a whole number of fewer digits",
+    "float_parsing": lambda _: "a number",
+    "greater_than_equal": lambda limits: f"at least {limits['ge']}",
+    "less_than_equal": lambda limits: f"at most {limits['le']}",
+}
+LONGEST_VALUE: Final = 40
+
 
 def main() -> None:
-    """The entry point: exit code 0, 2 for every error, 130 when interrupted."""
+    """Run the command line and exit: code 0, 2 for every error, 130 when interrupted."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and give its exit code."""
+    """Run one command and return its exit code."""
 
     def command() -> object:
         application = import_module("spaps.cli.application")
@@ -62,18 +72,18 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def run_safely(work: Callable[[], object]) -> int:
-    """Do the work and give the exit code; errors are one line on stderr."""
+    """Do the work and return the exit code; print an error as one line on stderr."""
     try:
         code = work()
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has had enough. Python would complain about it at exit.
+        # The reader of our output has closed it. Python would print an error about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except Exception as error:
-        # The face of the program: no traceback leaves it, unless it is asked for.
+        # A user gets one line; a traceback only when the variable asks for it.
         if os.environ.get(DEBUG_VARIABLE):
             raise
         sys.stderr.write(f"spaps: {sentence(error)}\n")
@@ -82,7 +92,7 @@ def run_safely(work: Callable[[], object]) -> int:
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong, in one line."""
+    """Return one line that says what went wrong."""
     if isinstance(error, SpapsError | ClientError):
         text = str(error)
     elif isinstance(error, ModuleNotFoundError) and error.name:
@@ -92,9 +102,27 @@ def sentence(error: Exception) -> str:
     elif isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         text = f"{where}{error.strerror or error}"
-    elif hasattr(error, "format_message"):  # wrong usage, told by the option parser
-        text = f"{usage_sentence(error)} (spaps --help)"
+    elif hasattr(error, "format_message"):  # wrong usage, found by the option parser
+        path = getattr(getattr(error, "ctx", None), "command_path", "spaps")
+        text = f"{usage_sentence(error)} ({path} --help)"
     else:
         cause = f"{type(error).__name__}: {error}"
         text = f"unexpected error, {cause} ({DEBUG_VARIABLE}=1 shows where)"
     return printable(" ".join(text.split()))
+
+
+def usage_sentence(error: Any) -> str:
+    """Return a sentence for wrong usage: which option, what it takes, what was given."""
+    option = getattr(getattr(error, "param", None), "opts", None)
+    details = getattr(error.__cause__, "errors", None)
+    if option and callable(details):
+        problem = details()[0]
+        expected = _EXPECTED.get(problem["type"])
+        if expected is not None:
+            given = str(problem["input"])[:LONGEST_VALUE]
+            # An argument has no name of its own on the command line, only the one that help shows.
+            shown = getattr(error.param, "metavar", None)
+            is_argument = getattr(error.param, "param_type_name", "") == "argument"
+            name = shown.strip("[]") if is_argument and shown else max(option, key=len)
+            return f"{name} must be {expected(problem.get('ctx', {}))}, not {given!r}"
+    return str(error.format_message())

@@ -23,15 +23,19 @@ PASSWORD_VARIABLE: Final = "SPAPS_MQTT_PASSWORD"  # noqa: S105  the name of the 
 HELP_OPTIONS: Final = {"help_option_names": ["--help"]}
 
 HostOption: TypeAlias = Annotated[
-    str, typer.Option("-h", "--host", metavar="HOST", help="Where the broker is.")
+    str, typer.Option("-h", "--host", metavar="HOST", help="Host of the broker.")
 ]
 PortOption: TypeAlias = Annotated[
     int | None,
-    typer.Option("-p", "--port", min=1, max=65535, help="Its port; 1883, with TLS 8883."),
+    typer.Option(
+        "-p", "--port", metavar="PORT", min=1, max=65535, help="Port; default: 1883, with TLS 8883."
+    ),
 ]
-QosOption: TypeAlias = Annotated[int, typer.Option("-q", "--qos", min=0, max=2)]
+QosOption: TypeAlias = Annotated[
+    int, typer.Option("-q", "--qos", metavar="QOS", min=0, max=2, help="Quality of service.")
+]
 UserOption: TypeAlias = Annotated[
-    str | None, typer.Option("-u", "--username", metavar="USER", help="Who logs in.")
+    str | None, typer.Option("-u", "--username", metavar="USER", help="User name.")
 ]
 PasswordOption: TypeAlias = Annotated[
     str | None,
@@ -41,36 +45,42 @@ PasswordOption: TypeAlias = Annotated[
         metavar="PASSWORD",
         envvar=PASSWORD_VARIABLE,
         show_envvar=False,
-        help=f"Better in {PASSWORD_VARIABLE}: others can read the list of processes.",
+        help=f"Password. Better set {PASSWORD_VARIABLE}: other users can see your command line.",
     ),
 ]
 ClientIdOption: TypeAlias = Annotated[
     str, typer.Option("-i", "--id", metavar="ID", help="Client id; default: the broker's choice.")
 ]
 KeepAliveOption: TypeAlias = Annotated[
-    int, typer.Option("-k", "--keepalive", min=1, max=65535, metavar="SECONDS")
+    int,
+    typer.Option(
+        "-k", "--keepalive", min=1, max=65535, metavar="SECONDS", help="Keep-alive interval."
+    ),
 ]
 CafileOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Whom to trust; switches TLS on.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Certificate authorities to trust; switches TLS on."),
 ]
 CertOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Our certificate; switches TLS on.")
+    Path | None, typer.Option(metavar="FILE", help="Certificate of this client; switches TLS on.")
 ]
-KeyOption: TypeAlias = Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")]
+KeyOption: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Key of the certificate.")
+]
 TlsOption: TypeAlias = Annotated[
-    bool, typer.Option("--tls", help="TLS with the authorities that this system trusts.")
+    bool, typer.Option("--tls", help="TLS with the certificate authorities of this system.")
 ]
 InsecureOption: TypeAlias = Annotated[
-    bool, typer.Option("--insecure", help="Do not compare the broker's name to its certificate.")
+    bool, typer.Option("--insecure", help="Do not check the host name in the broker's certificate.")
 ]
 WebSocketOption: TypeAlias = Annotated[
-    str | None, typer.Option("--ws", metavar="PATH", help="Over WebSocket, at this path.")
+    str | None, typer.Option("--ws", metavar="PATH", help="Connect by WebSocket, with this path.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Connecting:
-    """How a command reaches the broker: the options that all of them share, in this order."""
+    """The options of a connection that ``sub`` and ``pub`` share, in this order."""
 
     host: HostOption = "localhost"
     port: PortOption = None
@@ -86,9 +96,9 @@ class Connecting:
     websocket: WebSocketOption = None
 
     def options(self) -> ConnectionOptions:
-        """What the client library takes."""
+        """Return the options for the client library."""
         if (self.cert is None) != (self.key is None):
-            raise SettingsError("--cert and --key belong together")
+            raise SettingsError("--cert and --key need each other: give both")
         return {
             "client_id": self.client_id,
             "user": self.user,
@@ -105,7 +115,7 @@ class Connecting:
 
 
 def with_connection(command: Callable[..., Result]) -> Callable[..., Result]:
-    """The command with the shared options in the place of its parameter ``connecting``."""
+    """Return the command with the shared options in place of its parameter ``connecting``."""
     hints = get_type_hints(Connecting, include_extras=True)
     shared = [
         Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
@@ -125,7 +135,7 @@ def with_connection(command: Callable[..., Result]) -> Callable[..., Result]:
         for one in signature(command).parameters.values()
         if one.name != "connecting"
     ]
-    # What the option parser looks at.
+    # The option parser reads these two.
     whole.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
     whole.__annotations__ = {one.name: one.annotation for one in (*own, *shared)}
     return whole

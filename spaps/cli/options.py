@@ -1,11 +1,12 @@
-"""Options that several commands share."""
+"""Options that several commands share, and commands whose help shows them plainly."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 WorldOption: TypeAlias = Annotated[
     str | None,
@@ -15,5 +16,32 @@ VersionOption: TypeAlias = Annotated[
     int | None, typer.Option(metavar="N", help="World version; default: the newest.")
 ]
 ConfigOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Settings that differ from conf/spaps.toml.")
+    Path | None, typer.Option(metavar="FILE", help="Settings file; defaults: conf/spaps.toml.")
 ]
+RedisOption: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="URL", help="Redis server; default: redis.url in conf.")
+]
+
+
+class PlainCommand(TyperCommand):
+    """A command whose ``--help`` shows a value only for options that take one."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return all parameters, those of ``--help`` included."""
+        return without_flag_values(super().get_params(ctx))
+
+
+class PlainGroup(TyperGroup):
+    """The same for a command that has commands of its own."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return all parameters, those of ``--help`` included."""
+        return without_flag_values(super().get_params(ctx))
+
+
+def without_flag_values(parameters: Any) -> Any:
+    """Leave the column of values empty for flags, where typer would print ``<bool>``."""
+    for parameter in parameters:
+        if isinstance(parameter, TyperOption) and parameter.is_flag and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters

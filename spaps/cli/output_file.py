@@ -1,4 +1,4 @@
-"""Files that a command writes: each is there completely or as it was before."""
+"""Output files of commands: each is written completely, or stays as it was."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from schemas.errors import OutputError
 
 @contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Give a path beside ``path`` to write to, which then takes its place in one step.
+    """Yield a path beside ``path`` to write to, then replace ``path`` by it in one step.
 
-    Where that fails, an OutputError names the path and the reason, and nothing is left behind.
-    A pipe or a device, as /dev/stdout, is written to as it is.
+    On failure an OutputError names the path and the reason, and no draft is left. A pipe or a
+    device, such as /dev/stdout, is written to directly.
     """
-    target = path.resolve()  # what a link points to is replaced, not the link
+    target = path.resolve()  # the target of a link is replaced, not the link
     with _output_errors(path):
         if target.is_dir():
-            raise IsADirectoryError(None, "is a folder, and a file was to be written")
+            raise IsADirectoryError(None, "is a folder, not a file")
         if target.exists() and not target.is_file():
             yield target
             return

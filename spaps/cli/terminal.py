@@ -1,50 +1,105 @@
-"""What commands write to the terminal: results to stdout, everything else to stderr."""
+"""Text for the terminal: made safe to print, results on stdout, everything else on stderr.
+
+Names, topics and messages come from other people. A control character in one of them could move
+the cursor, hide a line or give the terminal commands. rich is imported when it is used, because
+``spaps`` reports errors with these functions where rich is not installed.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import sys
+import unicodedata
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+if TYPE_CHECKING:
+    from rich.console import Console
 
-from spaps.cli.printable_text import printable
+# Controls, invisible formatting (also of the writing direction), surrogates, line separators.
+_UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+# Scripts such as Persian and Hindi are written with these two.
+_JOINERS: Final = frozenset("\u200c\u200d")
+_PRINTABLE_ASCII: Final = re.compile(r"[ -~]*")
+_LAST_BMP: Final = 0xFFFF
 
-__all__ = ["PhaseProgress", "printable", "remarks", "results"]
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Return the text with each control character written out, as ``\x1b`` for escape.
+
+    Characters in ``keep`` stay as they are: "\n\t" for a text of several lines.
+    """
+    if _PRINTABLE_ASCII.fullmatch(text):
+        return text
+    return "".join(one if _is_safe(one) or one in keep else repr(one)[1:-1] for one in text)
+
+
+def printable_json(value: Any, indent: int | None = None) -> str:
+    """Return the value as JSON that is safe to print; readers of the JSON get the same value."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return "".join(one if one == "\n" or _is_safe(one) else _json_escape(one) for one in text)
+
+
+def printable_bytes(content: bytes) -> bytes:
+    """Return a text of several lines that is safe to print; bytes that are no text are escaped."""
+    return printable(content.decode("utf-8", "backslashreplace"), keep="\n\t").encode()
+
+
+def goes_to_terminal() -> bool:
+    """Return whether a terminal interprets what is written to stdout."""
+    return sys.stdout.isatty()
+
+
+def _is_safe(character: str) -> bool:
+    return character in _JOINERS or unicodedata.category(character) not in _UNPRINTABLE
+
+
+def _json_escape(character: str) -> str:
+    number = ord(character)
+    if number <= _LAST_BMP:
+        return f"\\u{number:04x}"
+    high, low = divmod(number - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
 def results() -> Console:
-    """Where a command prints what was asked for."""
+    """Return the console for what a command was asked for: stdout."""
+    from rich.console import Console  # noqa: PLC0415  see above
+
     return Console(highlight=False)
 
 
 def remarks() -> Console:
-    """Where a command prints what is worth knowing beside that."""
+    """Return the console for warnings and progress: stderr."""
+    from rich.console import Console  # noqa: PLC0415  see above
+
     return Console(stderr=True, highlight=False)
 
 
-class PhaseProgress:
-    """A progress bar with one line for each phase; fits ``world.progress.Progress``.
+def print_warning(text: str) -> None:
+    """Print a warning to stderr, on one line."""
+    from rich.markup import escape  # noqa: PLC0415  see above
 
-    Only shown on a terminal, and gone when the work is done: what stays is the result.
+    remarks().print(f"[yellow]warning:[/] {escape(printable(text))}", soft_wrap=True)
+
+
+class PhaseProgress:
+    """A progress bar with one line for each phase; it is a ``world.progress.Progress``.
+
+    It is shown on a terminal only, and removed when the work is done.
     """
 
     def __init__(self) -> None:
+        from rich import progress  # noqa: PLC0415  see above
+
         console = remarks()
-        self._bars = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
+        self._bars = progress.Progress(
+            progress.SpinnerColumn(),
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -65,7 +120,9 @@ class PhaseProgress:
         self._bars.stop()
 
     def __call__(self, phase: str, done: int, total: int | None) -> None:
-        """Say that ``done`` of ``total`` steps of the phase are finished."""
+        """Show that ``done`` of ``total`` steps of the phase are finished."""
+        from rich.markup import escape  # noqa: PLC0415  see above
+
         if phase != self._phase:
             self._bars.remove_task(self._task)
             self._task = self._bars.add_task(escape(printable(phase)), total=total)

@@ -1,4 +1,4 @@
-"""``make demo``: from a clone to a result that a person can look at."""
+"""``make demo``: imports the sample world, resolves sample subscriptions and delivers messages."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from spaps.cli.command_line import run_safely
 from spaps.cli.terminal import results
 from spaps.demo.live_broker import run_live
 from spaps.demo.sample_bulk import resolve_in_bulk
-from spaps.demo.sample_neighborhoods import resolve_sample
-from spaps.demo.sample_world import import_sample
+from spaps.demo.sample_neighborhoods import import_sample, resolve_sample
 
 
 def main() -> None:
-    """All parts, in the order of the data's way."""
+    """Run all parts in order."""
     settings = load_settings()
     console = results()
     facts = import_sample(settings, console)

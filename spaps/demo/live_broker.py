@@ -1,31 +1,35 @@
-"""The last part: a broker, clients with neighborhoods, messages, and who got what and why."""
+"""Part 4: a broker, clients with neighborhoods, messages, and which client got which and why."""
 
 from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
 from rich.box import HORIZONTALS
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from schemas.errors import SpapsError
+from schemas.language.limits import MAX_PEID
 from schemas.settings import Settings
-from spaps.cli.subscription_file import read_subscriptions
+from schemas.subscription import Subscription
+from spaps.cli.neighborhood_input import read_subscriptions
 from spaps.client.message import Message
 from spaps.client.spatial_client import SpatialClient
 from spaps.demo.broker_process import demo_broker
-from spaps.demo.live_messages import TOPIC, Holding, LiveMessage, messages
-from spatial_udfs.exact.exact_resolver import ExactResolver
+from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from world.snapshot import load_snapshot
 from world.versions.version_facts import VersionFacts
 
-# A message to everybody after all others: whoever has it has everything that was meant for it.
+TOPIC: Final = "city/events"
+# The last message goes to everybody: a client that has it has all messages that were for it.
 END_TOPIC: Final = "city/end"
 NEIGHBORHOODS: Final = 3
 # So that a person can follow the messages as they come.
@@ -35,6 +39,37 @@ PATIENCE_SECONDS: Final = 60.0
 
 class DemoMismatchError(SpapsError):
     """The broker delivered something else than the resolver predicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A neighborhood that one of the demonstration's clients subscribes to."""
+
+    subscription: Subscription
+    resolution: Resolution
+
+    @property
+    def name(self) -> str:
+        """What it is called in the sample file."""
+        number = self.subscription.sub_id
+        return self.subscription.neighborhood.name or f"subscription {number}"
+
+    def stages_of(self, peid: int | None, *, visible: bool = True) -> list[int]:
+        """The stages that hold an entity: the visible ones, or the others."""
+        stages = zip(self.resolution.stages, self.resolution.visible, strict=True)
+        return [
+            number
+            for number, (members, is_visible) in enumerate(stages, start=1)
+            if is_visible == visible and peid is not None and peid in members
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMessage:
+    """A message to publish: ``about`` says to people what its peid is."""
+
+    about: str
+    peid: int | None
 
 
 @dataclass(slots=True)
@@ -154,3 +189,39 @@ def _check(to_send: Sequence[LiveMessage], subscribers: Sequence[Subscriber]) ->
                 raise DemoMismatchError(
                     f"message about {message.about} to {subscriber.name}: came as {came}, due {due}"
                 )
+
+
+def messages(table: EntityTable, holdings: Sequence[Holding]) -> list[LiveMessage]:
+    """One for each case that the table of results explains, without repetitions."""
+    chosen: dict[int, LiveMessage] = {}
+    for peid in _telling_peids(table, holdings):
+        chosen.setdefault(peid, LiveMessage(_label(table, peid), peid))
+    unknown = next(n for n in range(MAX_PEID, 0, -1) if n not in table.peids)
+    return [
+        *chosen.values(),
+        LiveMessage("an entity that the world does not have", unknown),
+        LiveMessage("no entity", None),
+    ]
+
+
+def _telling_peids(table: EntityTable, holdings: Sequence[Holding]) -> Iterator[int]:
+    for holding in holdings:
+        resolution = holding.resolution
+        visible = resolution.peids()
+        for members, is_visible in zip(resolution.stages, resolution.visible, strict=True):
+            # Of a stage that only helps to find others: an entity that is in no visible one.
+            candidates = members if is_visible else np.setdiff1d(members, visible)
+            if len(candidates):
+                yield int(candidates[len(candidates) // 2])
+    everything = np.concatenate([one for holding in holdings for one in holding.resolution.stages])
+    elsewhere = np.setdiff1d(table.peids, everything)
+    if len(elsewhere):
+        yield int(elsewhere[len(elsewhere) // 2])
+
+
+def _label(table: EntityTable, peid: int) -> str:
+    positions, _ = table.positions_of(np.array([peid], np.int64))
+    position = int(positions[0])
+    category = table.categories_at(position)[0]
+    name = table.names[position]
+    return f"{name} ({category})" if name else category

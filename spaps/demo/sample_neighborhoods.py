@@ -1,8 +1,12 @@
-"""The second part: the sample subscriptions, resolved by the exact resolver, and their pages."""
+"""Parts 1 and 2: the sample world, and the sample subscriptions resolved one by one, as pages."""
 
 from __future__ import annotations
 
+import html
 import time
+from collections.abc import Sequence
+from importlib import resources
+from string import Template
 
 from rich.box import HORIZONTALS
 from rich.console import Console
@@ -12,19 +16,38 @@ from rich.text import Text
 from schemas.language.explain import in_words, neighborhood_warnings
 from schemas.settings import Settings
 from schemas.subscription import Subscription
+from spaps.cli.neighborhood_input import read_subscriptions
 from spaps.cli.output_file import write_text
-from spaps.cli.resolution.reference_names import reference_names
-from spaps.cli.resolution.resolve_one import page_of
-from spaps.cli.subscription_file import read_subscriptions
-from spaps.demo.index_page import Entry, index_page
+from spaps.cli.resolution_files import page_of, reference_names
+from spaps.cli.terminal import PhaseProgress
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
+from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 from world.versions.version_facts import VersionFacts
 
 
+def import_sample(settings: Settings, console: Console) -> VersionFacts:
+    """Import the sample sources; a second run finds that nothing has changed."""
+    started = time.perf_counter()
+    with PhaseProgress() as progress:
+        report = import_world(settings.demo.sources, settings.world.dir, progress=progress)
+    seconds = time.perf_counter() - started
+    facts = report.facts
+    console.rule("[bold]1. The world", align="left")
+    sources = ", ".join(str(source) for source in settings.demo.sources)
+    done = f"imported in {seconds:.1f} s" if report.created else "imported before, nothing changed"
+    console.print(
+        f"{sources} → {settings.world.dir}, version {facts.version}: {facts.entity_count:,} "
+        f"entities ({done})"
+    )
+    tops = list(report.top_categories.items())[:6]
+    console.print(f"[dim]{', '.join(f'{count:,} {top}' for top, count in tops)}, …")
+    return facts
+
+
 def resolve_sample(settings: Settings, facts: VersionFacts, console: Console) -> None:
-    """A table of all sample subscriptions, and a map page for each."""
+    """Print a table of all sample subscriptions and write a map page for each."""
     subscriptions, unreadable = read_subscriptions(settings.demo.subscriptions)
     table = load_snapshot(settings.world.dir, facts.version)
     resolver = ExactResolver(table)
@@ -53,12 +76,12 @@ def resolve_sample(settings: Settings, facts: VersionFacts, console: Console) ->
         page = settings.demo.out / f"{subscription.sub_id:02}.html"
         write_text(page, page_of(table, subscription.neighborhood, resolution, facts))
         name = subscription.neighborhood.name or f"subscription {subscription.sub_id}"
-        entries.append(Entry(name, page.name, len(resolution.peids())))
+        entries.append((name, page.name, len(resolution.peids())))
     console.print(rows)
     for entry in unreadable:
         console.print(f"[yellow]unresolved:[/] {entry.where}: {entry.reason}", markup=True)
     index = settings.demo.out / "index.html"
-    write_text(index, index_page(entries))
+    write_text(index, _index_page(entries))
     console.print(f"map pages: [bold]{index.resolve().as_uri()}[/]", soft_wrap=True)
 
 
@@ -72,7 +95,7 @@ def _in_words(table: EntityTable, subscription: Subscription) -> Text:
 
 
 def _members(resolution: Resolution) -> Text:
-    """One line for each stage, in brackets where it is not visible."""
+    """Return one line for each stage, in brackets where it is not visible."""
     text = Text(justify="right")
     stages = zip(resolution.stages, resolution.visible, strict=True)
     for number, (members, visible) in enumerate(stages, start=1):
@@ -80,3 +103,13 @@ def _members(resolution: Resolution) -> Text:
         text.append(f"{number}: ", "dim")
         text.append(f"{len(members):,}" if visible else f"({len(members):,})")
     return text
+
+
+def _index_page(entries: Sequence[tuple[str, str, int]]) -> str:
+    """Return a page with a link for each map page: its name, its file, its number of members."""
+    links = "\n".join(
+        f'<a href="{html.escape(file)}"><span>{html.escape(name)}</span><b>{members:,}</b></a>'
+        for name, file, members in entries
+    )
+    page = resources.files("spaps.demo").joinpath("index_page.html").read_text("utf-8")
+    return Template(page).substitute(links=links)

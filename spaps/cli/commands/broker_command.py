@@ -1,11 +1,14 @@
-"""``spaps broker``: the MQTT 5 broker with the spatial filter."""
+"""``spaps broker`` runs the MQTT broker; ``spaps passwd`` manages its users."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from schemas.errors import SettingsError
 from schemas.settings import load_settings
 from spaps.cli.options import ConfigOption, WorldOption
 
@@ -15,31 +18,33 @@ def broker(
     world: WorldOption = None,
     listen: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Where MQTT is spoken; default: this machine."),
+        typer.Option(metavar="HOST:PORT", help="Address for MQTT; default: broker.listen in conf."),
     ] = None,
     http: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Health page and metrics.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address for the health page and metrics."),
     ] = None,
     redis: Annotated[
         str | None,
         typer.Option(
             metavar="URL|none",
-            help="Redis; default: redis.url in conf, else an embedded one. none: nothing is kept.",
+            help="Redis server; default: redis.url in conf, else an embedded one. With none "
+            "nothing is kept after the broker ends.",
         ),
     ] = None,
     memberships: Annotated[
         str | None,
-        typer.Option(metavar="memory|redis|none", help="Where memberships are looked up."),
+        typer.Option(metavar="memory|redis|none", help="Where the broker looks up memberships."),
     ] = None,
     allow_anonymous: Annotated[
         bool | None,
-        typer.Option("--allow-anonymous", help="Let clients in that do not say who they are."),
+        typer.Option("--allow-anonymous", help="Accept clients without a user name."),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Run the broker until Ctrl-C or SIGTERM.
 
-    SIGHUP makes it read its certificates and its password and ACL files again.
+    On SIGHUP it reads its certificates and its password and ACL files again.
     """
     from broker.shell.runner import run_broker
 
@@ -55,3 +60,46 @@ def broker(
         },
     )
     run_broker(settings, typer.echo)
+
+
+def passwd(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Password file (broker.password_file in conf).")
+    ],
+    user: Annotated[str, typer.Argument(metavar="USER", help="User name.")],
+    *,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the user.")] = False,
+) -> None:
+    """Add a user to a password file, or change a password.
+
+    The password is asked for, or read from standard input.
+    """
+    from broker.access.passwords import check_user_name, hash_password, read_users, write_users
+
+    check_user_name(user)
+    users = read_users(file) if file.exists() else {}
+    if delete:
+        if users.pop(user, None) is None:
+            raise SettingsError(f"{file}: no user {user!r}")
+        done = "deleted"
+    else:
+        done = "changed" if user in users else "added"
+        users[user] = hash_password(_password(user))
+    write_users(file, users)
+    typer.echo(f"{file}: user {user!r} {done}, {len(users)} in all")
+
+
+def _password(user: str) -> str:
+    """Return the password: typed twice at a terminal, or one line of standard input.
+
+    It is no argument, because all users of the machine can read the list of processes.
+    """
+    if sys.stdin.isatty():
+        password: str = typer.prompt(
+            f"Password for {user}", hide_input=True, confirmation_prompt=True, err=True
+        )
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise SettingsError("the password is empty")
+    return password

@@ -1,4 +1,4 @@
-"""``spaps import``: one more world version out of one or more sources."""
+"""``spaps import`` makes a world version out of one or more sources."""
 
 from __future__ import annotations
 
@@ -22,30 +22,40 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
     *,
     world: WorldOption = None,
     category: Annotated[
-        str | None, typer.Option(help="Category of all entities of a file that has none.")
+        str | None,
+        typer.Option(
+            metavar="CATEGORY", help="Category of all entities of a file without categories."
+        ),
     ] = None,
     id_field: Annotated[
-        str | None, typer.Option(help="Field that holds the peid in a file without 'peid'.")
+        str | None,
+        typer.Option(
+            metavar="FIELD", help="Field with the peid in a file that has no field 'peid'."
+        ),
     ] = None,
     srid: Annotated[
-        int | None, typer.Option(help="EPSG code of the metric CRS; default: the UTM zone.")
+        int | None,
+        typer.Option(metavar="CODE", help="EPSG code of the metric CRS; default: the UTM zone."),
     ] = None,
     rules: Annotated[
-        Path | None, typer.Option(help="Category rules for OSM; default: the built-in ones.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Category rules for OSM; default: conf/categories.toml."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail on any problem.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Import nothing when an entity has a problem.")
+    ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="A new version even if nothing changed.")
+        bool, typer.Option("--force", help="Make a version even if nothing has changed.")
     ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Import sources as one more version of the world."""
+    """Import sources as a new version of the world."""
     from spaps.cli.terminal import PhaseProgress
     from world.imports.world_import import import_world
 
     settings = load_settings(config, {"world.dir": world})
     if "" in sources:
-        raise SettingsError("a SOURCE is an empty text: give the path of a file")
+        raise SettingsError("a SOURCE is empty: give the path of a file")
     with PhaseProgress() as progress:
         report = import_world(
             sources,

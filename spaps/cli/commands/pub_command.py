@@ -1,4 +1,4 @@
-"""``spaps pub``: publish from the shell, as with mosquitto_pub, and about an entity."""
+"""``spaps pub`` publishes from the shell, as mosquitto_pub does, and about an entity."""
 
 from __future__ import annotations
 
@@ -16,26 +16,32 @@ from spaps.cli.mqtt_options import Connecting, QosOption, with_connection
 @with_connection
 def pub(  # noqa: PLR0913  one for each option
     *,
-    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC")],
+    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic.")],
     message: Annotated[
         str | None, typer.Option("-m", "--message", metavar="TEXT", help="The payload.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", metavar="FILE", help="The payload is in it.")
+        Path | None,
+        typer.Option("-f", "--file", metavar="FILE", help="File that holds the payload."),
     ] = None,
-    stdin: Annotated[bool, typer.Option("-s", help="All of standard input is one.")] = False,
-    lines: Annotated[bool, typer.Option("-l", help="Each line of standard input is one.")] = False,
-    nothing: Annotated[bool, typer.Option("-n", help="An empty payload.")] = False,
+    stdin: Annotated[bool, typer.Option("-s", help="Standard input is the payload.")] = False,
+    lines: Annotated[
+        bool, typer.Option("-l", help="Each line of standard input is a payload.")
+    ] = False,
+    nothing: Annotated[bool, typer.Option("-n", help="Send an empty payload.")] = False,
     peid: Annotated[
-        int | None, typer.Option(metavar="PEID", help="The entity that the message is about.")
+        int | None,
+        typer.Option(metavar="PEID", help="peid of the entity that the message is about."),
     ] = None,
     qos: QosOption = 0,
-    retain: Annotated[bool, typer.Option("-r", "--retain", help="The broker keeps it.")] = False,
+    retain: Annotated[
+        bool, typer.Option("-r", "--retain", help="The broker retains the message.")
+    ] = False,
     connecting: Connecting,
 ) -> None:
-    """Publish a message, about an entity when --peid names one.
+    """Publish a message; with --peid about an entity.
 
-    Letters are mosquitto_pub's; -h is the host, help is --help.
+    Short options are those of mosquitto_pub: -h is the host.
     """
     from spaps.client.message import check_topic, peid_pair
     from spaps.client.spatial_client import SpatialClient
@@ -46,9 +52,9 @@ def pub(  # noqa: PLR0913  one for each option
     if peid is not None:
         peid_pair(peid)
     if sum(ways) != 1:
-        raise SettingsError("the payload is given by one of -m, -f, -s, -l and -n")
+        raise SettingsError("give the payload by exactly one of -m, -f, -s, -l and -n")
     options = connecting.options()
-    # The refusal of a message is the error that ends the command, and needs no second line.
+    # A refused message ends the command with an error, so it needs no second line.
     with SpatialClient(
         connecting.host, connecting.port, on_problem=lambda _: None, **options
     ) as client:

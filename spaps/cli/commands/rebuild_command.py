@@ -1,64 +1,85 @@
-"""``spaps rebuild``: a new world version, all subscriptions on it, and the switch to it."""
+"""``spaps rebuild`` makes a new world version and resolves all subscriptions on it."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from schemas.errors import PushBusyError, RebuildBusyError, RunBusyError, SettingsError
 from schemas.settings import Settings, load_settings
-from spaps.cli.options import ConfigOption, WorldOption
+from spaps.cli.commands.versions_command import changes_text
+from spaps.cli.options import ConfigOption, RedisOption, WorldOption
+from spaps.cli.terminal import PhaseProgress, printable, remarks, results
 
 if TYPE_CHECKING:  # at run time only when the command runs
-    from rebuild.preview import RebuildPreview
-    from rebuild.request import RebuildReport
+    from rich.table import Table
 
-RedisOption = Annotated[
-    str | None, typer.Option(metavar="URL", help="Redis; default: redis.url in conf.")
-]
+    from rebuild.preview import RebuildPreview
+    from redis_link.generation.generation_store import SubscriptionChanges
+
+SHOWN: Final = 10
 
 
 def rebuild_world(  # noqa: PLR0913  one for each option of the contract
     sources: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[SOURCE…]", help="Default: rebuild.sources in conf, else as last."),
+        typer.Argument(
+            metavar="SOURCE…",
+            help="Files to import; default: rebuild.sources in conf, else those of last time.",
+        ),
     ] = None,
     *,
     world: WorldOption = None,
     redis: RedisOption = None,
     engine: Annotated[
-        str | None, typer.Option(help="Who resolves: auto, exact or spark; default in conf.")
+        str | None,
+        typer.Option(
+            metavar="auto|exact|spark",
+            help="What resolves: this process (exact) or Spark; default: rebuild.engine in conf.",
+        ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Take nothing over from earlier rebuilds.")
+        bool,
+        typer.Option("--full", help="Resolve everything, and use no result of an earlier rebuild."),
     ] = False,
     if_changed: Annotated[
-        bool, typer.Option("--if-changed", help="End early when the sources are the same.")
+        bool, typer.Option("--if-changed", help="Do nothing when the sources have not changed.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False,
     keep_versions: Annotated[
-        int | None, typer.Option(metavar="N", help="World versions that stay for a rollback.")
+        int | None,
+        typer.Option(metavar="N", help="Number of world versions to keep for a rollback."),
     ] = None,
     grace: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Until the old generation is removed.")
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="Time until the old generation is removed from Redis."
+        ),
     ] = None,
-    category: Annotated[str | None, typer.Option(help="As in spaps import.")] = None,
-    id_field: Annotated[str | None, typer.Option(help="As in spaps import.")] = None,
-    srid: Annotated[int | None, typer.Option(help="As in spaps import.")] = None,
-    rules: Annotated[Path | None, typer.Option(help="As in spaps import.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail on any problem.")] = False,
+    category: Annotated[
+        str | None, typer.Option(metavar="CATEGORY", help="As in spaps import.")
+    ] = None,
+    id_field: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="As in spaps import.")
+    ] = None,
+    srid: Annotated[int | None, typer.Option(metavar="CODE", help="As in spaps import.")] = None,
+    rules: Annotated[Path | None, typer.Option(metavar="FILE", help="As in spaps import.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="As in spaps import.")] = False,
     cron: Annotated[
         str | None,
-        typer.Option(metavar="'0 3 * * *'", help="Stay, and rebuild at these times (UTC)."),
+        typer.Option(
+            metavar="'0 3 * * *'", help="Keep running and rebuild at these times (UTC), as in cron."
+        ),
     ] = None,
     config: ConfigOption = None,
 ) -> int:
-    """Import the sources, resolve all subscriptions, and switch to the result."""
+    """Import the sources, resolve all subscriptions on the new version, and switch to it."""
     settings = load_settings(
         config,
         {
@@ -71,8 +92,8 @@ def rebuild_world(  # noqa: PLR0913  one for each option of the contract
     )
     if cron is not None:
         if dry_run:
-            raise SettingsError("--dry-run shows one rebuild: leave --cron out")
-        from spaps.cli.rebuilds.rebuild_service import own_arguments, serve
+            raise SettingsError("--dry-run and --cron exclude each other")
+        from spaps.cli.rebuild_schedule import own_arguments, serve
 
         return serve(cron, own_arguments())
     import_options = {
@@ -97,7 +118,6 @@ def _one(
     from rebuild.run import rebuild
     from redis_link.connection.redis_choice import redis_or_embedded, redis_or_empty
     from schemas.errors import EXIT_BUSY
-    from spaps.cli.terminal import PhaseProgress, printable, remarks
     from world.arrow_alone import keep_pandas_out
 
     keep_pandas_out()
@@ -125,23 +145,65 @@ def _one(
         if dry_run:
             _print_preview(shown)
             return 0
-    # All that it made ends with the process: nobody need look through it for garbage.
+    # The process ends here: a garbage collection would only take time.
     gc.freeze()
-    return _print_report(report)
-
-
-def _print_report(report: RebuildReport) -> int:
-    from spaps.cli.terminal import results
-
     results().print(report.summary, soft_wrap=True, markup=False)
     return report.exit_code
 
 
 def _print_preview(shown: RebuildPreview) -> None:
-    from spaps.cli.rebuilds.rebuild_tables import preview_lines, preview_table
-    from spaps.cli.terminal import results
-
     for line in preview_lines(shown):
         results().print(line, soft_wrap=True, markup=False)
     if shown.by_subscription is not None and len(shown.by_subscription):
         results().print(preview_table(shown.by_subscription))
+
+
+def preview_lines(shown: RebuildPreview) -> Iterator[str]:
+    """Yield the lines of a dry run's summary."""
+    import numpy as np
+
+    if shown.against is None or shown.changes is None:
+        yield f"the first version of the world: {shown.entities:,} entities"
+        return
+    yield (
+        f"{shown.entities:,} entities, against version {shown.against}: "
+        f"{changes_text(shown.changes.counts()) or 'no entity is different'}"
+    )
+    if len(shown.vanishing):
+        listed = ", ".join(map(str, shown.vanishing[:SHOWN].tolist()))
+        more = len(shown.vanishing) - SHOWN
+        yield f"{len(shown.vanishing):,} references vanish: {listed}" + (
+            f" and {more:,} more" if more > 0 else ""
+        )
+    changes = shown.by_subscription
+    if changes is None:
+        yield f"{shown.subscriptions:,} subscriptions; none was resolved by a rebuild before"
+        return
+    gaining, losing = np.count_nonzero(changes.gained), np.count_nonzero(changes.lost)
+    lacking = np.count_nonzero(changes.lacks_references)
+    yield (
+        f"of {shown.subscriptions:,} subscriptions {gaining:,} gain {changes.gained.sum():,} "
+        f"members, {losing:,} lose {changes.lost.sum():,}; {lacking:,} have no reference then"
+    )
+
+
+def preview_table(changes: SubscriptionChanges) -> Table:
+    """Return the subscriptions that change most."""
+    import numpy as np
+    from rich.box import HORIZONTALS
+    from rich.table import Table
+
+    table = Table(box=HORIZONTALS, pad_edge=False, border_style="dim")
+    for title in ("subscription", "gains", "loses", ""):
+        table.add_column(title, justify="right" if title else "left")
+    order = np.argsort(-(changes.gained + changes.lost), kind="stable")
+    for place in order[:SHOWN].tolist():
+        table.add_row(
+            str(changes.sub_ids[place]),
+            f"+{changes.gained[place]:,}",
+            f"−{changes.lost[place]:,}",  # noqa: RUF001  the minus of people
+            "no reference left" if changes.lacks_references[place] else "",
+        )
+    if len(order) > SHOWN:
+        table.caption = f"and {len(order) - SHOWN:,} more"
+    return table

@@ -1,18 +1,34 @@
-"""``spaps resolve``: one neighborhood for people to look at, or a file of subscriptions."""
+"""``spaps check`` explains a neighborhood; ``spaps resolve`` finds its members."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from schemas.errors import SettingsError
 from schemas.settings import load_settings
-from spaps.cli.descriptor_argument import HELP
+from spaps.cli.neighborhood_input import HELP, DescriptorArgument, read_descriptor
 from spaps.cli.options import ConfigOption, VersionOption, WorldOption
+from spaps.cli.terminal import printable
 
-MANY = "many subscriptions: --subscriptions F.jsonl --out F.parquet; one: a DESCRIPTOR"
+USAGE: Final = "give one DESCRIPTOR, or --subscriptions F.jsonl with --out F.parquet"
+
+
+def check(descriptor: DescriptorArgument) -> None:
+    """Explain a neighborhood in words, with errors and warnings."""
+    from schemas.language.explain import explain, neighborhood_warnings
+    from schemas.language.notation import notation
+
+    neighborhood = read_descriptor(descriptor)
+    if neighborhood.name is not None:
+        typer.echo(printable(neighborhood.name))
+    typer.echo(printable(notation(neighborhood)))
+    for sentence in explain(neighborhood):
+        typer.echo(f"  {printable(sentence)}")
+    for warning in neighborhood_warnings(neighborhood):
+        typer.echo(f"warning: {printable(warning)}", err=True)
 
 
 def resolve(  # noqa: PLR0913  one for each option of the contract
@@ -27,31 +43,33 @@ def resolve(  # noqa: PLR0913  one for each option of the contract
         Path | None, typer.Option("--geojson", metavar="FILE", help="Write GeoJSON (WGS 84).")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON, all of it.")
+        bool, typer.Option("--json", help="Print the whole result as JSON.")
     ] = False,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Rows to print for each stage; 0: all.")
+        int, typer.Option(metavar="N", min=0, help="Print at most N members of each stage; 0: all.")
     ] = 20,
     subscriptions: Annotated[
         Path | None, typer.Option(metavar="F.jsonl", help="Resolve all subscriptions of a file.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="F.parquet", help="Where their memberships go.")
+        Path | None, typer.Option(metavar="F.parquet", help="Parquet file for their members.")
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Resolve a neighborhood, or many, on a world version."""
+    """Find the members of one neighborhood, or of a file of subscriptions."""
     settings = load_settings(config, {"world.dir": world})
     if descriptor is not None and subscriptions is None and out is None:
-        from spaps.cli.resolution.resolve_one import Wanted, resolve_one
+        from spaps.cli.resolve_one import Wanted, resolve_one
 
         wanted = Wanted(map_file, geojson_file, as_json=as_json, limit=limit)
         resolve_one(descriptor, settings.world.dir, version, wanted)
     elif descriptor is None and subscriptions is not None and out is not None:
         if map_file is not None or geojson_file is not None or as_json:
-            raise SettingsError("--map, --geojson and --json are for one DESCRIPTOR")
-        from spaps.cli.resolution.resolve_many import resolve_many
+            raise SettingsError(
+                "--map, --geojson and --json work with one DESCRIPTOR, not with --subscriptions"
+            )
+        from spaps.cli.resolve_many import resolve_many
 
         resolve_many(subscriptions, out, settings.world.dir, version)
     else:
-        raise SettingsError(MANY)
+        raise SettingsError(USAGE)

@@ -1,15 +1,34 @@
-"""``spaps sub``: subscribe from the shell, as with mosquitto_sub, and by neighborhood."""
+"""``spaps sub`` subscribes from the shell, as mosquitto_sub does, and by neighborhood."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+import base64
+import json
+import queue
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from schemas.errors import SettingsError
-from spaps.cli.descriptor_argument import HELP, read_descriptor
+from schemas.language.neighborhood import Neighborhood
 from spaps.cli.mqtt_options import Connecting, QosOption, with_connection
+from spaps.cli.neighborhood_input import HELP, read_descriptor
+from spaps.cli.terminal import goes_to_terminal, printable, printable_bytes, printable_json
+from spaps.client.errors import ClientError
 
+if TYPE_CHECKING:  # at run time only when the command runs
+    from spaps.client.message import Message, NeighborhoodChange
+    from spaps.client.options import ConnectionOptions
+    from spaps.client.spatial_client import SpatialClient
+
+# The exit code of mosquitto_sub when the time of -W is over.
+TIME_IS_OVER: Final = 27
+# A wait without end would not notice Ctrl-C on every system.
+LONGEST_WAIT: Final = 3600.0
 MAX_EXPIRY: Final = 2**32 - 1
 
 
@@ -17,13 +36,22 @@ MAX_EXPIRY: Final = 2**32 - 1
 def sub(  # noqa: PLR0913  one for each option
     *,
     topics: Annotated[
-        list[str], typer.Option("-t", "--topic", metavar="FILTER", help="Can be given again.")
+        list[str],
+        typer.Option(
+            "-t", "--topic", metavar="FILTER", help="Topic filter; can be given more than once."
+        ),
     ],
     neighborhood: Annotated[
-        str | None, typer.Option(metavar="DESCRIPTOR", help=f"Only about its entities. {HELP}")
+        str | None,
+        typer.Option(
+            metavar="DESCRIPTOR", help=f"Only messages about entities of this neighborhood. {HELP}"
+        ),
     ] = None,
     nsid: Annotated[
-        int | None, typer.Option(min=0, help="Number of the neighborhood; default: the broker's.")
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="nsid of the neighborhood; default: the broker's choice."
+        ),
     ] = None,
     qos: QosOption = 0,
     count: Annotated[
@@ -31,42 +59,52 @@ def sub(  # noqa: PLR0913  one for each option
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option("-W", metavar="SECONDS", min=0, help="End after this time, with code 27."),
+        typer.Option(
+            "-W", metavar="SECONDS", min=0, help="End after this time, with exit code 27."
+        ),
     ] = None,
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="Print the topic before the payload.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line: with nsids and peid.")
+        bool,
+        typer.Option("--json", help="Print each message as a line of JSON, with nsids and peid."),
     ] = False,
     changes: Annotated[
-        bool, typer.Option("--changes", help="Also tell when the neighborhood itself changes.")
+        bool,
+        typer.Option(
+            "--changes", help="Print a line when a new world version changes the neighborhood."
+        ),
     ] = False,
-    no_retained: Annotated[bool, typer.Option("-R", help="Leave retained messages out.")] = False,
+    no_retained: Annotated[
+        bool, typer.Option("-R", help="Do not print retained messages.")
+    ] = False,
     no_newline: Annotated[
-        bool, typer.Option("-N", help="Nothing but the payloads: no line ends.")
+        bool, typer.Option("-N", help="Print no line end after a payload.")
     ] = False,
     keep_session: Annotated[
-        bool, typer.Option("-c", help="Take up the session of this client id; needs -i.")
+        bool, typer.Option("-c", help="Resume the session of this client id; needs -i.")
     ] = False,
     session_expiry: Annotated[
         int,
         typer.Option(
-            "-x", metavar="SECONDS", min=0, max=MAX_EXPIRY, help="How long the session is kept."
+            "-x",
+            metavar="SECONDS",
+            min=0,
+            max=MAX_EXPIRY,
+            help="Time for which the broker keeps the session.",
         ),
     ] = 0,
     connecting: Connecting,
 ) -> int:
-    """Print messages: all under a topic filter, or those about a neighborhood's entities.
+    """Print messages under a topic filter, with --neighborhood only those about its entities.
 
-    Letters are mosquitto_sub's; -h is the host, help is --help.
+    Short options are those of mosquitto_sub: -h is the host.
     """
-    from spaps.cli.monitor.message_printer import MessagePrinter, print_messages
-
     if nsid is not None and (neighborhood is None or len(topics) > 1):
-        raise SettingsError("--nsid numbers one --neighborhood under one -t")
+        raise SettingsError("--nsid needs one --neighborhood and one -t")
     if keep_session and not connecting.client_id:
-        raise SettingsError("-c takes up the session of a client id: name it with -i")
+        raise SettingsError("-c resumes the session of a client id: give it with -i")
     options = connecting.options()
     options["clean_start"] = not keep_session
     options["session_expiry"] = session_expiry
@@ -82,3 +120,113 @@ def sub(  # noqa: PLR0913  one for each option
         seconds=seconds,
         changes=changes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePrinter:
+    """Prints messages to stdout, each at once, because a program may read them from a pipe."""
+
+    as_json: bool
+    with_topic: bool
+    line_ends: bool
+    retained: bool
+
+    def wants(self, message: Message) -> bool:
+        """Return whether this message is printed at all."""
+        return self.retained or not message.retain
+
+    def show_change(self, change: NeighborhoodChange) -> None:
+        """Print a change of a neighborhood; -C does not count it."""
+        if self.as_json:
+            text = json.dumps({"neighborhoodChange": asdict(change)})
+        else:
+            text = printable(str(change))
+        sys.stdout.buffer.write(text.encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+    def show(self, message: Message) -> None:
+        """Print a message."""
+        if self.as_json:
+            line = printable_json(_fields(message)).encode()
+        else:
+            line = f"{printable(message.topic)} ".encode() if self.with_topic else b""
+            # A program gets the payload as it is; a terminal would interpret control characters.
+            line += printable_bytes(message.payload) if goes_to_terminal() else message.payload
+        sys.stdout.buffer.write(line + b"\n" if self.line_ends else line)
+        sys.stdout.buffer.flush()
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    """Return the message for JSON; a payload that is no text is in base64, under another name."""
+    fields: dict[str, Any] = {
+        "topic": message.topic,
+        "qos": message.qos,
+        "retain": message.retain,
+        "nsids": list(message.nsids),
+        "peid": message.peid,
+        "properties": [list(pair) for pair in message.user_properties],
+    }
+    try:
+        fields["payload"] = message.payload.decode()
+    except UnicodeDecodeError:
+        fields["payload_base64"] = base64.b64encode(message.payload).decode()
+    return fields
+
+
+def print_messages(
+    broker: tuple[str, int | None, ConnectionOptions],
+    wanted: Sequence[tuple[str, Neighborhood | None, int, int | None]],
+    printer: MessagePrinter,
+    *,
+    count: int | None,
+    seconds: float | None,
+    changes: bool = False,
+) -> int:
+    """Subscribe, print messages as they come, and return the exit code.
+
+    Each one wanted is a topic filter with its neighborhood, QoS and nsid.
+    """
+    from spaps.client.message import NeighborhoodChange
+    from spaps.client.spatial_client import SpatialClient
+
+    deadline = None if seconds is None else time.monotonic() + seconds
+    inbox: queue.SimpleQueue[Message | NeighborhoodChange | ClientError] = queue.SimpleQueue()
+    host, port, options = broker
+    with SpatialClient(
+        host,
+        port,
+        on_message=inbox.put,
+        on_problem=inbox.put,
+        on_neighborhood_change=inbox.put if changes else None,
+        **options,
+    ) as client:
+        for topic, neighborhood, qos, nsid in wanted:
+            _subscribe(client, topic, neighborhood, qos, nsid)
+        printed = 0
+        while count is None or printed < count:
+            left = LONGEST_WAIT if deadline is None else deadline - time.monotonic()
+            try:
+                message = inbox.get(timeout=max(left, 0.0))
+            except queue.Empty:
+                if deadline is None:
+                    continue
+                return TIME_IS_OVER
+            if isinstance(message, ClientError):
+                sys.stderr.write(f"spaps: {printable(str(message))}\n")
+            elif isinstance(message, NeighborhoodChange):
+                printer.show_change(message)
+            elif printer.wants(message):
+                printer.show(message)
+                printed += 1
+    return 0
+
+
+def _subscribe(
+    client: SpatialClient, topic: str, neighborhood: Neighborhood | None, qos: int, nsid: int | None
+) -> None:
+    if neighborhood is None:
+        client.subscribe_topic(topic, qos=qos)
+        return
+    granted = client.subscribe(topic, neighborhood, qos=qos, nsid=nsid)
+    for warning in client.warnings(granted):
+        sys.stderr.write(f"warning: {printable(warning)}\n")

@@ -17,7 +17,7 @@ import shapely
 from schemas.language.notation import read_neighborhood
 from schemas.subscription import Subscription, subscription_line
 from spaps.cli.command_line import run
-from spaps.cli.resolution.membership_file import MembershipFile
+from spaps.cli.resolve_many import MembershipFile
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from world.snapshot import load_snapshot

@@ -10,9 +10,8 @@ import pytest
 from rich.console import Console
 
 from schemas.settings import Settings, load_settings
-from spaps.cli.subscription_file import read_subscriptions
-from spaps.demo.sample_neighborhoods import resolve_sample
-from spaps.demo.sample_world import import_sample
+from spaps.cli.neighborhood_input import read_subscriptions
+from spaps.demo.sample_neighborhoods import import_sample, resolve_sample
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from jobs import rebuild as rebuild_job
 from rebuild.record import RebuildRecords
 from redis_link.connection.client import RedisClient
 from spaps.cli.command_line import run
-from spaps.cli.rebuilds.rebuild_service import ONE_COMMAND
+from spaps.cli.rebuild_schedule import ONE_COMMAND
 from tests.conftest import REPOSITORY
 from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_server import RedisServer

@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 from spaps import SpatialClient
-from spaps.cli.monitor.metrics_text import read_figures
-from spaps.cli.monitor.top_table import Reading, top_table
+from spaps.cli.commands.top_command import Reading, read_figures, top_table
 from tests.scenes.surroundings import Surroundings
 from tests.servers.running_broker import PATIENCE, RunningBroker
 

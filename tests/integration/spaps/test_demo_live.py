@@ -10,9 +10,8 @@ from rich.console import Console
 
 from schemas.settings import Settings, load_settings
 from spaps.demo import live_broker
-from spaps.demo.live_broker import DemoMismatchError, Subscriber, run_live
-from spaps.demo.live_messages import LiveMessage
-from spaps.demo.sample_world import import_sample
+from spaps.demo.live_broker import DemoMismatchError, LiveMessage, Subscriber, run_live
+from spaps.demo.sample_neighborhoods import import_sample
 
 
 @pytest.fixture(scope="module")

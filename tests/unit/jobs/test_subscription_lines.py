@@ -24,7 +24,7 @@ from schemas.errors import SourceError
 from schemas.language.limits import MAX_DESCRIPTOR_BYTES
 from schemas.membership import DESCRIPTOR, SUB_ID
 from schemas.subscription import MAX_SUB_ID, parse_subscription
-from spaps.cli.subscription_file import read_subscriptions
+from spaps.cli.neighborhood_input import read_subscriptions
 
 GOOD = '{"refs":[1],"stages":[{"cats":["road/#"],"cond":"C"}]}'
 OTHER = '{"refs":[2],"stages":[{"cats":["würfel/#"],"cond":"T"}]}'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
+from spaps import __version__
 from spaps.cli.application import app
 from spaps.cli.command_line import run
 
@@ -41,3 +42,13 @@ def test_without_a_command_it_is_help_and_no_error(
     said = capsys.readouterr()
     assert "Usage: spaps" in said.out
     assert said.err == ""
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"spaps {__version__}\n"
+
+
+def test_wrong_usage_names_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sessions", "end"]) == 2
+    assert capsys.readouterr().err.endswith("(spaps sessions end --help)\n")

@@ -27,10 +27,13 @@ ONE = "({1},{#},C)"
         (["check", "x" * 5000], "is no neighborhood and no file"),
         (["check", "@no-such-file.json"], "no-such-file.json: No such file"),
         (["check", "@/"], "/: Is a directory"),
-        (["resolve"], "one: a DESCRIPTOR"),
-        (["resolve", ONE, "--subscriptions", "f.jsonl"], "one: a DESCRIPTOR"),
+        (["resolve"], "give one DESCRIPTOR, or --subscriptions"),
+        (["resolve", ONE, "--subscriptions", "f.jsonl"], "give one DESCRIPTOR, or --subscriptions"),
         (["resolve", "--subscriptions", "f.jsonl"], "--out"),
-        (["resolve", "--subscriptions", "f", "--out", "g", "--json"], "are for one DESCRIPTOR"),
+        (
+            ["resolve", "--subscriptions", "f", "--out", "g", "--json"],
+            "work with one DESCRIPTOR, not with --subscriptions",
+        ),
         (["resolve", "--world", "no-such-world", ONE], "no world at no-such-world"),
         (
             ["resolve", "--world", "x", "--version", "new", ONE],

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import shapely
 
-from spaps.map_page.palette import stage_colours
-from spaps.map_page.shapes import UNITS_PER_METRE, encode
-from spaps.map_page.surroundings import grey_positions
+from spaps.map_page.drawn_entities import UNITS_PER_METRE, encode, grey_positions
+from spaps.map_page.page import stage_colours
 from tests.scenes.map_page import EVIL, LARGEST_PEID, page_and_world
 from tests.strategies.worlds import table_of
 

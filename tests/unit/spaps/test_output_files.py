@@ -89,7 +89,7 @@ def test_a_full_disk_names_the_file_and_leaves_what_was_there(
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("folder", "is a folder, and a file was to be written"),
+        ("folder", "is a folder, not a file"),
         ("s.jsonl/below", "a part of its path is a file, not a folder"),
         ("/proc/no/such", "No such file or directory"),
     ],

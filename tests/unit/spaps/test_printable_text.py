@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spaps.cli.command_line import sentence
-from spaps.cli.monitor.message_printer import MessagePrinter
-from spaps.cli.monitor.top_table import Reading, top_table
-from spaps.cli.printable_text import printable, printable_bytes, printable_json
+from spaps.cli.commands.sub_command import MessagePrinter
+from spaps.cli.commands.top_command import Reading, top_table
+from spaps.cli.terminal import printable, printable_bytes, printable_json
 from spaps.client.message import Message
 
 CLEAR_SCREEN = "\x1b[2J\x9b2J"

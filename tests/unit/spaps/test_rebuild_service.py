@@ -10,7 +10,7 @@ import pytest
 from apscheduler.triggers.interval import IntervalTrigger
 
 from schemas.errors import SettingsError
-from spaps.cli.rebuilds.rebuild_service import own_arguments, run_once, run_schedule, trigger_of
+from spaps.cli.rebuild_schedule import own_arguments, run_once, run_schedule, trigger_of
 
 WAIT_SECONDS = 120
 

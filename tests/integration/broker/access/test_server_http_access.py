@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from broker.access.passwords import hash_password
-from spaps.cli.monitor.metrics_text import read_page
+from spaps.cli.commands.top_command import read_page
 from spaps.client.errors import NotConnectedError
 from tests.servers.running_broker import COMMAND, PATIENCE, running_broker
 

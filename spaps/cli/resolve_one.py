@@ -1,38 +1,34 @@
-"""One neighborhood: resolved, printed, drawn."""
+"""``spaps resolve DESCRIPTOR``: one neighborhood as tables, JSON, a map page or GeoJSON."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Group, RenderableType
 from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 from schemas.language.explain import neighborhood_warnings, stage_words
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.notation import notation
 from schemas.membership import STAGE_NO
-from spaps.cli.descriptor_argument import read_descriptor
+from spaps.cli.neighborhood_input import read_descriptor
 from spaps.cli.output_file import write_text
-from spaps.cli.printable_text import printable, printable_json
-from spaps.cli.resolution.attribution import attribution
-from spaps.cli.resolution.reference_names import reference_names
-from spaps.cli.resolution.resolution_geojson import geojson
-from spaps.cli.resolution.resolution_table import stage_tables
-from spaps.cli.terminal import remarks, results
-from spaps.map_page.page import Words, map_page
-from spatial_udfs.entity_table import EntityTable
+from spaps.cli.resolution_files import geojson, page_of, reference_names
+from spaps.cli.terminal import print_warning, printable, printable_json, remarks, results
+from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
-from world.versions.version_facts import VersionFacts
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to do with the result."""
+    """What to write and print of the result."""
 
     map_file: Path | None
     geojson_file: Path | None
@@ -41,7 +37,7 @@ class Wanted:
 
 
 def resolve_one(descriptor: str, world: str, version: int | None, wanted: Wanted) -> None:
-    """Resolve, then print and write whatever is wanted."""
+    """Resolve a neighborhood, then print and write what is wanted."""
     neighborhood = read_descriptor(descriptor)
     facts = WorldStore(world).facts_of(version)
     with remarks().status("loading the world"):
@@ -70,7 +66,7 @@ def resolve_one(descriptor: str, world: str, version: int | None, wanted: Wanted
 
 
 def result_of(neighborhood: Neighborhood, resolution: Resolution) -> dict[str, Any]:
-    """The result for programs, all of it; stages that are not visible have no peids."""
+    """Return the whole result for JSON; stages that are not visible have no peids."""
     stages = [
         {STAGE_NO: number, "visible": visible, "peids": members.tolist() if visible else []}
         for number, (members, visible) in enumerate(
@@ -86,26 +82,13 @@ def result_of(neighborhood: Neighborhood, resolution: Resolution) -> dict[str, A
     }
 
 
-def page_of(
-    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, facts: VersionFacts
-) -> str:
-    """The map page, with all that it says."""
-    words = Words(
-        title=neighborhood.name or "Neighborhood",
-        notation=notation(neighborhood),
-        stages=stage_words(neighborhood, reference_names(table, neighborhood)),
-        attribution=attribution(facts),
-    )
-    return map_page(table, neighborhood, resolution, words)
-
-
 def _warn(neighborhood: Neighborhood, resolution: Resolution) -> None:
     warnings = list(neighborhood_warnings(neighborhood))
     if resolution.missing_refs:
         missing = ", ".join(str(peid) for peid in resolution.missing_refs)
         warnings.append(f"not in world version {resolution.version}: {missing}")
     for warning in warnings:
-        remarks().print(f"[yellow]warning:[/] {escape(printable(warning))}", soft_wrap=True)
+        print_warning(warning)
 
 
 def _write(path: Path | None, content: Callable[[], str]) -> None:
@@ -113,3 +96,44 @@ def _write(path: Path | None, content: Callable[[], str]) -> None:
         return
     write_text(path, content())
     remarks().print(f"written: {escape(printable(str(path)))}", soft_wrap=True)
+
+
+def stage_tables(
+    table: EntityTable, resolution: Resolution, words: Sequence[str], limit: int
+) -> RenderableType:
+    """Return one table for each stage, of at most ``limit`` rows (0: all)."""
+    return Group(
+        *(
+            _stage_table(table, resolution, number, words[number - 1], limit)
+            for number in range(1, len(resolution.stages) + 1)
+        )
+    )
+
+
+def _stage_table(
+    table: EntityTable, resolution: Resolution, number: int, words: str, limit: int
+) -> RenderableType:
+    members = resolution.stages[number - 1]
+    hidden = "" if resolution.visible[number - 1] else " [dim](not in the result)[/]"
+    count = "1 member" if len(members) == 1 else f"{len(members):,} members"
+    title = Text.from_markup(
+        f"\n[bold]stage {number}[/]: {escape(printable(words))}, {count}{hidden}"
+    )
+    if not len(members):
+        return title
+    return Group(title, _rows(table, members, limit))
+
+
+def _rows(table: EntityTable, members: Int64s, limit: int) -> Table:
+    shown = members[:limit] if limit else members
+    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="dim")
+    rows.add_column("peid", justify="right", no_wrap=True)
+    rows.add_column("name", overflow="fold")
+    rows.add_column("categories", style="dim", overflow="fold")
+    for position in table.positions_of(shown)[0].tolist():
+        name = printable(table.names[position] or "")
+        categories = ", ".join(table.categories_at(position))
+        rows.add_row(str(table.peids[position]), Text(name), Text(printable(categories)))
+    if len(shown) < len(members):
+        rows.add_row("…", Text(f"and {len(members) - len(shown):,} more", style="dim"), "")
+    return rows

@@ -1,28 +1,62 @@
-"""A resolved neighborhood as GeoJSON (RFC 7946), for any map program."""
+"""A resolved neighborhood as a file: a map page, or GeoJSON (RFC 7946) for any map program."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import shapely
 from pyproj import Transformer
 
 from schemas.entity import CATEGORIES, NAME, PEID
+from schemas.language.explain import stage_words
 from schemas.language.neighborhood import Neighborhood
+from schemas.language.notation import notation
 from schemas.membership import STAGE_NO
+from spaps.map_page.page import Words, map_page
 from spatial_udfs.entity_table import EntityTable, Geometries
 from spatial_udfs.exact.exact_resolver import Resolution
+from world.sources.source_files import SourceKind
+from world.versions.version_facts import VersionFacts
 
-WGS84 = 4326
+OPENSTREETMAP: Final = "© OpenStreetMap contributors, ODbL 1.0"
+WGS84: Final = 4326
 # Seven decimals of a degree are a centimetre on the ground.
-DECIMALS = 7
+DECIMALS: Final = 7
+
+
+def page_of(
+    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, facts: VersionFacts
+) -> str:
+    """Return the map page of a resolved neighborhood."""
+    words = Words(
+        title=neighborhood.name or "Neighborhood",
+        notation=notation(neighborhood),
+        stages=stage_words(neighborhood, reference_names(table, neighborhood)),
+        attribution=attribution(facts),
+    )
+    return map_page(table, neighborhood, resolution, words)
+
+
+def attribution(facts: VersionFacts) -> str:
+    """Return the line that the licence of the sources asks for; "" where none does."""
+    return OPENSTREETMAP if any(source.kind == SourceKind.OSM for source in facts.sources) else ""
+
+
+def reference_names(table: EntityTable, neighborhood: Neighborhood) -> dict[int, str]:
+    """Return the names of references by peid, where they exist and have one."""
+    positions, _ = table.positions_of(np.array(neighborhood.refs, np.int64))
+    return {
+        int(table.peids[position]): table.names[position]
+        for position in positions
+        if table.names[position]
+    }
 
 
 def geojson(table: EntityTable, neighborhood: Neighborhood, resolution: Resolution) -> str:
-    """One feature for each reference (``stageNo`` 0) and each row of the result."""
+    """Return one feature for each reference (``stageNo`` 0) and each row of the result."""
     collection = {
         "type": "FeatureCollection",
         "features": list(_features(table, neighborhood, resolution)),

@@ -1,1 +1,0 @@
-"""Behind ``spaps top``, ``sub`` and ``sessions``: a running broker, looked at."""

@@ -1,1 +1,0 @@
-"""Behind ``spaps rebuild`` and ``versions``: schedules and tables."""

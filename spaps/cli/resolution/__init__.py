@@ -1,1 +1,0 @@
-"""Behind ``spaps resolve``: one neighborhood or many, as tables, GeoJSON and Parquet."""
