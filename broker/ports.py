@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from broker.core.journal import Record
 from broker.core.requests import Resolve
-from broker.filter.memberships import Memberships, Slots
+from broker.filter.memberships import Slots
 from broker.resolver.resolver_answers import VersionResolution
 from schemas.errors import SpapsError
 
@@ -95,14 +94,3 @@ class NoReader:
     async def look_up(self, peids: Sequence[int]) -> Mapping[int, Slots]:
         """Never called in the modes ``none`` and ``memory``."""
         raise StoreAwayError(f"memberships of {len(peids)} entities are kept nowhere else")
-
-
-@dataclass(frozen=True, slots=True)
-class Backing:
-    """All that lies behind the broker; by default nothing does."""
-
-    journal: JournalStore = field(default_factory=NoJournal)
-    registry: SubscriptionRegistry = field(default_factory=RegistryOfThisRun)
-    reader: MembershipReader = field(default_factory=NoReader)
-    # In the mode ``redis``: what goes with ``reader``.
-    memberships: Memberships | None = None

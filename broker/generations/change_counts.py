@@ -1,4 +1,4 @@
-"""What a switch changes for each subscription: read beside the generation, or counted.
+"""Generations as Redis knows them, and what a switch changes for each subscription.
 
 A push says it in ``spaps:{control}:changes:N`` for what both generations hold. Subscriptions
 that one of them does not hold are resolved on both worlds. When the push said nothing, the
@@ -10,19 +10,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
 from broker.core.world_changes import MemberChange
-from broker.resolver.live_resolver import ComingMembers
-from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
+from broker.resolver.live_resolver import LiveResolver
+from broker.resolver.resolver_answers import NeighborhoodRefusedError
+from redis_link.connection.failures import is_wrong_type
+from redis_link.connection.redis_connection import RedisReplyError
 from redis_link.connection.redis_router import RedisRouter
 from redis_link.generation.generation_store import unpacked_changes
-from schemas.errors import GenerationError, RedisLinkError
+from schemas.errors import DamagedRedisError, GenerationError, RedisLinkError
 from schemas.generation import GenerationFacts
-from schemas.redis_keys import generation_changes_key, generations_key
+from schemas.redis_keys import (
+    current_generation_key,
+    generation_changes_key,
+    generations_key,
+    registry_id_key,
+)
 from spatial_udfs.entity_table import Int64s
 
 log = logging.getLogger(__name__)
@@ -52,14 +59,18 @@ class LastNotified:
     lacking: frozenset[int] = frozenset()
 
 
-class TwoWorlds(Protocol):
-    """The live resolver while another generation is being loaded."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came into force, and what that changed."""
 
-    async def resolve_in_force(self, descriptor: str) -> VersionResolution:
-        """Members in the world in force."""
-
-    async def resolve_coming(self, descriptor: str) -> ComingMembers:
-        """Members in the world that comes, or in the one in force when it stays."""
+    adopted: AdoptedGeneration | None
+    late: int
+    changes: dict[int, MemberChange]
+    # SubIds of which no reference exists now.
+    lacking: set[int]
+    # Slots of neighborhoods whose members are not known: whether the resolver was away, or
+    # failed on this one.
+    waiting: dict[int, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +82,47 @@ class PushedChanges:
     can_compare: bool = False
 
 
-async def told_by_pushes(
-    wires: RedisRouter, before: AdoptedGeneration, facts: GenerationFacts, wanted: Collection[int]
+async def generation_in_force(router: RedisRouter) -> GenerationFacts | None:
+    """Return the generation in force; DamagedRedisError when Redis does not tell."""
+    try:
+        key = current_generation_key()
+        number = await router.ask(key, "GET", key)
+        if number is None:
+            return None
+        if not number.isdigit():
+            raise DamagedRedisError("Redis: the pointer to the generation in force is damaged")
+        facts = await router.ask(generations_key(), "HGET", generations_key(), number)
+    except RedisReplyError as error:
+        if is_wrong_type(error):
+            raise DamagedRedisError(f"Redis: {error}") from error
+        raise
+    if facts is None:
+        raise DamagedRedisError(f"generation {int(number)} is in force, and its facts are gone")
+    return GenerationFacts.from_json(int(number), facts)
+
+
+async def covered_up_to(router: RedisRouter, facts: GenerationFacts | None) -> int:
+    """Return the last subId that a generation holds, of the registry that numbers ours, or -1."""
+    if facts is None:
+        return -1
+    registry = await router.ask(registry_id_key(), "GET", registry_id_key())
+    if registry is None or facts.coverage.registry != registry.decode():
+        return -1
+    return facts.coverage.up_to
+
+
+async def read_pushed_changes(
+    router: RedisRouter, before: AdoptedGeneration, facts: GenerationFacts, wanted: Collection[int]
 ) -> PushedChanges:
     """Read what was left beside the generations about the wanted subIds."""
     try:
-        numbers = await _switches_since(wires, before, facts)
+        numbers = await _switches_since(router, before, facts)
         if numbers is None:
             return PushedChanges()
         total: dict[int, MemberChange] = {}
         for number in numbers:
             key = generation_changes_key(number)
-            content = await wires.ask(key, "GET", key)
+            content = await router.ask(key, "GET", key)
             if content is None:
                 return PushedChanges(can_compare=True)
             # There is a row for every subscription that changed: not on the event loop.
@@ -94,10 +134,10 @@ async def told_by_pushes(
 
 
 async def _switches_since(
-    wires: RedisRouter, before: AdoptedGeneration, facts: GenerationFacts
+    router: RedisRouter, before: AdoptedGeneration, facts: GenerationFacts
 ) -> list[int] | None:
     """The generations that came into force after ``before``, up to and with the present one."""
-    found = await wires.ask(generations_key(), "HGETALL", generations_key())
+    found = await router.ask(generations_key(), "HGETALL", generations_key())
     known = {
         int(number): GenerationFacts.from_json(int(number), text)
         for number, text in zip(found[::2], found[1::2], strict=True)
@@ -142,7 +182,7 @@ def difference(old: Int64s, new: Int64s) -> tuple[int, int]:
     return len(new) - common, len(old) - common
 
 
-async def resolved_change(resolver: TwoWorlds, descriptor: str) -> MemberChange:
+async def resolved_change(resolver: LiveResolver, descriptor: str) -> MemberChange:
     """The change of a subscription that is resolved live on both worlds."""
     try:
         new = await resolver.resolve_coming(descriptor)
@@ -158,11 +198,11 @@ async def resolved_change(resolver: TwoWorlds, descriptor: str) -> MemberChange:
     return MemberChange(gained, lost, new.lacks_references)
 
 
-async def lacking_by_push(wires: RedisRouter, generation: int) -> set[int] | None:
+async def lacking_by_push(router: RedisRouter, generation: int) -> set[int] | None:
     """The subIds of which no reference exists, as the push said; None when it did not."""
     key = generation_changes_key(generation)
     try:
-        content = await wires.ask(key, "GET", key)
+        content = await router.ask(key, "GET", key)
         if content is None:
             return None
         changes = unpacked_changes(content)
@@ -171,7 +211,7 @@ async def lacking_by_push(wires: RedisRouter, generation: int) -> set[int] | Non
     return set(changes.sub_ids[changes.lacks_references].tolist())
 
 
-async def without_references(resolver: TwoWorlds, descriptor: str) -> bool:
+async def without_references(resolver: LiveResolver, descriptor: str) -> bool:
     """Whether no reference of a subscription exists in the world that comes."""
     try:
         return (await resolver.resolve_coming(descriptor)).lacks_references
@@ -179,7 +219,7 @@ async def without_references(resolver: TwoWorlds, descriptor: str) -> bool:
         return False
 
 
-def worth_telling(
+def worth_notifying(
     changes: Mapping[int, MemberChange], lacked: Iterable[int]
 ) -> dict[int, MemberChange]:
     """Without those that are as they were; ``lacked`` are those without references before."""

@@ -9,26 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
-from broker.core.world_changes import MemberChange
+from broker.core.subscribe.subscription import SubscriptionTerms
+from broker.core.world_changes import Neighborhoods
 from broker.filter.generation_builder import GenerationBuilder
-from broker.generations.change_counts import NO_GENERATION, AdoptedGeneration, TwoWorlds
-from broker.generations.late_members import LateMembers, Unresolved
-from broker.generations.loader_process import Loaded, Wanted, load_generation
-from broker.generations.subscription_snapshot import SubscriptionSnapshot, subscription_snapshot
+from broker.filter.memberships_memory import MemoryMemberships
+from broker.filter.memberships_redis import RedisMemberships
+from broker.generations.change_counts import (
+    NO_GENERATION,
+    AdoptedGeneration,
+    Outcome,
+    covered_up_to,
+)
+from broker.generations.loader_process import (
+    Loaded,
+    SubscriptionSnapshot,
+    Wanted,
+    load_generation,
+    subscription_snapshot,
+)
 from broker.generations.switch_changes import SwitchChanges
-from broker.resolver.live_resolver import ComingMembers
-from broker.resolver.world_resolver import WorldResolver
+from broker.generations.waiting_neighborhoods import LateMembers, Unresolved
+from broker.resolver.live_resolver import ComingMembers, LiveResolver
 from redis_link.connection.redis_router import RedisRouter
 from schemas.errors import GenerationError, OtherWorldError, WorldError
 from schemas.generation import GenerationFacts
-from schemas.redis_keys import registry_id_key
 
 log = logging.getLogger(__name__)
 
@@ -42,90 +51,39 @@ FEW_PAIRS: Final = 10_000
 NO_MEMBERS: Final = ComingMembers(0, np.empty(0, np.int64))
 
 
-class AdoptionResolver(TwoWorlds, Protocol):
-    """The live resolver, as far as it is needed here."""
-
-    @property
-    def version(self) -> int:
-        """The world version in force."""
-
-    @property
-    def world_id(self) -> str:
-        """What tells the world that comes, or else the one in force, from every other."""
-
-    async def prepare(self, version: int) -> bool:
-        """Load a version beside the one in force, unless it is that; WorldError: it is gone."""
-
-    async def drop_coming(self) -> None:
-        """Stay with the world in force."""
-
-    def switch(self) -> WorldResolver | None:
-        """Put the coming world in force; gives the one before, to be stopped."""
+GenerationMemberships: TypeAlias = MemoryMemberships | RedisMemberships
 
 
-class GenerationTarget(Protocol):
-    """The memberships of a mode."""
-
-    # Whether the rows of the generation are wanted here, or stay in Redis.
-    wants_rows: bool
-
-    def begin(self, *, is_other_world: bool) -> GenerationBuilder:
-        """Start to build what shall replace everything."""
-
-    def abandon(self) -> None:
-        """Stay with what is in force."""
-
-    def switch(self, builder: GenerationBuilder, generation: int | None) -> None:
-        """Put it in force, in one step."""
-
-    def confirm(self, at: float) -> None:
-        """What is in force here was in force in Redis at this time of the monotonic clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came into force, and what that changed."""
-
-    adopted: AdoptedGeneration | None
-    late: int
-    changes: dict[int, MemberChange]
-    # SubIds of which no reference exists now.
-    lacking: set[int]
-    # Slots of neighborhoods whose members are not known: whether the resolver was away, or
-    # failed on this one.
-    waiting: dict[int, bool] = field(default_factory=dict)
+def keeps_rows(memberships: GenerationMemberships) -> bool:
+    """Return whether the rows of a generation are kept in this process, or stay in Redis."""
+    return isinstance(memberships, MemoryMemberships)
 
 
 class GenerationAdopter:
-    """``subscriptions`` are the neighborhoods in force; all calls come from the event loop."""
+    """Changes over to one generation after the other; all calls come from the event loop."""
 
     def __init__(
         self,
-        wires: RedisRouter,
-        target: GenerationTarget,
-        resolver: AdoptionResolver,
-        subscriptions: Callable[[], Iterable[Subscription]],
+        router: RedisRouter,
+        memberships: GenerationMemberships,
+        resolver: LiveResolver,
+        neighborhoods: Neighborhoods,
         changes: SwitchChanges,
         restore_seconds: float,
     ) -> None:
         self._late = LateMembers(resolver, restore_seconds)
-        self._wires = wires
-        self._target = target
+        self._router = router
+        self._memberships = memberships
         self._resolver = resolver
-        self._subscriptions = subscriptions
+        self._neighborhoods = neighborhoods
         self._changes = changes
         self._failed_attempts = 0
         # Neighborhoods that are still to be resolved before the next switch.
         self.unanswered = 0
         # Slots without members, of the generation that is being adopted.
         self._waiting: dict[int, bool] = {}
-        # Whatever was loaded at the start is not the world that anybody was served by.
-        self._is_first = True
-
-    @property
-    def is_start(self) -> bool:
-        """Whether nothing is in force yet."""
-        return self._is_first
+        # Whether nothing is in force yet: what was loaded at the start has served nobody.
+        self.is_start = True
 
     async def adopt(
         self,
@@ -135,17 +93,17 @@ class GenerationAdopter:
     ) -> None:
         """Change over; ``in_force`` is called in the same step. Raises, and all stays."""
         self._waiting = {}
-        up_to = await self._covered_up_to(facts)
+        up_to = await covered_up_to(self._router, facts)
         is_other_world = facts is not None and await self._prepare(facts)
-        builder = self._target.begin(is_other_world=is_other_world)
+        builder = self._memberships.begin_generation(is_other_world=is_other_world)
         try:
             # In the same moment: whatever is added from now on is noted by the builder.
-            own = await subscription_snapshot(self._subscriptions, up_to, builder.arrived)
+            own = await subscription_snapshot(self._neighborhoods, up_to, builder.arrived)
             members = await self._enter_late(builder, own.late)
             version = self._resolver.version if facts is None else facts.version
             counting = await self._changes.begin(facts, version, up_to, before, own)
             loaded = await self._load(facts, own, builder, counting.compare_with)
-            has_both_worlds = is_other_world and not self._is_first
+            has_both_worlds = is_other_world and not self.is_start
             await counting.count(loaded, members, has_both_worlds=has_both_worlds)
             await self._settle(builder)
             if has_both_worlds:
@@ -153,21 +111,28 @@ class GenerationAdopter:
                 # Whoever came during that was resolved on both worlds too, or is settled now.
                 await self._settle(builder)
         except BaseException:
-            self._target.abandon()
+            self._memberships.abandon()
             await self._resolver.drop_coming()
             raise
         # Large ones that are half entered begin again: what is left of them names nobody.
         builder.unsettled.clear()
         # SubIds of another registry would name other subscriptions: such sets are not for us.
-        self._target.switch(builder, None if facts is None or up_to < 0 else facts.generation)
+        self._switch(builder, None if facts is None or up_to < 0 else facts.generation)
         world_before = self._resolver.switch()
         self._failed_attempts = 0
-        self._is_first = False
+        self.is_start = False
         adopted = self._adopted_now(facts, up_to, before)
         self._changes.lacking = counting.lacking
         in_force(Outcome(adopted, len(own.late), counting.changes, counting.lacking, self._waiting))
         if world_before is not None:
             await world_before.stop()
+
+    def _switch(self, builder: GenerationBuilder, generation: int | None) -> None:
+        """Put what was built in force, in one step."""
+        if isinstance(self._memberships, MemoryMemberships):
+            self._memberships.switch(builder)
+        else:
+            self._memberships.switch(builder, generation)
 
     def _adopted_now(
         self, facts: GenerationFacts | None, up_to: int, before: AdoptedGeneration | None
@@ -182,15 +147,6 @@ class GenerationAdopter:
         if before is None or not before.generation:
             return AdoptedGeneration(NO_GENERATION, "", self._resolver.version, -1)
         return None
-
-    async def _covered_up_to(self, facts: GenerationFacts | None) -> int:
-        """The last subId that the generation holds, of the registry that numbers ours."""
-        if facts is None:
-            return -1
-        registry = await self._wires.ask(registry_id_key(), "GET", registry_id_key())
-        if registry is None or facts.coverage.registry != registry.decode():
-            return -1
-        return facts.coverage.up_to
 
     async def _prepare(self, facts: GenerationFacts) -> bool:
         """Load the world version; OtherWorldError where the generation is of another world."""
@@ -239,10 +195,9 @@ class GenerationAdopter:
         return found
 
     async def _resolve(self, terms: SubscriptionTerms) -> ComingMembers | Unresolved:
-        members = await self._late.resolve(terms, is_start=self._is_first)
-        if isinstance(members, ComingMembers) or self._is_first:
-            return members
-        if members is not Unresolved.REFUSED and self._may_try_again():
+        members = await self._late.resolve(terms, is_start=self.is_start)
+        may_pass = members in (Unresolved.UNANSWERED, Unresolved.FAILED)
+        if may_pass and not self.is_start and self._may_try_again():
             # What is in force serves on meanwhile.
             raise GenerationError(f"subscription {terms.sub_id} waits for the resolver")
         return members
@@ -255,7 +210,7 @@ class GenerationAdopter:
         compare_with: int | None,
     ) -> Loaded | None:
         """Have the table made; None: what there is was little enough to be made here."""
-        wants_rows = self._target.wants_rows
+        wants_rows = keeps_rows(self._memberships)
         is_asked = wants_rows or compare_with is not None
         reads = facts is not None and len(own.sub_ids) > 0 and is_asked
         peids, slots = builder.take_pairs()
@@ -263,16 +218,11 @@ class GenerationAdopter:
             builder.add_pairs(peids, slots)
             builder.build()
             return None
-        wanted = Wanted(
-            self._wires.address,
-            facts.generation if facts is not None and reads else None,
-            wants_rows,
-            compare_with,
-            own.sub_ids,
-            own.slots,
-            (peids, slots),
+        generation = facts.generation if facts is not None and reads else None
+        address, late = self._router.address, (peids, slots)
+        loaded = await load_generation(
+            Wanted(address, generation, wants_rows, compare_with, own, late)
         )
-        loaded = await load_generation(wanted)
         builder.use(loaded.table)
         return loaded
 
@@ -288,13 +238,10 @@ class GenerationAdopter:
                 return
 
     def _living(self, slots: Collection[int]) -> list[tuple[int, SubscriptionTerms]]:
-        """The subscriptions of some slots.
-
-        Those that nobody has yet belong to large neighborhoods on their way in.
-        """
+        """Return the subscriptions that have these slots; large ones on their way in have none."""
         if not slots:
             return []
-        return [(one.slot, one.terms) for one in self._subscriptions() if one.slot in slots]
+        return [(one.slot, one.terms) for one in self._neighborhoods if one.slot in slots]
 
     def _may_try_again(self) -> bool:
         """Whether what went wrong may pass, and has not gone wrong too often."""

@@ -5,27 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
-from broker.core.subscribe.subscription import Subscription
-from broker.generations.change_counts import AdoptedGeneration, LastNotified
+from broker.core.world_changes import Neighborhoods
+from broker.filter.memberships_redis import RedisMemberships
+from broker.generations.change_counts import AdoptedGeneration, Outcome, generation_in_force
 from broker.generations.generation_adoption import (
     ATTEMPTS,
-    AdoptionResolver,
     GenerationAdopter,
-    GenerationTarget,
-    Outcome,
+    GenerationMemberships,
+    keeps_rows,
 )
 from broker.generations.switch_changes import SwitchChanges
+from broker.generations.switch_notices import SwitchNotices
 from broker.generations.waiting_neighborhoods import WaitingNeighborhoods
-from redis_link.connection.failures import is_wrong_type
-from redis_link.connection.redis_connection import RedisConnection, RedisReplyError
+from broker.resolver.live_resolver import LiveResolver
+from redis_link.connection.redis_connection import RedisConnection
 from redis_link.connection.redis_router import RedisRouter
 from schemas.errors import DamagedRedisError, GenerationError, OtherWorldError, SpapsError
 from schemas.generation import FROM_FILE, GenerationFacts
-from schemas.redis_keys import GENERATION_CHANNEL, current_generation_key, generations_key
+from schemas.redis_keys import GENERATION_CHANNEL
 
 log = logging.getLogger(__name__)
 
@@ -34,42 +35,26 @@ RESTORE_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 0.8
 
 
-class SwitchTeller(Protocol):
-    """Tells subscribers of a switch."""
-
-    def listening(self) -> Mapping[int, str]:
-        """The subIds whose clients want to know what changed, with their descriptors."""
-
-    async def last_told(self) -> LastNotified | None:
-        """What they were last told of, by an earlier process maybe."""
-
-    def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:
-        """Something else is in force from now on."""
-
-    async def keep(self) -> None:
-        """Note durably what they were told, once that is certain."""
-
-
 class GenerationFollower:
-    """``subscriptions`` are the neighborhoods in force; all calls come from the event loop."""
+    """Keeps the memberships of one broker in step; all calls come from the event loop."""
 
     def __init__(
         self,
-        wires: RedisRouter,
-        target: GenerationTarget,
-        resolver: AdoptionResolver,
-        subscriptions: Callable[[], Iterable[Subscription]],
-        teller: SwitchTeller,
+        router: RedisRouter,
+        memberships: GenerationMemberships,
+        resolver: LiveResolver,
+        neighborhoods: Neighborhoods,
+        notices: SwitchNotices,
         restore_seconds: float = RESTORE_SECONDS,
     ) -> None:
-        self._wires = wires
-        self._target = target
-        self._teller = teller
-        self._changes = SwitchChanges(wires, resolver, teller.listening)
+        self._router = router
+        self._memberships = memberships
+        self._notices = notices
+        self._changes = SwitchChanges(router, resolver, notices.listening)
         self._adopter = GenerationAdopter(
-            wires, target, resolver, subscriptions, self._changes, restore_seconds
+            router, memberships, resolver, neighborhoods, self._changes, restore_seconds
         )
-        self.waiting = WaitingNeighborhoods(resolver)
+        self.waiting = WaitingNeighborhoods(resolver, neighborhoods)
         self.facts: GenerationFacts | None = None
         self._adopted: AdoptedGeneration | None = None
         self._listening: RedisConnection | None = None
@@ -100,10 +85,10 @@ class GenerationFollower:
 
     async def load(self) -> None:
         """Adopt what is in force, before the first client comes; raises when it cannot."""
-        told = await self._teller.last_told()
-        if told is not None:
-            self._adopted = told.adopted
-            self._changes.lacking = set(told.lacking)
+        known = await self._notices.last_notified()
+        if known is not None:
+            self._adopted = known.adopted
+            self._changes.lacking = set(known.lacking)
         for attempt in range(ATTEMPTS):
             asked_at = time.monotonic()
             try:
@@ -117,7 +102,7 @@ class GenerationFollower:
                     raise
                 await asyncio.sleep(LOOK_SECONDS)
             else:
-                self._target.confirm(asked_at)
+                self._confirm(asked_at)
                 return
 
     async def follow(self) -> None:
@@ -140,15 +125,15 @@ class GenerationFollower:
         """One look; what goes wrong is said once and tried again."""
         try:
             if self._listening is None or not self._listening.is_open:
-                self._listening = await self._wires.listen(GENERATION_CHANNEL, self._news.set)
+                self._listening = await self._router.listen(GENERATION_CHANNEL, self._news.set)
             asked_at = time.monotonic()
             current = await self._current_or_none()
             if self._is_doubtful or self._is_other(current):
                 await self._adopt(current)
                 self._is_doubtful = False
             if current is not None:
-                self._target.confirm(asked_at)
-            await self._teller.keep()
+                self._confirm(asked_at)
+            await self._notices.keep()
             self.problem = ""
         except SpapsError as error:
             self._note(str(error))
@@ -163,6 +148,11 @@ class GenerationFollower:
             self._note_damage(what)
             self.adopt_again()
 
+    def _confirm(self, at: float) -> None:
+        """Note that what is in force here was in force in Redis at this monotonic time."""
+        if isinstance(self._memberships, RedisMemberships):
+            self._memberships.confirmed_at = max(self._memberships.confirmed_at, at)
+
     def _note_damage(self, what: str) -> None:
         if what != self.damage:
             log.error("neighborhoods are resolved by this broker: %s", what)
@@ -176,7 +166,7 @@ class GenerationFollower:
     def _is_other(self, current: GenerationFacts | None) -> bool:
         if current is None:
             # Redis was emptied. What was read of it serves on; sets that stayed there are gone.
-            return self.facts is not None and not self._target.wants_rows
+            return self.facts is not None and not keeps_rows(self._memberships)
         known = self.facts
         return known is None or (known.generation, known.token) != (
             current.generation,
@@ -193,26 +183,11 @@ class GenerationFollower:
             raise
 
     async def _current(self) -> GenerationFacts | None:
-        """The generation in force; DamagedRedisError when Redis does not tell.
-
-        None too where it is known to be of another world.
-        """
-        try:
-            key = current_generation_key()
-            number = await self._wires.ask(key, "GET", key)
-            if number is None:
-                return None
-            if not number.isdigit():
-                raise DamagedRedisError("Redis: the pointer to the generation in force is damaged")
-            facts = await self._wires.ask(generations_key(), "HGET", generations_key(), number)
-        except RedisReplyError as error:
-            if is_wrong_type(error):
-                raise DamagedRedisError(f"Redis: {error}") from error
-            raise
-        if facts is None:
-            raise DamagedRedisError(f"generation {int(number)} is in force, and its facts are gone")
-        found = GenerationFacts.from_json(int(number), facts)
-        return None if (found.generation, found.token) == self._foreign else found
+        """Return the generation in force; None too where it is known to be of another world."""
+        found = await generation_in_force(self._router)
+        if found is None or (found.generation, found.token) == self._foreign:
+            return None
+        return found
 
     async def _adopt(self, facts: GenerationFacts | None) -> None:
         """Change over; where the generation is of another world, go on without it.
@@ -225,7 +200,7 @@ class GenerationFollower:
             if facts is None:
                 raise
             self._note_damage(str(error))
-            if self.facts is None or not self._target.wants_rows:
+            if self.facts is None or not keeps_rows(self._memberships):
                 await self._adopt_or_refuse(None)
             self._foreign = (facts.generation, facts.token)
 
@@ -236,7 +211,7 @@ class GenerationFollower:
             self._adopted = outcome.adopted or self._adopted
             self.switches += 1
             self.waiting.replace(outcome.waiting)
-            self._teller.switched(outcome, facts)
+            self._notices.switched(outcome, facts)
             log.info(
                 "generation %s of world version %s in force; %d subscriptions beside it",
                 "none" if facts is None else facts.generation,

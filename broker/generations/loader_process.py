@@ -1,14 +1,21 @@
-"""The broker's end of a loader process: what it hands over becomes a table, block by block."""
+"""The broker's end of a loader process: what it is asked for, and the table that it hands over.
+
+It reads the rows of a generation for the subscriptions that this broker had when it began to
+adopt the generation.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
 from broker.filter.generation_builder import RegionBlock, TableAssembly
 from broker.filter.peid_table import PeidTable, SlotArray
 from broker.resolver.frames import FrameError
@@ -17,24 +24,96 @@ from redis_link.connection.url import RedisUrl
 from schemas.errors import DamagedRedisError, GenerationError
 from spatial_udfs.entity_table import Int64s
 
+# So many are looked at before messages get their turn: about a millisecond.
+LOOKED_AT_ONCE: Final = 4_000
+
 # Regions that are copied before others get their turn: some hundred microseconds.
 REGIONS_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
-    """What a loader is asked for; ``sub_ids`` ascend and have the same order as ``slots``.
+class SubscriptionSnapshot:
+    """``sub_ids`` (ascending) with their ``slots`` are those that the generation holds."""
 
-    ``generation``: read its rows of these subIds, if ``wants_rows``, and compare them with those
-    of the generation ``before``, if one is given. ``late`` pairs are entered beside them.
+    sub_ids: Int64s
+    slots: SlotArray
+    # The others: slot and terms of each.
+    late: list[tuple[int, SubscriptionTerms]]
+    _every: Iterable[Subscription] = field(repr=False)
+
+    def covers(self, number: int) -> bool:
+        """Whether this is one that the generation holds."""
+        at = int(np.searchsorted(self.sub_ids, number))
+        return at < len(self.sub_ids) and int(self.sub_ids[at]) == number
+
+    def without_rows(self, counts: NDArray[np.uint32], after: int) -> set[int]:
+        """Those beyond a subId whose slots have no members."""
+        absent = (counts[self.slots] == 0) & (self.sub_ids > after)
+        return set(self.sub_ids[absent].tolist())
+
+    def descriptors(self, numbers: Collection[int], most: int) -> dict[int, str]:
+        """The descriptors of some that the generation holds, of at most so many."""
+        asked = np.sort(np.fromiter(numbers, np.int64, len(numbers)))
+        places = np.searchsorted(self.sub_ids, asked)
+        known = places < len(self.sub_ids)
+        known[known] = self.sub_ids[places[known]] == asked[known]
+        wanted = set(asked[known][:most].tolist())
+        if not wanted:
+            return {}
+        return {
+            sub_id: descriptor
+            for one in self._every
+            if (sub_id := one.terms.sub_id) is not None
+            and sub_id in wanted
+            and (descriptor := one.terms.descriptor) is not None
+        }
+
+
+async def subscription_snapshot(
+    every: Iterable[Subscription], up_to: int, arrived: Collection[int]
+) -> SubscriptionSnapshot:
+    """Sort out those that are in force now, when the generation is begun, some at a time.
+
+    What ends meanwhile is dead at the switch. ``arrived`` are the slots given since: what is
+    entered under one of them, also a subscription that was made again, is known to the generation
+    already.
+    """
+    found: list[tuple[Int64s, SlotArray]] = []
+    late: list[tuple[int, SubscriptionTerms]] = []
+    in_force = iter(every)
+    while some := list(islice(in_force, LOOKED_AT_ONCE)):
+        numbers: list[int] = []
+        slots: list[int] = []
+        for one in some:
+            slot, terms = one.slot, one.terms
+            if terms.sub_id is None or slot < 0 or slot in arrived:
+                continue
+            if terms.sub_id > up_to:
+                late.append((slot, terms))
+            else:
+                numbers.append(terms.sub_id)
+                slots.append(slot)
+        found.append((np.array(numbers, np.int64), np.array(slots, np.uint32)))
+        await asyncio.sleep(0)
+    sub_ids = np.concatenate([np.empty(0, np.int64), *(numbers for numbers, _ in found)])
+    of_slots = np.concatenate([np.empty(0, np.uint32), *(slots for _, slots in found)])
+    order = np.argsort(sub_ids)
+    return SubscriptionSnapshot(sub_ids[order], of_slots[order], late, every)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """What a loader is asked for.
+
+    ``generation``: read its rows of the ``own`` subIds, if ``wants_rows``, and compare them with
+    those of the generation ``before``, if one is given. ``late`` pairs are entered beside them.
     """
 
     address: RedisUrl
     generation: int | None
     wants_rows: bool
     before: int | None
-    sub_ids: Int64s
-    slots: SlotArray
+    own: SubscriptionSnapshot
     late: tuple[Int64s, SlotArray]
 
 
@@ -60,7 +139,7 @@ async def load_generation(wanted: Wanted) -> Loaded:
         "wants_rows": wanted.wants_rows, "before": wanted.before,
     }  # fmt: skip
     try:
-        await process.send_arrays(header, wanted.sub_ids, wanted.slots, *wanted.late)
+        await process.send_arrays(header, wanted.own.sub_ids, wanted.own.slots, *wanted.late)
         return await _receive(process, has_rows=wanted.wants_rows)
     except (EOFError, OSError, FrameError) as error:
         raise GenerationError("the loader process ended before it was done") from error

@@ -38,7 +38,7 @@ class RedisReader:
 
     def __init__(
         self,
-        wires: RedisRouter,
+        router: RedisRouter,
         memberships: RedisMemberships,
         slots_by_sub_id: Callable[[], Mapping[int, int]],
         on_change: Callable[[], None],
@@ -48,7 +48,7 @@ class RedisReader:
 
         ``on_damage`` is called with what is wrong when sets were lost in Redis.
         """
-        self._wires = wires
+        self._router = router
         self._memberships = memberships
         self._slots_by_sub_id = slots_by_sub_id
         self._on_change = on_change
@@ -72,7 +72,7 @@ class RedisReader:
                     damage = f"generation {generation} has keys of the wrong kind{REPAIR_ADVICE}"
                     self._on_damage(damage)
                     raise StoreAwayError(damage) from error
-                self._wires.note(error)
+                self._router.note(error)
                 failure: RedisLinkError = error
                 continue
             except RedisLinkError as error:
@@ -105,7 +105,7 @@ class RedisReader:
         """Tell an entity without subscriptions from one whose set was lost: the index names it."""
         empty = [peid for peid, members in zip(peids, sets, strict=True) if not members]
         asked = [
-            self._wires.ask(key, "SISMEMBER", key, peid)
+            self._router.ask(key, "SISMEMBER", key, peid)
             for peid in empty
             for key in [shard_index_key(generation, shard_of(peid))]
         ]
@@ -119,7 +119,7 @@ class RedisReader:
 
     async def _is_current(self, generation: int) -> bool:
         key = current_generation_key()
-        return bool(await self._wires.ask(key, "GET", key) == str(generation).encode())
+        return bool(await self._router.ask(key, "GET", key) == str(generation).encode())
 
     async def _read(
         self, generation: int, peids: Sequence[int]
@@ -129,10 +129,10 @@ class RedisReader:
         self.sets_read += len(peids)
         keys = [membership_key(generation, peid) for peid in peids]
         pointer = pack("GET", current_generation_key())
-        if not self._wires.is_cluster:
-            wire = await self._wires.of_hash_slot(0)
+        if not self._router.is_cluster:
+            connection = await self._router.of_hash_slot(0)
             packed = b"".join([*(pack("SMEMBERS", key) for key in keys), pointer])
-            answers = await wire.send(packed, len(keys) + 1)
+            answers = await connection.send(packed, len(keys) + 1)
             first_answer(answers)
             return answers[:-1], answers[-1]
         by_slot: dict[int, list[int]] = {}
@@ -146,11 +146,11 @@ class RedisReader:
         for places, part in zip(by_slot.values(), parts, strict=True):
             for place, members in zip(places, part, strict=True):
                 sets[place] = members
-        current = await self._wires.ask(current_generation_key(), "GET", current_generation_key())
+        current = await self._router.ask(current_generation_key(), "GET", current_generation_key())
         return sets, current
 
     async def _read_slot(self, slot: int, keys: list[str]) -> list[list[bytes]]:
-        wire = await self._wires.of_hash_slot(slot)
-        answers = await wire.send(b"".join(pack("SMEMBERS", key) for key in keys), len(keys))
+        connection = await self._router.of_hash_slot(slot)
+        answers = await connection.send(b"".join(pack("SMEMBERS", key) for key in keys), len(keys))
         first_answer(answers)
         return answers

@@ -14,16 +14,14 @@ import numpy as np
 from broker.core.world_changes import MemberChange
 from broker.generations.change_counts import (
     AdoptedGeneration,
-    TwoWorlds,
     lacking_by_push,
+    read_pushed_changes,
     resolved_change,
-    told_by_pushes,
     without_references,
-    worth_telling,
+    worth_notifying,
 )
-from broker.generations.loader_process import Loaded
-from broker.generations.subscription_snapshot import SubscriptionSnapshot
-from broker.resolver.live_resolver import ComingMembers
+from broker.generations.loader_process import Loaded, SubscriptionSnapshot
+from broker.resolver.live_resolver import ComingMembers, LiveResolver
 from redis_link.connection.redis_router import RedisRouter
 from schemas.generation import GenerationFacts
 
@@ -38,8 +36,8 @@ Listening = Callable[[], Mapping[int, str]]
 class SwitchChanges:
     """What is known from one switch to the next."""
 
-    def __init__(self, wires: RedisRouter, resolver: TwoWorlds, listening: Listening) -> None:
-        self._wires = wires
+    def __init__(self, router: RedisRouter, resolver: LiveResolver, listening: Listening) -> None:
+        self._router = router
         self._resolver = resolver
         self._listening = listening
         # SubIds of which no reference exists in the world in force.
@@ -58,7 +56,7 @@ class SwitchChanges:
         counting.is_other_version = before is not None and before.version != version
         if facts is None:
             return counting
-        counting.lacking_told = await lacking_by_push(self._wires, facts.generation)
+        counting.lacking_pushed = await lacking_by_push(self._router, facts.generation)
         if before is None:
             return counting
         same = (before.generation, before.token) == (facts.generation, facts.token)
@@ -66,9 +64,9 @@ class SwitchChanges:
         counting.last_in_both = min(up_to, before.up_to)
         wanted = [number for number in self._listening() if number <= counting.last_in_both]
         if wanted:
-            said = await told_by_pushes(self._wires, before, facts, wanted)
-            counting.told = said.changes
-            if said.can_compare:
+            found = await read_pushed_changes(self._router, before, facts, wanted)
+            counting.pushed = found.changes
+            if found.can_compare:
                 counting.compare_with = before.generation
         return counting
 
@@ -78,7 +76,7 @@ class Counting:
 
     def __init__(
         self,
-        resolver: TwoWorlds,
+        resolver: LiveResolver,
         listening: Listening,
         lacked: set[int],
         own: SubscriptionSnapshot,
@@ -88,13 +86,13 @@ class Counting:
         self._lacked = lacked
         self._own = own
         self._counted: set[int] = set()
-        self.lacking_told: set[int] | None = None
+        self.lacking_pushed: set[int] | None = None
         self.is_other_version = False
         # As after a restart: what is known of it is all there is to know.
         self.is_same_generation = False
         # The generation before and the new one hold everything up to this subId.
         self.last_in_both = -1
-        self.told: dict[int, MemberChange] | None = None
+        self.pushed: dict[int, MemberChange] | None = None
         self.compare_with: int | None = None
         self.changes: dict[int, MemberChange] = {}
         self.lacking: set[int] = set()
@@ -131,12 +129,12 @@ class Counting:
 
     def _add(self, changes: dict[int, MemberChange], lacked: Collection[int]) -> None:
         self.lacking |= {number for number, one in changes.items() if one.lacks_references}
-        self.changes |= worth_telling(changes, lacked)
+        self.changes |= worth_notifying(changes, lacked)
 
     def _of_both(self, numbers: list[int], loaded: Loaded | None) -> dict[int, MemberChange]:
-        """Of subscriptions that both generations hold: as told, or as compared."""
-        if self.told is not None:
-            return {number: self.told[number] for number in numbers if number in self.told}
+        """Of subscriptions that both generations hold: as the push said, or as compared."""
+        if self.pushed is not None:
+            return {number: self.pushed[number] for number in numbers if number in self.pushed}
         if loaded is not None and loaded.compared is not None:
             gained, lost = loaded.compared
             places = np.searchsorted(self._own.sub_ids, numbers).tolist()
@@ -166,16 +164,16 @@ class Counting:
     async def _lacking_covered(self, loaded: Loaded | None) -> set[int]:
         """Those of the generation without a reference: as the push said, or as it seems."""
         own = self._own
-        known = self._lacked if self.is_same_generation else self.lacking_told or set()
+        known = self._lacked if self.is_same_generation else self.lacking_pushed or set()
         found = {number for number in known if own.covers(number)}
         if self.is_same_generation:
             return found
         # Of what the generation holds for the first time the push says nothing.
-        told_up_to = -1 if self.lacking_told is None else self.last_in_both
+        pushed_up_to = -1 if self.lacking_pushed is None else self.last_in_both
         if loaded is not None and loaded.has_rows:
-            in_doubt = own.without_rows(loaded.counts, told_up_to)
+            in_doubt = own.without_rows(loaded.counts, pushed_up_to)
         else:
-            in_doubt = {number for number in self._lacked if number > told_up_to}
+            in_doubt = {number for number in self._lacked if number > pushed_up_to}
         for number, text in own.descriptors(in_doubt - found, MOST_IN_DOUBT).items():
             if await without_references(self._resolver, text):
                 found.add(number)

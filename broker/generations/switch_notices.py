@@ -1,4 +1,4 @@
-"""Brings a switch to the subscribers, and notes durably how far they have been told."""
+"""Notifies subscribers of a switch, and notes durably how far they have been notified."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Protocol
 
-from broker.core.journal import Journal
-from broker.core.world_changes import Neighborhoods, Switched, WorldNotifier
+from broker.core.broker_core import Core
+from broker.core.world_changes import Switched
 from broker.durability.scripts import NOTE, run_script
-from broker.generations.change_counts import AdoptedGeneration, LastNotified
-from broker.generations.generation_adoption import Outcome
+from broker.generations.change_counts import AdoptedGeneration, LastNotified, Outcome
+from broker.resolver.live_resolver import LiveResolver
 from redis_link.connection.redis_connection import RedisReplyError, Word
 from redis_link.connection.redis_router import RedisRouter
 from schemas.generation import GenerationFacts
@@ -22,48 +21,43 @@ from schemas.redis_keys import broker_told_key, journal_key
 log = logging.getLogger(__name__)
 
 
-class TellingCore(Protocol):
-    """The core, as far as it is needed here."""
-
-    journal: Journal
-    world_notifier: WorldNotifier
-    neighborhoods: Neighborhoods
-
-
 class SwitchNotices:
-    """A ``SwitchTeller``; ``core`` is set before the first switch."""
+    """What the subscribers of one broker know about the generation in force."""
 
     def __init__(
-        self, wires: RedisRouter, broker: str, version: Callable[[], int], token: str
+        self,
+        router: RedisRouter,
+        broker: str,
+        token: str,
+        core: Core,
+        resolver: LiveResolver,
+        wake: Callable[[], None],
     ) -> None:
-        """``version`` is that of the world in force; ``token`` names our process as the owner."""
-        self._wires = wires
+        """``token`` names our process as the owner; ``wake``: the core has something to send."""
+        self._router = router
         self._journal = journal_key(broker)
         self._key = broker_told_key(broker)
         self._token = token
-        self._version = version
-        self.core: TellingCore | None = None
-        # Called when the core has something to send.
-        self.wake: Callable[[], None] = lambda: None
+        self._core = core
+        self._resolver = resolver
+        self._wake = wake
         # What is not noted yet, and the position of the journal that must be stored before.
         self._to_note: LastNotified | None = None
         self._position: int | None = None
 
     def listening(self) -> Mapping[int, str]:
         """The subIds whose clients want to know what changed, with their descriptors."""
-        if self.core is None:
-            return {}
         return {
             subscription.terms.sub_id: subscription.terms.descriptor or ""
-            for session in self.core.world_notifier.listeners()
+            for session in self._core.world_notifier.listeners()
             for subscription in session.subscriptions.values()
             if subscription.terms.sub_id is not None
         }
 
-    async def last_told(self) -> LastNotified | None:
+    async def last_notified(self) -> LastNotified | None:
         """As noted by this process or one before it."""
         try:
-            content = await self._wires.ask(self._key, "GET", self._key)
+            content = await self._router.ask(self._key, "GET", self._key)
         except RedisReplyError as error:
             log.warning("the generation that subscribers know cannot be read: %s", error)
             return None
@@ -78,30 +72,28 @@ class SwitchNotices:
             return None
 
     def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:
-        """Tell everybody."""
-        if self.core is None:
-            return
-        own = self.core.neighborhoods.slots_by_sub_id
+        """Notify everybody."""
+        own = self._core.neighborhoods.slots_by_sub_id
         lacking = frozenset(number for number in outcome.lacking if number in own)
         world = WorldNotice(
-            version=self._version(),
+            version=self._resolver.version,
             generation=None if facts is None else facts.generation,
             pairs=None if facts is None else facts.pairs,
             entities=None if facts is None else facts.peids,
             neighborhoods=len(own),
             without_references=len(lacking),
         )
-        self.core.world_notifier.notify(Switched(world, outcome.changes))
+        self._core.world_notifier.notify(Switched(world, outcome.changes))
         if outcome.adopted is not None:
             self._to_note = LastNotified(outcome.adopted, lacking)
             self._position = None
-        self.wake()
+        self._wake()
 
     async def keep(self) -> None:
-        """Note what was told, once its messages are stored: a kill in between tells it again."""
-        if self._to_note is None or self.core is None or not self.core.world_notifier.is_done:
+        """Note it once its messages are stored: after a kill in between they are sent again."""
+        if self._to_note is None or not self._core.world_notifier.is_done:
             return
-        journal = self.core.journal
+        journal = self._core.journal
         if self._position is None:
             self._position = journal.position
         if journal.committed >= self._position or not journal.enabled:
@@ -109,6 +101,6 @@ class SwitchNotices:
             content = {**asdict(noted.adopted), "lacking": sorted(noted.lacking)}
             keys = [self._journal, self._key]
             words: list[Word] = [self._token, json.dumps(content)]
-            is_noted = await run_script(self._wires, NOTE, keys, words)
+            is_noted = await run_script(self._router, NOTE, keys, words)
             if is_noted and self._to_note is noted:
                 self._to_note = None

@@ -11,12 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from enum import Enum
+from typing import Any, Final
 
-from broker.core.subscribe.subscription import Subscription
-from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
+from broker.codec.reason_codes import ReasonCode
+from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
+from broker.core.world_changes import Neighborhoods
+from broker.resolver.live_resolver import ComingMembers, LiveResolver
+from broker.resolver.resolver_answers import NeighborhoodRefusedError
 from spatial_udfs.entity_table import Int64s
 
 log = logging.getLogger(__name__)
@@ -28,27 +32,61 @@ ASKED_AT_ONCE: Final = 16
 MEMBERS_AT_ONCE: Final = 1_000
 
 
-class WaitingCore(Protocol):
-    """The core, as far as it is needed here."""
+class Unresolved(Enum):
+    """Why the members are not known."""
 
-    def at(self, slot: int) -> Subscription | None:
-        """Return the subscription that has the slot."""
-
-    def hold_messages(self, subscriptions: Iterable[Subscription]) -> None:
-        """Refuse messages about entities under the filters of these, and of no others."""
-
-    def members_changed(self) -> None:
-        """Something else is in force."""
-
-    def add_members(self, subscription: Subscription, slot: int, peids: Int64s) -> bool:
-        """Enter members; False: the subscription has left the slot."""
+    UNANSWERED = "unanswered"  # the resolver was away
+    FAILED = "failed"  # it met an error that may not come again
+    REFUSED = "refused"  # the neighborhood costs too much, or is not understood
 
 
-class PresentWorld(Protocol):
-    """The live resolver."""
+class LateMembers:
+    """Resolves subscriptions that a generation does not hold, when it is adopted.
 
-    async def resolve_in_force(self, descriptor: str) -> VersionResolution:
-        """Members in the world in force."""
+    ``patience``: so long a start waits without any answer before it goes on without.
+    """
+
+    def __init__(self, resolver: LiveResolver, patience: float) -> None:
+        self._resolver = resolver
+        self._patience = patience
+        self._last_answer: float | None = None
+
+    async def resolve(
+        self, terms: SubscriptionTerms, *, is_start: bool
+    ) -> ComingMembers | Unresolved:
+        """Return the members, or why they are not known; never waits for ever."""
+        if self._last_answer is None:
+            self._last_answer = time.monotonic()
+        work = self._resolver.resolve_coming(terms.descriptor or "")
+        try:
+            members = await (self._within_patience(work) if is_start else work)
+        except TimeoutError:
+            return Unresolved.UNANSWERED
+        except NeighborhoodRefusedError as error:
+            log.warning("subscription %s has no members yet: %s", terms.sub_id, error)
+            if error.is_passing:
+                return Unresolved.UNANSWERED
+            is_failure = error.reason is ReasonCode.UNSPECIFIED_ERROR
+            return Unresolved.FAILED if is_failure else Unresolved.REFUSED
+        self._last_answer = time.monotonic()
+        if members.lacks_references:
+            # It stays: when its references come back, so do its members.
+            log.warning("subscription %s holds nothing now: no reference exists", terms.sub_id)
+        return members
+
+    async def _within_patience(self, work: Coroutine[Any, Any, ComingMembers]) -> ComingMembers:
+        """Wait as long as answers come, to this or to others; TimeoutError when none does."""
+        task = asyncio.create_task(work)
+        try:
+            while True:
+                left = (self._last_answer or 0.0) + self._patience - time.monotonic()
+                done, _ = await asyncio.wait({task}, timeout=max(0.0, left))
+                if done:
+                    return task.result()
+                if left <= 0:
+                    raise TimeoutError
+        finally:
+            task.cancel()
 
 
 @dataclass(slots=True, eq=False)
@@ -61,11 +99,11 @@ class _Waiting:
 
 
 class WaitingNeighborhoods:
-    """All calls come from the event loop; ``core`` is set before the first one waits."""
+    """Those that wait in the world in force; all calls come from the event loop."""
 
-    def __init__(self, resolver: PresentWorld) -> None:
+    def __init__(self, resolver: LiveResolver, neighborhoods: Neighborhoods) -> None:
         self._resolver = resolver
-        self.core: WaitingCore | None = None
+        self._neighborhoods = neighborhoods
         self._entries: list[_Waiting] = []
         # Held while a generation is adopted: what is entered then would be entered twice.
         self.adopting = asyncio.Lock()
@@ -82,10 +120,8 @@ class WaitingNeighborhoods:
 
     def replace(self, slots: Mapping[int, bool]) -> None:
         """Take the neighborhoods that wait from now on: by slot, whether unanswered."""
-        if self.core is None:
-            return
-        self.core.members_changed()
-        found = [(self.core.at(slot), slot, slots[slot]) for slot in slots]
+        self._neighborhoods.members_changed()
+        found = [(self._neighborhoods.at(slot), slot, slots[slot]) for slot in slots]
         self._entries = [_Waiting(one, slot, left) for one, slot, left in found if one is not None]
         self._hold()
 
@@ -124,23 +160,21 @@ class WaitingNeighborhoods:
 
     async def _entered(self, entry: _Waiting, peids: Int64s | None) -> bool:
         """Enter the members between other clients' packets; False: the subscription is over."""
-        if peids is None or self.core is None:
+        if peids is None:
             return True
         for start in range(0, len(peids), MEMBERS_AT_ONCE):
             some = peids[start : start + MEMBERS_AT_ONCE]
-            if not self.core.add_members(entry.subscription, entry.slot, some):
+            if not self._neighborhoods.add_members(entry.subscription, entry.slot, some):
                 return False
             await asyncio.sleep(0)
         return True
 
     def _forget_ended(self) -> None:
-        core = self.core
         self._entries = [
-            one
-            for one in self._entries
-            if core is not None and core.at(one.slot) is one.subscription
+            one for one in self._entries if self._neighborhoods.at(one.slot) is one.subscription
         ]
 
     def _hold(self) -> None:
-        if self.core is not None:
-            self.core.hold_messages(one.subscription for one in self._entries if one.is_unanswered)
+        self._neighborhoods.hold_messages(
+            one.subscription for one in self._entries if one.is_unanswered
+        )

@@ -1,7 +1,7 @@
 """Redis behind a broker: its journal, its registry, and the memberships of its mode.
 
-Order: make it, ``attach`` the core, ``journal.load`` and restore the core, ``load_memberships``,
-listen, ``run`` until the end, ``close``.
+Order: make it, ``journal.load`` and restore the core, ``load_memberships``, listen, ``run`` until
+the end, ``close``.
 """
 
 from __future__ import annotations
@@ -9,26 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Final
 
-from broker.core.journal import Journal, Record
+from broker.core.broker_core import Core
 from broker.core.subscribe.subscription import Subscription
-from broker.core.world_changes import Neighborhoods, WorldNotifier
-from broker.durability.journal_limits import JournalLimits, JournalState
+from broker.durability.journal_limits import JournalState
 from broker.durability.other_brokers import warn_of_islands
 from broker.durability.redis_journal import RedisJournal
 from broker.durability.registry.redis_registry import RedisRegistry
 from broker.filter.memberships import Memberships
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
-from broker.generations.generation_adoption import AdoptionResolver
-from broker.generations.generation_targets import MemoryTarget, RedisTarget
-from broker.generations.generation_watch import RESTORE_SECONDS, GenerationFollower
+from broker.generations.generation_watch import GenerationFollower
 from broker.generations.memberships_redis_reader import RedisReader
 from broker.generations.switch_notices import SwitchNotices
 from broker.ports import MembershipReader, NoReader
+from broker.resolver.live_resolver import LiveResolver
 from broker.shell.http.metrics import Figure
+from broker.shell.limits import ShellLimits
 from redis_link.connection.redis_router import RedisRouter
 from redis_link.connection.server_settings import ServerWatch
 from schemas.errors import RedisLinkError, SettingsError
@@ -43,17 +42,6 @@ STEP_SECONDS: Final = 1.0
 SERVER_SECONDS: Final = 60.0
 
 
-class BackedCore(Protocol):
-    """The core, as far as Redis needs it."""
-
-    journal: Journal
-    world_notifier: WorldNotifier
-    neighborhoods: Neighborhoods
-
-    def durable_parts(self) -> Iterator[Sequence[Record]]:
-        """The whole state part by part."""
-
-
 class RedisBacking:
     """Everything of one broker that lies in Redis; all calls come from the event loop."""
 
@@ -61,45 +49,39 @@ class RedisBacking:
         self,
         url: str,
         broker: str,
+        core: Core,
         memberships: Memberships,
-        resolver: AdoptionResolver | None,
-        limits: JournalLimits | None = None,
-        restore_seconds: float = RESTORE_SECONDS,
+        resolver: LiveResolver | None,
+        wake: Callable[[], None],
+        limits: ShellLimits,
     ) -> None:
-        """``resolver`` is None in the mode that serves no neighborhoods."""
+        """``resolver`` is None in the mode that serves no neighborhoods.
+
+        ``wake`` is called when the core has something to send.
+        """
         _check_name(broker)
-        self._wires = RedisRouter(url, answer_seconds=ANSWER_SECONDS)
-        self._core: BackedCore | None = None
-        self.journal = RedisJournal(url, broker, limits)
+        self._router = RedisRouter(url, answer_seconds=ANSWER_SECONDS)
+        self._core = core
+        self._wake = wake
+        self.journal = RedisJournal(url, broker, limits.journal)
+        self.journal.follow(core)
         self._broker = broker
         self.registry = RedisRegistry(
-            self._wires, broker, self._slots_by_sub_id, self.journal.token
+            self._router, broker, self._slots_by_sub_id, self.journal.token
         )
-        self._server = ServerWatch(self._wires, journal_key(broker))
+        self._server = ServerWatch(self._router, journal_key(broker))
         self.reader: MembershipReader = NoReader()
         self.follower: GenerationFollower | None = None
-        target: MemoryTarget | RedisTarget | None = None
-        if isinstance(memberships, MemoryMemberships):
-            target = MemoryTarget(memberships)
-        elif isinstance(memberships, RedisMemberships):
-            target = RedisTarget(memberships)
-        self.notices: SwitchNotices | None = None
-        if target is not None and resolver is not None:
-            self.notices = SwitchNotices(
-                self._wires, broker, lambda: resolver.version, self.journal.token
-            )
+        if resolver is not None and isinstance(memberships, MemoryMemberships | RedisMemberships):
+            notices = SwitchNotices(self._router, broker, self.journal.token, core, resolver, wake)
             self.follower = GenerationFollower(
-                self._wires,
-                target,
-                resolver,
-                self._each_neighborhood,
-                self.notices,
-                restore_seconds,
-            )
+                self._router, memberships, resolver, core.neighborhoods, notices,
+                limits.restore_seconds,
+            )  # fmt: skip
             self.registry.on_loss = self.follower.adopt_again
             if isinstance(memberships, RedisMemberships):
                 self.reader = RedisReader(
-                    self._wires, memberships, self._slots_by_sub_id, self.follower.look_soon,
+                    self._router, memberships, self._slots_by_sub_id, self.follower.look_soon,
                     self.follower.sets_are_damaged,
                 )  # fmt: skip
 
@@ -177,21 +159,12 @@ class RedisBacking:
             ]  # fmt: skip
         return found
 
-    def attach(self, core: BackedCore) -> None:
-        """The core that all of this is about."""
-        self._core = core
-        if self.notices is not None:
-            self.notices.core = core
-        if self.follower is not None:
-            self.follower.waiting.core = core.neighborhoods
-        self.journal.follow(core)
-
     async def load_memberships(self) -> None:
         """Give the restored subscriptions their members; raises when that cannot be done."""
-        await warn_of_islands(self._wires, self._broker, self.journal.token)
+        await warn_of_islands(self._router, self._broker, self.journal.token)
         await self._look_at_server()
-        if self.follower is not None and self._core is not None:
-            await self.registry.begin(self._neighborhoods(), self._renumber)
+        if self.follower is not None:
+            await self.registry.begin(list(self._core.neighborhoods), self._renumber)
             await self.follower.load()
 
     async def run(self) -> None:
@@ -206,7 +179,7 @@ class RedisBacking:
     async def close(self) -> None:
         """Store what is left and let go."""
         await self.journal.close()
-        self._wires.close()
+        self._router.close()
 
     async def _watch_server(self) -> None:
         while True:
@@ -221,24 +194,18 @@ class RedisBacking:
         while True:
             await asyncio.sleep(STEP_SECONDS)
             try:
-                await self.registry.keep_in_step(self._neighborhoods, self._renumber)
+                await self.registry.keep_in_step(
+                    lambda: list(self._core.neighborhoods), self._renumber
+                )
             except RedisLinkError as error:
                 log.debug("the registry cannot be reached: %s", error)
 
     def _renumber(self, subscription: Subscription, sub_id: int) -> None:
-        if self._core is not None:
-            self._core.neighborhoods.renumber(subscription, sub_id)
-        if self.notices is not None:
-            self.notices.wake()
-
-    def _neighborhoods(self) -> list[Subscription]:
-        return [] if self._core is None else list(self._core.neighborhoods)
-
-    def _each_neighborhood(self) -> Iterator[Subscription]:
-        return iter(()) if self._core is None else iter(self._core.neighborhoods)
+        self._core.neighborhoods.renumber(subscription, sub_id)
+        self._wake()
 
     def _slots_by_sub_id(self) -> Mapping[int, int]:
-        return {} if self._core is None else self._core.neighborhoods.slots_by_sub_id
+        return self._core.neighborhoods.slots_by_sub_id
 
 
 def _check_name(broker: str) -> None:

@@ -22,7 +22,14 @@ from broker.core.world_changes import world_of_this_run
 from broker.filter.memberships import Memberships, NoMemberships
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
-from broker.ports import Backing
+from broker.ports import (
+    JournalStore,
+    MembershipReader,
+    NoJournal,
+    NoReader,
+    RegistryOfThisRun,
+    SubscriptionRegistry,
+)
 from broker.resolver.live_resolver import LiveResolver
 from broker.shell.admission import Admission
 from broker.shell.background import Work, keep_at_it
@@ -51,16 +58,12 @@ HTTP_PORT: Final = 9883
 class BrokerService:
     """One broker. ``start``, then ``stop``; everything on one event loop."""
 
-    def __init__(self, settings: Settings, backing: Backing | None = None) -> None:
+    def __init__(self, settings: Settings) -> None:
         """Check the settings and build the parts; nothing listens yet.
 
         A Redis is used when the settings name one: starting one is the runner's business.
         """
         self._settings = settings.broker
-        behind = Backing() if backing is None else backing
-        has_redis = backing is None and settings.redis.url is not None
-        if has_redis and settings.broker.memberships == "redis":
-            behind = replace(behind, memberships=RedisMemberships())
         self._started_at = time.time()
         self._http_address = None
         if settings.broker.http is not None:
@@ -70,30 +73,12 @@ class BrokerService:
         if self.limits.connections < limits.connections:
             log.warning("room for %d connections: too few open files", self.limits.connections)
         self.resolver: LiveResolver | None = None
-        self.memberships = self._memberships(behind)
+        self.memberships = self._memberships(has_redis=settings.redis.url is not None)
         if self.memberships.serves_neighborhoods:
             self.resolver = LiveResolver(settings.world.dir, limits.resolver)
-        self.redis: RedisBacking | None = None
-        if has_redis and settings.redis.url is not None:
-            self.redis = RedisBacking(
-                settings.redis.url,
-                settings.broker.name,
-                self.memberships,
-                self.resolver,
-                limits.journal,
-                limits.restore_seconds,
-            )
-            behind = replace(
-                behind,
-                journal=self.redis.journal,
-                registry=self.redis.registry,
-                reader=self.redis.reader,
-            )
-
         self._amqtt = AmqttBroker(amqtt_config(settings.broker))
         plugins = PluginAccess(self._amqtt.plugins_manager)
         self.admission = Admission(settings.broker, limits, plugins, self._http_address)
-        self._store = behind.journal
         clock = steady_clock()
         denial = denial_code(tells_why=settings.broker.tell_denials)
         self.core = Core(
@@ -102,17 +87,27 @@ class BrokerService:
             memberships=self.memberships,
             access=access_control(self.admission.files.rules, plugins, denial),
             gateway=GatewayRules(settings.broker.gateway),
-            durable=self._store.is_durable,
+            durable=settings.redis.url is not None,
             version=version("spaps-server"),
         )
-        if self.redis is not None:
-            self.redis.attach(self.core)
-        services = Services(
-            self.admission.logins, plugins, self.resolver, behind.registry, behind.reader, denial
-        )
+        self.redis: RedisBacking | None = None
+        self._store: JournalStore = NoJournal()
+        registry: SubscriptionRegistry = RegistryOfThisRun()
+        reader: MembershipReader = NoReader()
+        if settings.redis.url is not None:
+            self.redis = RedisBacking(
+                settings.redis.url,
+                settings.broker.name,
+                self.core,
+                self.memberships,
+                self.resolver,
+                self._wake,
+                self.limits,
+            )
+            self._store = self.redis.journal
+            registry, reader = self.redis.registry, self.redis.reader
+        services = Services(self.admission.logins, plugins, self.resolver, registry, reader, denial)
         self.core_driver = CoreDriver(self.core, services, self._store, self.limits, clock)
-        if self.redis is not None and self.redis.notices is not None:
-            self.redis.notices.wake = self.core_driver.soon
         self._amqtt.connection_handlers = ConnectionHandlers(
             lambda: TcpLink(self.core_driver),
             self._serve_websocket,
@@ -126,9 +121,7 @@ class BrokerService:
         add_figures(self._metrics, self)
         if self.redis is not None:
             self._metrics.add(*self.redis.figures())
-        self._control = ControlSocket(
-            control_socket_path(settings), self.core, self.core_driver.soon
-        )
+        self._control = ControlSocket(control_socket_path(settings), self.core, self._wake)
         self.http = HttpServer(
             pages(self._metrics, self.health),
             limits.http,
@@ -198,7 +191,7 @@ class BrokerService:
     def access_changed(self) -> None:
         """Rights are other than before: judge everything anew."""
         self.core.access_changed()
-        self.core_driver.soon()
+        self._wake()
 
     def reload_files(self) -> None:
         """Read the access files and certificates again."""
@@ -233,14 +226,14 @@ class BrokerService:
             return "starting"
         return "degraded" if problems else "ok"
 
-    def _memberships(self, behind: Backing) -> Memberships:
+    def _memberships(self, *, has_redis: bool) -> Memberships:
         match self._settings.memberships:
             case "none":
                 return NoMemberships()
             case "memory":
                 return MemoryMemberships()
-            case "redis" if behind.memberships is not None:
-                return behind.memberships
+            case "redis" if has_redis:
+                return RedisMemberships()
             case "redis":
                 raise SettingsError("broker.memberships = redis needs Redis, which is not in use")
             case other:
@@ -253,6 +246,10 @@ class BrokerService:
     def _publish(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
         """Something that a plugin has to say."""
         self.core.publish(Message(topic, payload, qos=qos, retain=retain))
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have what the core has to send sent at the end of this turn of the event loop."""
         self.core_driver.soon()
 
     async def _close_store(self) -> None:

@@ -7,13 +7,12 @@ import pytest
 
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
-from broker.generations.generation_targets import MemoryTarget, RedisTarget
 from broker.generations.generation_watch import GenerationFollower
 from broker.generations.memberships_redis_reader import RedisReader
 from redis_link.connection.redis_router import RedisRouter
 from tests.scenes.membership_scene import (
     ResolverOfTables,
-    SilentTeller,
+    SilentNotices,
     Subscriptions,
 )
 
@@ -29,16 +28,10 @@ class Broker:
         self.resolver = ResolverOfTables()
         self.memberships: MemoryMemberships | RedisMemberships
         self.reader: RedisReader | None = None
-        target: MemoryTarget | RedisTarget
-        if mode == "memory":
-            self.memberships = MemoryMemberships()
-            target = MemoryTarget(self.memberships)
-        else:
-            self.memberships = RedisMemberships()
-            target = RedisTarget(self.memberships)
+        self.memberships = MemoryMemberships() if mode == "memory" else RedisMemberships()
         self.follower = GenerationFollower(
-            self.wires, target, self.resolver, self.subscriptions.in_force, SilentTeller()
-        )
+            self.wires, self.memberships, self.resolver, self.subscriptions, SilentNotices()
+        )  # fmt: skip
         if isinstance(self.memberships, RedisMemberships):
             by_sub_id = self.subscriptions.slots_by_sub_id
             self.reader = RedisReader(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from broker.core.limits import BrokerLimits
 from broker.core.sessions.session import Session
 from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
 from broker.core.verdicts import Identity
-from broker.generations.change_counts import LastNotified
-from broker.generations.generation_adoption import Outcome
+from broker.generations.change_counts import LastNotified, Outcome
 from broker.resolver.live_resolver import ComingMembers
 from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
 from redis_link.connection.client import RedisClient
@@ -69,6 +68,18 @@ class Subscriptions:
     def slots_by_sub_id(self) -> dict[int, int]:
         return {one.terms.sub_id or 0: slot for slot, one in self.by_slot.items()}
 
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(self.in_force())
+
+    def at(self, slot: int) -> Subscription | None:
+        return self.by_slot.get(slot)
+
+    def members_changed(self) -> None:
+        """Nobody is served."""
+
+    def hold_messages(self, subscriptions: Iterable[Subscription]) -> None:
+        """Nobody publishes."""
+
 
 class ResolverOfTables:
     """Gives the members that a table names for each version and descriptor."""
@@ -113,18 +124,18 @@ class ResolverOfTables:
         )
 
 
-class SilentTeller:
+class SilentNotices:
     """Nobody listens."""
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
-        self.told: LastNotified | None = None
+        self.known: LastNotified | None = None
 
     def listening(self) -> dict[int, str]:
         return {}
 
-    async def last_told(self) -> LastNotified | None:
-        return self.told
+    async def last_notified(self) -> LastNotified | None:
+        return self.known
 
     def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:  # noqa: ARG002 - its shape
         self.outcomes.append(outcome)

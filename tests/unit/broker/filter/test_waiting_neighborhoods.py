@@ -12,8 +12,11 @@ import pytest
 from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Drop
 from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
-from broker.generations.late_members import LateMembers, Unresolved
-from broker.generations.waiting_neighborhoods import WaitingNeighborhoods
+from broker.generations.waiting_neighborhoods import (
+    LateMembers,
+    Unresolved,
+    WaitingNeighborhoods,
+)
 from broker.resolver.live_resolver import ComingMembers
 from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
 from tests.broker_core import wire
@@ -111,8 +114,7 @@ def test_it_is_asked_for_until_it_is_answered(harness: Harness) -> None:
     resolver = Resolver(refusal(is_passing=True), refusal(is_passing=True), [7, 8])
 
     async def scenario() -> None:
-        waiting = WaitingNeighborhoods(resolver)
-        waiting.core = harness.core.neighborhoods
+        waiting = WaitingNeighborhoods(resolver, harness.core.neighborhoods)
         waiting.replace({subscription.slot: True})
         for _ in range(2):
             await waiting.ask_again()
@@ -133,8 +135,7 @@ def test_one_that_the_resolver_fails_on_stops_nobody_else(harness: Harness) -> N
     resolver = Resolver(refusal(), refusal(lacks_references=True))
 
     async def scenario() -> None:
-        waiting = WaitingNeighborhoods(resolver)
-        waiting.core = harness.core.neighborhoods
+        waiting = WaitingNeighborhoods(resolver, harness.core.neighborhoods)
         waiting.replace({subscription.slot: True})
         await waiting.ask_again()
         assert (waiting.unanswered, waiting.refused) == (0, 1)
