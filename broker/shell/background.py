@@ -1,9 +1,10 @@
-"""What runs beside the clients for as long as the broker does."""
+"""Work that runs for as long as the broker does, and the clock that it runs by."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
@@ -27,3 +28,9 @@ async def keep_at_it(work: Work, name: str, restart_seconds: float = RESTART_SEC
             await asyncio.sleep(restart_seconds)
         else:
             return
+
+
+def steady_clock() -> Callable[[], float]:
+    """The wall clock as it is now, carried on by a clock that nobody sets."""
+    offset = time.time() - time.monotonic()
+    return lambda: offset + time.monotonic()

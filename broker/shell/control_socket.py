@@ -1,4 +1,4 @@
-"""The control socket: the operator of this machine asks the running broker, and gives orders.
+"""The control socket: an operator of this machine lists and ends sessions of the running broker.
 
 A Unix socket that only the user who runs the broker can open. A request is one line of JSON;
 the answer is one line for each session and a last line that says how it ended.
@@ -13,10 +13,11 @@ import logging
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.shell.session_rows import session_row
+from broker.core.sessions.session import NEVER_EXPIRES, Session
 from schemas.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -141,3 +142,34 @@ def private_socket(path: Path) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def session_row(session: Session) -> dict[str, Any]:
+    """Return what ``spaps sessions list`` shows of one session; times are in UTC."""
+    connection = session.connection
+    if connection is not None:
+        since, address = connection.connected_at, connection.address
+    else:
+        # The expiry begins when the client leaves.
+        left = session.expires_at
+        since = None if left is None else left - session.expiry_interval
+        address = session.host
+    ends = session.expires_at if session.expiry_interval != NEVER_EXPIRES else None
+    return {
+        "client": session.client_id,
+        "user": session.identity.user_name,
+        "address": address,
+        "state": "away" if connection is None else "connected",
+        "since": _time(since),
+        "expires": _time(ends),
+        "expirySeconds": session.expiry_interval,
+        "subscriptions": len(session.subscriptions),
+        "queued": len(session.outgoing.queue) + len(session.outgoing.identified),
+        "queuedBytes": session.outgoing.bytes,
+    }
+
+
+def _time(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

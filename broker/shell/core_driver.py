@@ -1,4 +1,4 @@
-"""The pump: bytes from links into the core, and everything that comes out to where it belongs.
+"""Drives the core: bytes of clients into it, and everything that comes out to where it belongs.
 
 The core is emptied once for each turn of the event loop, after all readable sockets have been
 read: so a receiver gets one write however many senders and messages there were.
@@ -9,26 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter
 from collections.abc import Callable
 from operator import length_hint
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from broker.access.addresses import Origin, quota_host
+from broker.access.addresses import quota_host
 from broker.codec.reason_codes import ReasonCode
 from broker.core.message import LARGE_PAYLOAD, shared_parts
 from broker.core.publish.fast_publish import Read
 from broker.ports import JournalStore
-from broker.shell.limits import ShellLimits
-from broker.shell.network.output_budget import OutputBudget
-from broker.shell.network.output_watch import OutputWatch
-from broker.shell.request_answers import RequestAnswers, Services
-from broker.shell.saver import JournalSaver
-from broker.shell.unread_answers import UnreadAnswers
+from broker.shell.limits import ConnectionQuota, ShellLimits
+from broker.shell.network.output_limits import OutputBudget, OutputWatch, UnreadAnswers
+from broker.shell.request_answers import JournalSaver, RequestAnswers, Services
 
 if TYPE_CHECKING:
     from broker.core.broker_core import Core
     from broker.core.sessions.connection import Connection
+    from broker.shell.network.tcp_link import TcpLink
+    from broker.shell.network.websocket_link import WebSocketLink
 
 log = logging.getLogger(__name__)
 
@@ -36,40 +34,8 @@ log = logging.getLogger(__name__)
 FAREWELL_SECONDS: Final = 2.0
 # Output of one turn that is written before the turn ends.
 MUCH_OUTPUT: Final = 1_048_576
-
-
-class Link(Protocol):
-    """One client's connection, whatever carries it."""
-
-    @property
-    def origin(self) -> Origin:
-        """Where the client comes from."""
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the client has left, although nothing is read from it at present."""
-
-    def write(self, data: bytes) -> None:
-        """Send."""
-
-    @property
-    def unread_bytes(self) -> int:
-        """What was written and the client has not taken."""
-
-    def set_write_mark(self, size: int) -> None:
-        """Set how much may be unread before the client counts as one that does not read."""
-
-    def pause_reading(self) -> None:
-        """Take nothing from the client for now."""
-
-    def resume_reading(self) -> None:
-        """Take it again."""
-
-    def close(self) -> None:
-        """Close after what was written."""
-
-    def abort(self) -> None:
-        """Close at once and forget what was written."""
+# A read larger than this is a stream, worked off at once: so its sender can be stopped at once.
+MANY_BYTES: Final = 4_096
 
 
 class CoreDriver:
@@ -85,13 +51,12 @@ class CoreDriver:
     ) -> None:
         self.core = core
         self.limits = limits
-        self.refused: Counter[str] = Counter()
-        # What came in during this turn of the loop; links append to it.
-        self.reads: list[Read] = []
+        self.quota = ConnectionQuota(limits)
+        # What came in during this turn of the loop.
+        self._reads: list[Read] = []
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._open: set[Connection] = set()
-        self._of_host: Counter[str | None] = Counter()
         self.output = OutputBudget(limits.output_bytes, limits.write_buffer_bytes)
         self.unread = UnreadAnswers(limits.write_buffer_bytes)
         self._watch = OutputWatch(core, self._open, self.output, self.unread, self.soon)
@@ -116,29 +81,32 @@ class CoreDriver:
 
     # --- called by links
 
-    def opened(self, link: Link) -> Connection | None:
-        """A connection for a new link, or None when there are too many."""
+    def opened(self, link: TcpLink | WebSocketLink) -> Connection | None:
+        """Return a connection for a new link, or None when there are too many."""
         origin = link.origin
         host = None if origin.address is None else quota_host(origin.address)
-        cause = None
-        if self.connections >= self.limits.connections:
-            cause = "too_many"
-        elif self._of_host[host] >= self.limits.connections_of_address:
-            cause = "too_many_of_address"
+        cause = self.quota.add(host)
         if cause is not None:
-            self.refused[cause] += 1
             log.warning("connection refused: %s", cause, extra={"from": str(origin)})
             return None
         connection = self.core.open(link, str(origin), host)
         self._open.add(connection)
-        self._of_host[host] += 1
         self._all_gone.clear()
         self.soon()
         return connection
 
+    def collect(self, connection: Connection, data: bytes) -> None:
+        """Take bytes of a client: worked off at the end of this turn, or now if they are many."""
+        if len(data) > MANY_BYTES:
+            self.received(connection, data)
+            return
+        if not self._reads:
+            self.soon()
+        self._reads.append((connection, data))
+
     def received(self, connection: Connection, data: bytes) -> None:
-        """Bytes of a client, to be worked off now."""
-        self.reads.append((connection, data))
+        """Take bytes of a client and work them off now."""
+        self._reads.append((connection, data))
         self._take_in()
         if self.core.counters.publish_bytes_sent - self._sent > MUCH_OUTPUT:
             # Before the next read, so that clients that do not read are noticed in time.
@@ -146,24 +114,22 @@ class CoreDriver:
         self.soon()
 
     def paused(self, connection: Connection) -> None:
-        """The client does not read what was written."""
+        """Note that the client does not read what was written."""
         self.core.pause_writing(connection)
 
     def resumed(self, connection: Connection) -> None:
-        """It reads again."""
+        """Note that the client reads again."""
         self.core.resume_writing(connection)
         self.unread.read_again(connection)
         self.soon()
 
     def lost(self, connection: Connection) -> None:
-        """The client is gone."""
+        """Note that the client is gone."""
         # What it sent before it left counts.
         self._take_in()
         self._open.discard(connection)
         self.unread.forget(connection)
-        self._of_host[connection.host] -= 1
-        if not self._of_host[connection.host]:
-            del self._of_host[connection.host]
+        self.quota.remove(connection.host)
         if not self._open:
             self._all_gone.set()
         self.core.connection_lost(connection)
@@ -178,7 +144,7 @@ class CoreDriver:
             self._loop.call_soon(self._empty)
 
     async def stop(self) -> None:
-        """Tell every client, store what is left, and let go."""
+        """Send every client a DISCONNECT, store what is left, and let go."""
         self._take_in()
         self.core.shut_down()
         self._empty()
@@ -189,7 +155,9 @@ class CoreDriver:
                 async with asyncio.timeout(FAREWELL_SECONDS):
                     await self._all_gone.wait()
             except TimeoutError:
-                log.warning("%d clients did not hear that the broker stops", self.connections)
+                log.warning(
+                    "%d clients did not read in time that the broker stops", self.connections
+                )
         await self._requests.stop()
         await self._saver.drain()
         if self._timer is not None:
@@ -200,10 +168,9 @@ class CoreDriver:
 
     def _take_in(self) -> None:
         """Work off what came in."""
-        if not self.reads:
+        if not self._reads:
             return
-        reads = self.reads[:]
-        self.reads.clear()
+        reads, self._reads = self._reads, []
         rest = iter(reads)
         while length_hint(rest):
             try:
@@ -211,9 +178,7 @@ class CoreDriver:
             except Exception:
                 # A fault of ours: the client whose bytes showed it goes, all others are served.
                 connection, _ = reads[-length_hint(rest) - 1]
-                log.exception(
-                    "closed: the broker failed on what a client sent", extra=connection.log_fields
-                )
+                log.exception("closed: the broker failed on its bytes", extra=connection.log_fields)
                 self.core.disconnect(connection, ReasonCode.UNSPECIFIED_ERROR, "the broker failed")
         blocked, self.core.outbox.blocked = self.core.outbox.blocked, []
         for connection in blocked:
@@ -232,7 +197,9 @@ class CoreDriver:
             if data:
                 total += len(data)
                 if len(data) > LARGE_PAYLOAD:
-                    self._write_shared(connection)
+                    # As they are: a transport keeps no copy of a payload for each receiver.
+                    for part in shared_parts(out):
+                        connection.peer.write(part)
                 else:
                     connection.peer.write(data)
                 if connection.is_paused:
@@ -240,11 +207,6 @@ class CoreDriver:
             out.clear()
         self.core.counters.bytes_sent += total
         self._sent = self.core.counters.publish_bytes_sent
-
-    def _write_shared(self, connection: Connection) -> None:
-        """Write large payloads as they are: a transport keeps no copy for each receiver."""
-        for part in shared_parts(connection.out):
-            connection.peer.write(part)
 
     def _empty(self) -> None:
         self._is_scheduled = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, get_type_hints
@@ -12,7 +13,7 @@ from broker.core.limits import BrokerLimits
 from broker.durability.journal_limits import JournalLimits
 from broker.durability.ownership import LEASE_SECONDS, STUCK_SECONDS
 from broker.resolver.resolver_answers import ResolverLimits
-from broker.shell.http.http_visitors import HttpLimits
+from broker.shell.http_server import HttpLimits
 from schemas.errors import SettingsError
 from schemas.setting_values import build_table
 
@@ -102,6 +103,38 @@ class ShellLimits:
             lease_seconds=self.lease_seconds,
             stuck_seconds=self.stuck_seconds,
         )
+
+
+class ConnectionQuota:
+    """Counts connections, in all and of each address."""
+
+    def __init__(self, limits: ShellLimits) -> None:
+        self._limits = limits
+        self._of_host: Counter[str | None] = Counter()
+        self._count = 0
+        # Connections that were refused, by the limit that was reached.
+        self.refused: Counter[str] = Counter()
+
+    def add(self, host: str | None) -> str | None:
+        """Count a connection; return which limit refuses it, None when none does."""
+        cause = None
+        if self._count >= self._limits.connections:
+            cause = "too_many"
+        elif self._of_host[host] >= self._limits.connections_of_address:
+            cause = "too_many_of_address"
+        if cause is not None:
+            self.refused[cause] += 1
+            return cause
+        self._of_host[host] += 1
+        self._count += 1
+        return None
+
+    def remove(self, host: str | None) -> None:
+        """Note that a connection is gone."""
+        self._count -= 1
+        self._of_host[host] -= 1
+        if not self._of_host[host]:
+            del self._of_host[host]
 
 
 def read_limits(table: Mapping[str, Any]) -> tuple[BrokerLimits, ShellLimits]:

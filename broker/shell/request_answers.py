@@ -1,6 +1,6 @@
-"""Answers what the core asks for: logins, verdicts, neighborhoods, look-ups.
+"""Does what the core asks for: logins, verdicts, neighborhoods, look-ups, and storing its records.
 
-Each request is a task. Whatever happens in it, it is answered exactly once.
+Each request is a task. Whatever happens in it, the request is answered exactly once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from broker.access.logins import Login, Logins
 from broker.codec.reason_codes import ReasonCode
 from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
 from broker.core.verdicts import Verdict
-from broker.ports import MembershipReader, StoreAwayError, SubscriptionRegistry
+from broker.ports import JournalStore, MembershipReader, StoreAwayError, SubscriptionRegistry
 from broker.resolver.live_resolver import LiveResolver
 from broker.resolver.resolve_queue import Asker
 from broker.resolver.resolver_answers import NeighborhoodRefusedError
@@ -146,3 +146,37 @@ class RequestAnswers:
             self._core.look_up_failed(request.request_id, "memberships could not be read")
         else:
             self._core.looked_up(request.request_id, found)
+
+
+class JournalSaver:
+    """``committed`` is called whenever the core may let go of promises."""
+
+    def __init__(self, core: Core, store: JournalStore, committed: Callable[[], None]) -> None:
+        self._core = core
+        self._store = store
+        self._committed = committed
+        self._saving: asyncio.Task[None] | None = None
+
+    def wake(self) -> None:
+        """There are records."""
+        if self._saving is None:
+            self._saving = asyncio.create_task(self._save(), name="journal")
+
+    async def drain(self) -> None:
+        """Until everything that was recorded is stored."""
+        while self._saving is not None:
+            await self._saving
+
+    async def _save(self) -> None:
+        try:
+            while self._core.journal.records:
+                position, records = self._core.journal.take()
+                await self._store.save(records)
+                self._core.committed(position)
+                self._committed()
+        except Exception:
+            # The store promised never to fail; without it no promise can be kept.
+            log.critical("the journal cannot be stored", exc_info=True)
+            raise
+        finally:
+            self._saving = None

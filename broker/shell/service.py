@@ -19,9 +19,6 @@ from broker.core.broker_core import Core
 from broker.core.message import Message
 from broker.core.publish.routes import GatewayRules
 from broker.core.world_changes import world_of_this_run
-from broker.filter.memberships import Memberships, NoMemberships
-from broker.filter.memberships_memory import MemoryMemberships
-from broker.filter.memberships_redis import RedisMemberships
 from broker.ports import (
     JournalStore,
     MembershipReader,
@@ -32,26 +29,22 @@ from broker.ports import (
 )
 from broker.resolver.live_resolver import LiveResolver
 from broker.shell.admission import Admission
-from broker.shell.background import Work, keep_at_it
-from broker.shell.clock import steady_clock
+from broker.shell.background import Work, keep_at_it, steady_clock
 from broker.shell.control_socket import ControlSocket
 from broker.shell.core_driver import CoreDriver
-from broker.shell.http.figures import add_figures, pages, sample_filter_times
-from broker.shell.http.http_pages import HttpServer
-from broker.shell.http.metrics import Metrics
+from broker.shell.http_server import HttpServer
 from broker.shell.limits import read_limits, use_all_files
+from broker.shell.metrics import Metrics, add_figures, pages, sample_filter_times
 from broker.shell.network.amqtt_broker import AmqttBroker, ConnectionHandlers
 from broker.shell.network.listeners import amqtt_config
 from broker.shell.network.tcp_link import TcpLink
 from broker.shell.network.websocket_link import WebSocketLink
-from broker.shell.redis_backing import RedisBacking
+from broker.shell.redis_backing import RedisBacking, memberships_of_mode
 from broker.shell.request_answers import Services
-from schemas.errors import SettingsError
 from schemas.settings import Settings, control_socket_path
 
 log = logging.getLogger(__name__)
 
-MODES: Final = ("memory", "redis", "none")
 HTTP_PORT: Final = 9883
 
 
@@ -73,7 +66,9 @@ class BrokerService:
         if self.limits.connections < limits.connections:
             log.warning("room for %d connections: too few open files", self.limits.connections)
         self.resolver: LiveResolver | None = None
-        self.memberships = self._memberships(has_redis=settings.redis.url is not None)
+        self.memberships = memberships_of_mode(
+            settings.broker.memberships, has_redis=settings.redis.url is not None
+        )
         if self.memberships.serves_neighborhoods:
             self.resolver = LiveResolver(settings.world.dir, limits.resolver)
         self._amqtt = AmqttBroker(amqtt_config(settings.broker))
@@ -225,20 +220,6 @@ class BrokerService:
         if self._is_starting:
             return "starting"
         return "degraded" if problems else "ok"
-
-    def _memberships(self, *, has_redis: bool) -> Memberships:
-        match self._settings.memberships:
-            case "none":
-                return NoMemberships()
-            case "memory":
-                return MemoryMemberships()
-            case "redis" if has_redis:
-                return RedisMemberships()
-            case "redis":
-                raise SettingsError("broker.memberships = redis needs Redis, which is not in use")
-            case other:
-                modes = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
-                raise SettingsError(f"broker.memberships must be {modes}, not {other!r}")
 
     async def _serve_websocket(self, socket: ServerConnection) -> None:
         await WebSocketLink(self.core_driver, socket).run()

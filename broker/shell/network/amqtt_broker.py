@@ -22,7 +22,7 @@ from websockets.asyncio.server import Server as WebSocketServer
 from websockets.asyncio.server import ServerConnection
 
 from broker.access.addresses import Address
-from broker.shell.network.web_origins import WebOrigins
+from broker.shell.network.listeners import WebOrigins
 from schemas.errors import SettingsError
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class ConnectionHandlers:
 
 
 class AmqttBroker(Broker):
-    """Listeners and plugins; ``doors`` must be set before ``start``."""
+    """Listeners and plugins; ``connection_handlers`` must be set before ``start``."""
 
     connection_handlers: ConnectionHandlers
 

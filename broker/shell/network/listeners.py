@@ -1,16 +1,28 @@
-"""Listeners out of the settings, in amqtt's form, and the refusal to be open by accident."""
+"""Listeners out of the settings, in amqtt's form, and what may connect to them.
+
+The broker refuses to be open to other machines by accident. A web page may open a WebSocket when
+it is of the same host, or of an origin that the settings allow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+import logging
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 from amqtt.contexts import BrokerConfig
 from dacite import DaciteError
+from websockets.asyncio.server import ServerConnection
+from websockets.http11 import Request, Response
 
-from broker.access.addresses import Address, parse_address
+from broker.access.addresses import Address, Origin, parse_address
+from broker.shell.http_server import is_local_name
 from schemas.errors import SettingsError
 from schemas.settings import BrokerSettings
+
+log = logging.getLogger(__name__)
 
 # amqtt asks for one of this name; the others inherit from it what they leave out.
 DEFAULT: Final = "default"
@@ -83,3 +95,66 @@ def _checked(content: dict[str, Any], key: str) -> BrokerConfig:
         return BrokerConfig.from_dict(content)
     except (DaciteError, ValueError, OSError) as error:
         raise SettingsError(f"{key}: {' '.join(str(error).split())}") from error
+
+
+OriginCheck: TypeAlias = Callable[[ServerConnection, Request], Response | None]
+
+
+class WebOrigins:
+    """Pages of the same host may; others by ``allowed``, where ``*`` stands for all."""
+
+    def __init__(self, allowed: tuple[str, ...]) -> None:
+        self._allowed = frozenset(_origin(one) for one in allowed)
+        self.refused = 0
+
+    def check(self, *, is_public: bool) -> OriginCheck:
+        """Return the check for a listener; ``is_public``: other machines can reach it."""
+
+        def check(connection: ServerConnection, request: Request) -> Response | None:
+            origins = request.headers.get_all("Origin")
+            host = ", ".join(request.headers.get_all("Host"))
+            if all(self.allows(one, host, is_public=is_public) for one in origins):
+                return None
+            self.refused += 1
+            peer = connection.remote_address or (None, None)
+            extra = {"origin": ", ".join(origins), "from": str(Origin(peer[0], peer[1]))}
+            log.info("WebSocket refused: a page of another origin", extra=extra)
+            return connection.respond(
+                HTTPStatus.FORBIDDEN, "this origin is not in broker.websocket_origins\n"
+            )
+
+        return check
+
+    def allows(self, origin: str, host: str, *, is_public: bool) -> bool:
+        """Return whether a page of the origin may connect to the host that it has named.
+
+        On this machine the host must be an address or localhost: any other name could have been
+        made to point here by the page that asks.
+        """
+        if "*" in self._allowed or origin.rstrip("/").lower() in self._allowed:
+            return True
+        if not is_public and not is_local_name(host):
+            return False
+        try:
+            page, asked = urlsplit(origin).hostname, urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        return page is not None and page == asked
+
+
+def _origin(text: str) -> str:
+    """Return an origin of the settings as browsers write it; an error for what none can be."""
+    origin = text.rstrip("/").lower()
+    try:
+        parts = urlsplit(origin)
+        is_origin = bool(parts.scheme and parts.hostname) and parts.port != 0
+    except ValueError:
+        is_origin = False
+    else:
+        is_origin = is_origin and origin == f"{parts.scheme}://{parts.netloc}"
+    if origin in ("*", "null") or (is_origin and "@" not in origin):
+        return origin
+    raise SettingsError(
+        f"broker.websocket_origins: {text!r} is no origin: write it as https://map.example or "
+        "http://localhost:3000, or * for all"
+    )

@@ -17,19 +17,17 @@ if TYPE_CHECKING:
 FAREWELL_SECONDS: Final = 5.0
 # A socket whose other side was closed; where the system cannot tell, only one that failed.
 LEFT: Final = getattr(select, "POLLRDHUP", 0)
-# A read larger than this is a stream, worked off at once: so its sender can be stopped at once.
-MANY_BYTES: Final = 4_096
 
 
 class TcpLink(asyncio.Protocol):
-    """Between a transport and the pump."""
+    """Between a transport and the driver of the core."""
 
-    __slots__ = ("_connection", "_core_driver", "_is_leaving", "_reads", "_transport", "write")
+    __slots__ = ("_connection", "_core_driver", "_is_leaving", "_transport", "write")
 
     def __init__(self, core_driver: CoreDriver) -> None:
         self._core_driver = core_driver
-        self._reads = core_driver.reads
-        # Send; the transport's own method while there is somebody to send to.
+        # Sends bytes: the transport's own method while there is somebody to send to, because each
+        # write of the broker goes through it.
         self.write: Callable[[bytes], None] = _send_to_nobody
         self._transport: asyncio.Transport
         self._connection: Connection | None = None
@@ -48,17 +46,9 @@ class TcpLink(asyncio.Protocol):
         self.write = self._transport.write
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the client: worked off at the end of this turn, or now if they are many."""
-        connection = self._connection
-        if connection is None:
-            return
-        if len(data) > MANY_BYTES:
-            self._core_driver.received(connection, data)
-            return
-        reads = self._reads
-        if not reads:
-            self._core_driver.soon()
-        reads.append((connection, data))
+        """Hand bytes of the client on."""
+        if self._connection is not None:
+            self._core_driver.collect(self._connection, data)
 
     def pause_writing(self) -> None:
         """The client does not read what we write."""
@@ -77,7 +67,7 @@ class TcpLink(asyncio.Protocol):
         if connection is not None:
             self._core_driver.lost(connection)
 
-    # --- called by the pump
+    # --- called by the driver and the core
 
     @property
     def origin(self) -> Origin:

@@ -25,7 +25,7 @@ MESSAGE_BYTES: Final = 65_536
 
 
 class WebSocketLink:
-    """Between a WebSocket and the pump; lives as long as ``run``."""
+    """Between a WebSocket and the driver of the core; lives as long as ``run``."""
 
     def __init__(self, core_driver: CoreDriver, socket: ServerConnection) -> None:
         self._core_driver = core_driver

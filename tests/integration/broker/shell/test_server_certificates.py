@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.shell.network.certificate_dates import expiry_of
 from broker.shell.network.certificates import Certificates as ServedCertificates
+from broker.shell.network.certificates import expiry_of
 from schemas.errors import SettingsError
 from tests.servers.certificates import Certificates
 from tests.servers.raw_client import CONNACK, connect_packet

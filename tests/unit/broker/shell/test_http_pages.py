@@ -12,8 +12,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from broker.shell.http.http_pages import HttpServer, Page
-from broker.shell.http.http_visitors import HttpLimits
+from broker.shell.http_server import HttpLimits, HttpServer, Page
 
 
 def broken() -> Page:

@@ -8,7 +8,7 @@ from broker.core.limits import BrokerLimits
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.core.verdicts import Identity
-from broker.shell.network.output_budget import LEAST_MARK, LOOK_SECONDS, OutputBudget
+from broker.shell.network.output_limits import LEAST_MARK, LOOK_SECONDS, OutputBudget
 
 LIMIT = 1_000_000
 MARK = 100_000

@@ -6,7 +6,7 @@ import pytest
 
 from broker.core.limits import BrokerLimits
 from broker.core.sessions.connection import Connection
-from broker.shell.unread_answers import UnreadAnswers
+from broker.shell.network.output_limits import UnreadAnswers
 
 
 class Link:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from broker.shell.logs import JsonLines, TextLines, set_up_logs
+from broker.shell.runner import JsonLines, TextLines, set_up_logs
 from schemas.errors import SettingsError
 
 

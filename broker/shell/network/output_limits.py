@@ -1,21 +1,29 @@
-"""Output that clients have not read: bounded over all connections.
+"""Output that clients have not read: bounded for each connection and over all of them.
 
 The transports know what they hold, so nothing is counted when a message is sent. All connections
 are looked at once enough was written that the limit could be near, and from then on several times
-a second until everything was read.
+a second until everything was read. Nothing more is taken from a client that sends on without
+reading its answers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import heapq
+import logging
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
+from broker.codec.reason_codes import ReasonCode
+from broker.core.counters import Refusal
 from broker.core.limits import holder_of
 
 if TYPE_CHECKING:
+    from broker.core.broker_core import Core
     from broker.core.sessions.connection import Connection
+
+log = logging.getLogger(__name__)
 
 # Seconds between two looks while something waits to be read.
 LOOK_SECONDS: Final = 0.25
@@ -101,3 +109,96 @@ class OutputBudget:
             if own:
                 heapq.heappush(totals, (total + size, number, own))
         return victims
+
+
+class UnreadAnswers:
+    """Bytes that were written to clients since they stopped reading.
+
+    Messages for such a client are dropped or queued. What is still written are answers to its own
+    packets, and they must have a limit too.
+    """
+
+    __slots__ = ("_held", "_sizes", "limit", "stops")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        # How often reading from a client was stopped.
+        self.stops = 0
+        self._sizes: dict[Connection, int] = {}
+        self._held: set[Connection] = set()
+
+    def __len__(self) -> int:
+        """Return the number of clients from which nothing is read at present."""
+        return len(self._held)
+
+    def note(self, connection: Connection, size: int) -> None:
+        """Count what was written to a client that does not read, and stop reading from it."""
+        total = self._sizes[connection] = self._sizes.get(connection, 0) + size
+        if total > self.limit and connection not in self._held:
+            self._held.add(connection)
+            self.stops += 1
+            connection.peer.pause_reading()
+            log.info(
+                "nothing more is read from a client that does not read its answers",
+                extra=connection.log_fields,
+            )
+
+    def holds(self, connection: Connection) -> bool:
+        """Return whether nothing is to be taken from the client at present."""
+        return connection in self._held
+
+    def read_again(self, connection: Connection) -> None:
+        """Note that the client reads; take its packets again unless it waits for an answer."""
+        is_held = self.holds(connection)
+        self.forget(connection)
+        if is_held and not connection.is_blocked:
+            connection.peer.resume_reading()
+
+    def forget(self, connection: Connection) -> None:
+        """Note that the connection is gone, or reads."""
+        self._sizes.pop(connection, None)
+        self._held.discard(connection)
+
+
+class OutputWatch:
+    """Looks at all connections when it is due, and again while something is unread."""
+
+    def __init__(
+        self,
+        core: Core,
+        connections: Collection[Connection],
+        budget: OutputBudget,
+        answers: UnreadAnswers,
+        soon: Callable[[], None],
+    ) -> None:
+        self._core = core
+        self._connections = connections
+        self._budget = budget
+        self._answers = answers
+        self._soon = soon
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def look(self) -> None:
+        """Count what clients have not read; close who holds the most when it is too much."""
+        counters = self._core.counters
+        now = self._loop.time()
+        for connection in self._budget.look(self._connections, counters.bytes_sent, now):
+            counters.refusals[Refusal.OUTPUT_BYTES] += 1
+            # It would not read a DISCONNECT either. Closed at once, so that memory is free.
+            connection.peer.abort()
+            text = "too much was written that clients have not read"
+            self._core.disconnect(connection, ReasonCode.QUOTA_EXCEEDED, text)
+        self._answers.limit = self._budget.mark
+        if self._budget.bytes and self._timer is None:
+            self._timer = self._loop.call_later(LOOK_SECONDS, self._look_again)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look_again(self) -> None:
+        self._timer = None
+        self.look()
+        self._soon()

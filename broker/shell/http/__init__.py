@@ -1,1 +1,0 @@
-"""The HTTP pages: figures for Prometheus, and health."""
