@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from redis_link.connection.client import RedisClient
-from redis_link.registry.subscription_registry import (
+from redis_link.registry.registry_reader import (
     registered_numbers,
     registered_subscriptions,
     registrations_of,

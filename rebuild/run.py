@@ -18,7 +18,7 @@ from rebuild.steps import RebuildSteps
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation.generation_store import current_generation
 from redis_link.generation.repair import repair
-from redis_link.registry.subscription_registry import registry_coverage
+from redis_link.registry.registry_reader import registry_coverage
 from schemas.errors import WorldError
 from world.imports.world_import import import_world
 from world.memberships.output_lock import output_lock

@@ -37,7 +37,7 @@ from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_push import PushReport, PushSource
 from redis_link.generation.generation_store import all_generations
 from redis_link.generation.sweep import Retention
-from redis_link.registry.subscription_registry import registry_coverage
+from redis_link.registry.registry_reader import registry_coverage
 from schemas.errors import EXIT_NOT_CLEAN, SpapsError
 from schemas.generation import RegistryCoverage
 from spatial_udfs.incremental.world_changes import WorldChanges

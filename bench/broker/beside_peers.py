@@ -37,7 +37,7 @@ from redis_link.connection.embedded import EmbeddedRedis
 from redis_link.generation.generation_push import PushSource
 from redis_link.generation.local_push import push_pairs
 from redis_link.generation.sweep import Retention
-from redis_link.registry.subscription_registry import registered_subscriptions, registry_coverage
+from redis_link.registry.registry_reader import registered_subscriptions, registry_coverage
 
 BROKER_CORE, LOAD_CORE = 0, 1
 OUT: Final = Path("docs/figures")

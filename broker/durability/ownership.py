@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.durability.lease_thread import LeaseThread
-from broker.durability.scripts import CLAIM, RELEASE, RENEW, run_script
+from broker.durability.scripts import CLAIM, RELEASE, RENEW
 from redis_link.connection.redis_connection import Word
-from redis_link.connection.redis_router import ANSWER_SECONDS, RedisRouter
+from redis_link.connection.redis_router import ANSWER_SECONDS, RedisRouter, run_script
 from schemas.errors import JournalError
 from schemas.redis_keys import broker_lease_key, journal_key
 

@@ -12,12 +12,9 @@ checks first that we are still the one who writes, and where the sequence of our
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from redis_link.connection.redis_connection import RedisReplyError, Word
-from redis_link.connection.redis_router import RedisRouter
+from redis_link.connection.redis_router import make_script
 
 DONE: Final = b"OK"
 LOST: Final = b"LOST"
@@ -31,19 +28,6 @@ local sequence = tonumber(known[2] or '')
 if not sequence then return 'LOST' end
 if sequence < tonumber(ARGV[2]) or sequence >= tonumber(ARGV[3]) then return 'LOST' end
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A script and the name that Redis has for it."""
-
-    text: str
-    digest: str
-
-
-def make_script(text: str) -> Script:
-    """A script with the name that Redis will have for it."""
-    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 # KEYS: journal, then whatever changes. ARGV: our token, the number of the last step that is
@@ -123,15 +107,3 @@ redis.call('SET', KEYS[2], ARGV[2])
 return 1
 """
 )
-
-
-async def run_script(wires: RedisRouter, script: Script, keys: list[str], words: list[Word]) -> Any:
-    """What the script gives; all its keys lie together."""
-    wire = await wires.of_key(keys[0])
-    try:
-        return await wire.ask("EVALSHA", script.digest, len(keys), *keys, *words)
-    except RedisReplyError as error:
-        if error.code != "NOSCRIPT":
-            wires.note(error)
-            raise
-    return await wires.ask(keys[0], "EVAL", script.text, len(keys), *keys, *words)

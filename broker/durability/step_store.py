@@ -9,10 +9,10 @@ from broker.durability.records.message_keeper import MessageKeeper
 from broker.durability.records.shared_messages import SharedMessages
 from broker.durability.records.store_commands import Edition, StepCommands, StepWriter
 from broker.durability.records.stored_names import StoredNames
-from broker.durability.scripts import DONE, STORE, TAKEN, run_script
+from broker.durability.scripts import DONE, STORE, TAKEN
 from redis_link.connection.failures import is_wrong_type
 from redis_link.connection.redis_connection import RedisReplyError, Word
-from redis_link.connection.redis_router import RedisRouter
+from redis_link.connection.redis_router import RedisRouter, run_script
 from schemas.errors import JournalError, RedisLinkError
 
 

@@ -9,11 +9,11 @@ from dataclasses import asdict
 
 from broker.core.broker_core import Core
 from broker.core.world_changes import Switched
-from broker.durability.scripts import NOTE, run_script
+from broker.durability.scripts import NOTE
 from broker.generations.change_counts import AdoptedGeneration, LastNotified, Outcome
 from broker.resolver.live_resolver import LiveResolver
 from redis_link.connection.redis_connection import RedisReplyError, Word
-from redis_link.connection.redis_router import RedisRouter
+from redis_link.connection.redis_router import RedisRouter, run_script
 from schemas.generation import GenerationFacts
 from schemas.mqtt_names import WorldNotice
 from schemas.redis_keys import broker_told_key, journal_key

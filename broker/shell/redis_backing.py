@@ -17,7 +17,7 @@ from broker.core.subscribe.subscription import Subscription
 from broker.durability.journal_limits import JournalState
 from broker.durability.other_brokers import warn_of_islands
 from broker.durability.redis_journal import RedisJournal
-from broker.durability.registry.redis_registry import RedisRegistry
+from broker.durability.redis_registry import RedisRegistry
 from broker.filter.memberships import Memberships, NoMemberships
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships

@@ -7,8 +7,10 @@ here: only the caller knows whether it may run twice.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from redis.crc import key_slot
@@ -27,6 +29,19 @@ from schemas.errors import RedisLinkError
 ANSWER_SECONDS: Final = 5.0
 # Redis says so when another node has the key: then the layout of the cluster has changed.
 ELSEWHERE: Final = frozenset({"MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN", "READONLY"})
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script and the name that Redis has for it."""
+
+    text: str
+    digest: str
+
+
+def make_script(text: str) -> Script:
+    """Return a script with the name that Redis will have for it."""
+    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 class RedisRouter:
@@ -154,3 +169,17 @@ class RedisRouter:
         self._holders = [(host.decode() or asked[0], port) for _, (host, port, *_) in parts]
         for place in [place for place in self._connections if place not in self._holders]:
             self._connections.pop(place).close()
+
+
+async def run_script(
+    router: RedisRouter, script: Script, keys: list[str], words: list[Word]
+) -> Any:
+    """Return the answer of a script, all keys of which lie on one server."""
+    connection = await router.of_key(keys[0])
+    try:
+        return await connection.ask("EVALSHA", script.digest, len(keys), *keys, *words)
+    except RedisReplyError as error:
+        if error.code != "NOSCRIPT":
+            router.note(error)
+            raise
+    return await router.ask(keys[0], "EVAL", script.text, len(keys), *keys, *words)

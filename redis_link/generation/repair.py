@@ -15,7 +15,7 @@ from typing import Any, Final
 from redis_link.connection.client import RedisClient
 from redis_link.connection.failures import redis_errors_from
 from redis_link.generation.generation_store import all_generations
-from redis_link.registry.subscription_registry import READ_AT_ONCE
+from redis_link.registry.registry_reader import READ_AT_ONCE
 from schemas.errors import SpapsError
 from schemas.generation import GenerationFacts, GenerationState, PushHolder
 from schemas.redis_keys import (

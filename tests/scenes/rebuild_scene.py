@@ -16,7 +16,7 @@ from rebuild.request import Engine, Places, RebuildRequest
 from rebuild.run import rebuild
 from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_store import current_generation
-from redis_link.registry.subscription_registry import register, registered_subscriptions
+from redis_link.registry.registry_reader import registered_subscriptions
 from schemas.errors import NoReferenceError
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.neighborhood import neighborhood_hash
@@ -24,6 +24,7 @@ from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.subscription import Registration
 from spatial_udfs.exact.exact_resolver import ExactResolver
+from tests.scenes.registrations import BROKER, register
 from tests.scenes.source_files import write_geoparquet
 from tests.servers.redis_content import Pairs, pairs_in_redis
 from world.snapshot import load_snapshot
@@ -92,15 +93,16 @@ class RebuildScene:
         ]
         write_geoparquet(self.source, rows)
 
-    def subscribe(self, neighborhoods: Iterable[str], client_id: str = "tester") -> list[int]:
+    def subscribe(
+        self, neighborhoods: Iterable[str], client_id: str = "tester", broker: str = BROKER
+    ) -> list[int]:
         """Register each of them; their subIds."""
         numbers = []
-        for nsid, text in enumerate(neighborhoods, start=1):
-            neighborhood = read_neighborhood(text)
-            entry = Registration(
-                client_id, nsid, "#", neighborhood.to_json(), neighborhood_hash(neighborhood)
-            )
-            numbers.append(register(self.client, entry).sub_id)
+        for nsid, notation in enumerate(neighborhoods, start=1):
+            neighborhood = read_neighborhood(notation)
+            text, digest = neighborhood.to_json(), neighborhood_hash(neighborhood)
+            entry = Registration(client_id, nsid, "#", text, digest, broker)
+            numbers.append(register(self.client, entry))
         return numbers
 
     def request(self, **options: Any) -> RebuildRequest:

@@ -11,11 +11,11 @@ import numpy as np
 from broker.core.requests import Resolve
 from broker.core.subscribe.subscription import Subscription
 from broker.core.verdicts import Identity
-from broker.durability.registry.redis_registry import RedisRegistry
+from broker.durability.redis_registry import RedisRegistry
 from broker.resolver.resolver_answers import VersionResolution
 from redis_link.connection.client import RedisClient
 from redis_link.connection.redis_router import RedisRouter
-from redis_link.registry.subscription_registry import registered_subscriptions
+from redis_link.registry.registry_reader import registered_subscriptions
 from schemas.subscription import Registration
 from tests.scenes.membership_scene import Subscriptions
 

@@ -14,7 +14,7 @@ from jobs.pipeline.subscriptions.subscription_lines import BYTES_IN_ROW, ROWS_IN
 from jobs.pipeline.subscriptions.subscription_parts import SubscriptionPart, part_of_texts
 from redis_link.connection.client import connect
 from redis_link.connection.url import masked
-from redis_link.registry.subscription_registry import registered_subscriptions, registry_coverage
+from redis_link.registry.registry_reader import registered_subscriptions, registry_coverage
 from schemas.generation import RegistryCoverage
 
 

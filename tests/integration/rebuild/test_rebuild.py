@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 from rebuild.run import rebuild, rollback
 from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_store import all_generations, current_generation, read_changes
-from redis_link.registry.subscription_registry import unregister
 from schemas.errors import (
     EXIT_NOT_CLEAN,
     RebuildBusyError,
@@ -25,6 +24,7 @@ from schemas.errors import (
 from schemas.generation import GenerationState
 from schemas.redis_keys import registry_id_key
 from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
+from tests.scenes.registrations import unregister
 from tests.servers.redis_content import numbers_of_generations
 from tests.servers.redis_server import RedisServer
 from world.memberships.output_lock import output_lock

@@ -10,12 +10,13 @@ from redis import Redis, RedisCluster
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation import generation_store
 from redis_link.generation.generation_push import GenerationPush
-from redis_link.registry.subscription_registry import register, registered_subscriptions, unregister
+from redis_link.registry.registry_reader import registered_subscriptions
 from redis_link.sets.set_writer import write_pairs
 from redis_link.sets.shard_pipe import ShardPipe
 from schemas.errors import PushBusyError
 from schemas.redis_keys import membership_key, shard_index_key
 from schemas.subscription import Registration
+from tests.scenes.registrations import BROKER, register, unregister
 from tests.servers.redis_content import (
     as_pairs,
     generation_keys,
@@ -104,7 +105,7 @@ def _node_id(port: int) -> str:
 
 
 def test_registry(cluster: RedisClient) -> None:
-    registration = Registration("client", 1, "a/#", "{}", "h")
-    sub_id = register(cluster, registration).sub_id
+    registration = Registration("client", 1, "a/#", "{}", "h", BROKER)
+    sub_id = register(cluster, registration)
     assert dict(registered_subscriptions(cluster)) == {sub_id: registration}
     assert unregister(cluster, "client") == (sub_id,)

@@ -8,7 +8,7 @@ import pytest
 
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation.generation_store import current_generation
-from redis_link.registry.subscription_registry import registered_subscriptions
+from redis_link.registry.registry_reader import registered_subscriptions
 from schemas import redis_keys
 from schemas.errors import REPAIR_ADVICE
 from spaps.cli.command_line import run

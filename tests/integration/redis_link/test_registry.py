@@ -9,26 +9,22 @@ from pathlib import Path
 import pytest
 
 from redis_link.connection.client import RedisClient, connect
-from redis_link.registry.subscription_registry import (
-    register,
-    registered_subscriptions,
-    registry_coverage,
-    unregister,
-)
+from redis_link.registry.registry_reader import registered_subscriptions, registry_coverage
 from schemas import redis_keys
 from schemas.errors import RedisLinkError
 from schemas.generation import RegistryCoverage
 from schemas.subscription import Registration
+from tests.scenes.registrations import BROKER, forget, register, unregister
 from tests.servers.redis_server import RedisServer, running_redis
 
 
 def registration(client: str = "ann", nsid: int = 1, hashed: str = "h1") -> Registration:
-    return Registration(client, nsid, "sensor/#", '{"name":"Straße"}', hashed)
+    return Registration(client, nsid, "sensor/#", '{"name":"Straße"}', hashed, BROKER)
 
 
 def test_registering_gives_numbers_that_grow(redis_client: RedisClient) -> None:
     assert registry_coverage(redis_client) == RegistryCoverage()
-    ids = [register(redis_client, registration(nsid=nsid)).sub_id for nsid in range(5)]
+    ids = [register(redis_client, registration(nsid=nsid)) for nsid in range(5)]
     assert ids == sorted(set(ids))
     assert dict(registered_subscriptions(redis_client)) == {
         sub_id: registration(nsid=nsid) for nsid, sub_id in enumerate(ids)
@@ -40,31 +36,34 @@ def test_registering_gives_numbers_that_grow(redis_client: RedisClient) -> None:
 
 def test_same_again_is_the_same(redis_client: RedisClient) -> None:
     first = register(redis_client, registration())
-    again = register(redis_client, registration())
-    assert (again.sub_id, again.replaced) == (first.sub_id, None)
+    assert register(redis_client, registration()) == first
+    assert list(registered_subscriptions(redis_client)) == [(first, registration())]
 
 
 def test_an_nsid_used_again_gets_a_new_number(redis_client: RedisClient) -> None:
     first = register(redis_client, registration(hashed="h1"))
     second = register(redis_client, registration(hashed="h2"))
-    assert second.replaced == first.sub_id
-    assert second.sub_id > first.sub_id
+    assert second > first
+    # Both are registered until the replaced one is over.
     assert dict(registered_subscriptions(redis_client)) == {
-        second.sub_id: registration(hashed="h2")
-    }
+        first: registration(hashed="h1"), second: registration(hashed="h2"),
+    }  # fmt: skip
+    forget(redis_client, first)
+    assert dict(registered_subscriptions(redis_client)) == {second: registration(hashed="h2")}
+    assert register(redis_client, registration(hashed="h2")) == second
 
 
 def test_numbers_of_removed_ones_are_never_given_again(redis_client: RedisClient) -> None:
-    first = register(redis_client, registration()).sub_id
+    first = register(redis_client, registration())
     assert unregister(redis_client, "ann", (1,)) == (first,)
     assert unregister(redis_client, "ann", (1,)) == ()
     assert list(registered_subscriptions(redis_client)) == []
-    assert register(redis_client, registration()).sub_id > first
+    assert register(redis_client, registration()) > first
 
 
 def test_removing_all_of_a_client_leaves_the_others(redis_client: RedisClient) -> None:
-    mine = {register(redis_client, registration(nsid=nsid)).sub_id for nsid in range(3)}
-    others = register(redis_client, registration("bob")).sub_id
+    mine = {register(redis_client, registration(nsid=nsid)) for nsid in range(3)}
+    others = register(redis_client, registration("bob"))
     assert set(unregister(redis_client, "ann")) == mine
     assert [sub_id for sub_id, _ in registered_subscriptions(redis_client)] == [others]
 

@@ -19,13 +19,13 @@ from jobs.pipeline.lake_tables import LakeTable
 from redis_link.connection.client import connect
 from redis_link.connection.embedded import EmbeddedRedis
 from redis_link.generation import generation_store
-from redis_link.registry.subscription_registry import register, unregister
 from schemas.language.neighborhood import Neighborhood, neighborhood_hash
 from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.subscription import Registration
 from spatial_udfs.entity_table import EntityTable
 from tests.scenes.bulk_scene import bulk_rows, exact_rows, write_world
+from tests.scenes.registrations import BROKER, register, unregister
 from tests.servers.redis_content import pairs_in_redis
 from tests.servers.redis_server import running_redis
 from tests.strategies.drawn_city import drawn_city
@@ -175,9 +175,9 @@ def test_from_registered_subscriptions_to_sets(
 
         def registered(client_id: str, nsid: int, wanted: Neighborhood) -> int:
             entry = Registration(
-                client_id, nsid, "cars/#", wanted.to_json(), neighborhood_hash(wanted)
+                client_id, nsid, "cars/#", wanted.to_json(), neighborhood_hash(wanted), BROKER
             )
-            return register(client, entry).sub_id
+            return register(client, entry)
 
         ids = [registered("ann", 1, ROADS), registered("ben", 1, FAR), registered("ann", 2, ROADS)]
         gone = registered("ben", 2, FAR)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.durability.registry.redis_registry import RedisRegistry
+from broker.durability.redis_registry import RedisRegistry
 from broker.ports import StoreAwayError
 from redis_link.connection.client import RedisClient, connect
 from redis_link.connection.redis_router import RedisRouter

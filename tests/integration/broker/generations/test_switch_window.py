@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from redis_link.connection.client import RedisClient
-from redis_link.registry.subscription_registry import registered_subscriptions
-from schemas.redis_keys import broker_subscriptions_key, subscriptions_key
+from redis_link.registry.registry_reader import registered_subscriptions
+from schemas.redis_keys import subscriptions_key
 from tests.scenes.rebuild_scene import RebuildScene, grid_town
 from tests.scenes.switch_scene import (
     ROADS_OF_1,
@@ -127,8 +127,7 @@ def test_what_a_kill_left_half_done_in_the_registry(scene: RebuildScene) -> None
         one.close()
     # As a broker leaves it that was killed between the registry and the journal.
     scene.client.hdel(subscriptions_key(), str(of_nsid[2]))
-    orphan = scene.subscribe([HOPS], "gone")[0]
-    scene.client.sadd(broker_subscriptions_key("broker"), orphan)
+    orphan = scene.subscribe([HOPS], "gone", "broker")[0]
     rebuild_swapped(scene)
     held = {1: ROADS_OF_1, 2: ROADS_OF_1}
     with broker_on(scene) as (port, _):

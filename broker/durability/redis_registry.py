@@ -15,21 +15,16 @@ from typing import Any, Final
 from broker.core.requests import Resolve
 from broker.core.subscribe.subscription import Subscription
 from broker.durability.other_brokers import other_broker_sets
-from broker.durability.registry.registry_entries import registration_of
-from broker.durability.registry.registry_scripts import FORGET, OPEN, PUT_BACK, REGISTER
-from broker.durability.scripts import TAKEN, Script, run_script
 from broker.ports import StoreAwayError
 from broker.resolver.resolver_answers import VersionResolution
-from redis_link.connection.redis_connection import Word
-from redis_link.connection.redis_router import RedisRouter
-from schemas.errors import RedisLinkError
+from redis_link.connection.redis_router import RedisRouter, run_script
+from redis_link.registry.registry_scripts import TAKEN, BrokerCalls, ScriptCall
+from schemas.errors import RedisLinkError, SpapsError
+from schemas.language.neighborhood import neighborhood_hash
+from schemas.language.notation import read_neighborhood
 from schemas.redis_keys import (
     broker_subscriptions_key,
-    brokers_key,
-    client_subscriptions_key,
-    last_sub_id_key,
     registry_id_key,
-    shared_client_key,
     subscriptions_key,
 )
 from schemas.subscription import Registration
@@ -47,12 +42,16 @@ class RedisRegistry:
     """A ``SubscriptionRegistry`` (broker/ports.py)."""
 
     def __init__(
-        self, wires: RedisRouter, broker: str, in_force: Callable[[], Mapping[int, int]], token: str
+        self,
+        router: RedisRouter,
+        broker: str,
+        in_force: Callable[[], Mapping[int, int]],
+        token: str,
     ) -> None:
         """``in_force`` are the core's neighborhoods by subId; ``token`` names our process."""
-        self._wires = wires
+        self._router = router
         self._broker = broker
-        self._token = token
+        self._calls = BrokerCalls(broker, token)
         self._in_force = in_force
         self._id = ""
         self._one_at_a_time = asyncio.Lock()
@@ -110,8 +109,8 @@ class RedisRegistry:
             own = broker_subscriptions_key(self._broker)
             numbers = [one.terms.sub_id or 0 for one in subscriptions]
             for start in range(0, len(numbers), ASKED_AT_ONCE):
-                await self._wires.ask(own, "SADD", own, *numbers[start : start + ASKED_AT_ONCE])
-            registered = await self._wires.ask(own, "SMEMBERS", own)
+                await self._router.ask(own, "SADD", own, *numbers[start : start + ASKED_AT_ONCE])
+            registered = await self._router.ask(own, "SMEMBERS", own)
         self._note_forgotten({int(one) for one in registered if one.isdigit()} - set(numbers))
         await self._forget_all()
 
@@ -128,17 +127,15 @@ class RedisRegistry:
 
     async def _open(self, *, is_first: bool, has_any: bool) -> str:
         """The id of the registry; empty when something of it is lost."""
-        words: list[Word] = [int(is_first), int(has_any)]
-        found: bytes = await self._run(OPEN, self._keys(), words)
+        found: bytes = await self._run(self._calls.open(takes_over=is_first, has_any=has_any))
         return found.decode()
 
     async def _name_anew(self) -> None:
         self._id = uuid.uuid4().hex
-        await self._wires.ask(registry_id_key(), "SET", registry_id_key(), self._id)
+        await self._router.ask(registry_id_key(), "SET", registry_id_key(), self._id)
 
     async def _register(self, registration: Registration) -> int:
-        words: list[Word] = [registration.nsid, registration.to_json(), self._id]
-        new = await self._run(REGISTER, self._keys_of(registration), words)
+        new = await self._run(self._calls.register(registration, self._id))
         if not new:
             raise RedisLinkError("the registry was lost and is being restored")
         self._forgotten.pop(int(new), None)
@@ -153,7 +150,7 @@ class RedisRegistry:
         for start in range(0, len(subscriptions), ASKED_AT_ONCE):
             some = subscriptions[start : start + ASKED_AT_ONCE]
             numbers = [one.terms.sub_id or 0 for one in some]
-            texts = await self._wires.ask(key, "HMGET", key, *numbers)
+            texts = await self._router.ask(key, "HMGET", key, *numbers)
             for subscription, text in zip(some, texts, strict=True):
                 registration = registration_of(self._broker, subscription)
                 self._has_any |= registration is not None
@@ -176,8 +173,7 @@ class RedisRegistry:
             if registration is None:
                 continue
             sub_id = subscription.terms.sub_id or 0
-            words: list[Word] = [registration.nsid, registration.to_json(), sub_id]
-            outcome = int(await self._run(PUT_BACK, self._keys_of(registration), words))
+            outcome = int(await self._run(self._calls.put_back(registration, sub_id)))
             count += outcome > 0
             if outcome < 0:
                 taken.append((subscription, registration))
@@ -205,13 +201,13 @@ class RedisRegistry:
                 if sub_id not in self._in_force():
                     registration = await self._found(sub_id)
                     if not registration.broker and others is None:
-                        others = await other_broker_sets(self._wires, self._broker)
+                        others = await other_broker_sets(self._router, self._broker)
                     await self._forget(sub_id, registration, others or [])
                 self._forgotten.pop(sub_id, None)
 
     async def _found(self, sub_id: int) -> Registration:
         """What is registered under a number; one of ours that says nothing when it is broken."""
-        text = await self._wires.ask(subscriptions_key(), "HGET", subscriptions_key(), sub_id)
+        text = await self._router.ask(subscriptions_key(), "HGET", subscriptions_key(), sub_id)
         nothing = Registration("", 0, "", "", "", self._broker)
         try:
             return nothing if text is None else Registration.from_json(sub_id, text)
@@ -219,31 +215,31 @@ class RedisRegistry:
             return nothing
 
     async def _forget(self, sub_id: int, registration: Registration, others: list[str]) -> None:
-        own = broker_subscriptions_key(self._broker)
-        if registration.broker == self._broker:
-            keys = self._keys_of(registration)
-        elif not registration.broker:
-            # Of an earlier release: it may be another broker's too, under the same number.
-            keys = [*self._keys(), shared_client_key(registration.client_id), *others]
+        if registration.broker in {self._broker, ""}:
+            await self._run(self._calls.forget(registration, sub_id, others))
         else:
-            await self._wires.ask(own, "SREM", own, sub_id)
-            return
-        await self._run(FORGET, keys, [registration.nsid, sub_id])
+            own = broker_subscriptions_key(self._broker)
+            await self._router.ask(own, "SREM", own, sub_id)
 
-    async def _run(self, script: Script, keys: list[str], words: list[Word]) -> Any:
-        answer = await run_script(self._wires, script, keys, [self._broker, self._token, *words])
+    async def _run(self, call: ScriptCall) -> Any:
+        answer = await run_script(self._router, call.script, call.keys, call.words)
         if answer == TAKEN:
             raise RedisLinkError(f"another process runs the broker {self._broker!r} now")
         return answer
 
-    def _keys(self) -> list[str]:
-        return [
-            registry_id_key(),
-            last_sub_id_key(),
-            subscriptions_key(),
-            broker_subscriptions_key(self._broker),
-            brokers_key(),
-        ]
 
-    def _keys_of(self, registration: Registration) -> list[str]:
-        return [*self._keys(), client_subscriptions_key(self._broker, registration.client_id)]
+def registration_of(broker: str, subscription: Subscription) -> Registration | None:
+    """Return the registration of a subscription in force, as it was made when it was new."""
+    terms, client_id = subscription.terms, subscription.session.name
+    if terms.descriptor is None or terms.nsid is None:
+        return None
+    try:
+        neighborhood = read_neighborhood(terms.descriptor)
+        is_json = terms.descriptor.lstrip().startswith("{")
+        text = terms.descriptor if is_json else neighborhood.to_json()
+    except SpapsError as error:
+        log.error("a neighborhood of %r is not understood any more: %s", client_id, error)  # noqa: TRY400
+        return None
+    return Registration(
+        client_id, terms.nsid, terms.topic_filter, text, neighborhood_hash(neighborhood), broker
+    )

@@ -1,1 +1,0 @@
-"""The subscriptions of this broker in the registry of all."""
