@@ -8,6 +8,9 @@ PYTHON_IS_THERE = command -v $(PYTHON) >/dev/null 2>&1 || { \
 # tests stay together, and puts the long ones first.
 WORKERS := -n 3 --dist loadgroup --no-loadscope-reorder
 
+# Tests start hundreds of Python processes. Each would compile the project anew where this is set.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 # Each step of the set-up is for one process at a time, whatever -j says.
 .NOTPARALLEL:
