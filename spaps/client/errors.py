@@ -1,4 +1,4 @@
-"""What can go wrong between a client and its broker."""
+"""The errors of the client library."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class AnswerTimeoutError(ClientError):
 
 
 class ClientUseError(ClientError):
-    """A call that cannot work, whatever the broker says."""
+    """A call that cannot work with any broker."""
 
 
 class RefusedError(ClientError):
-    """The broker said no; its reason code and, if it gave one, its reason string."""
+    """The broker refused a request, with a reason code and perhaps a reason string."""
 
     def __init__(self, what: str, reason_code: int, name: str, reason: str | None) -> None:
         """Keep code and reason apart from the sentence, for programs that decide by them."""
@@ -33,15 +33,15 @@ class RefusedError(ClientError):
 
 
 class ConnectRefusedError(RefusedError):
-    """The broker does not let this client in."""
+    """The broker refused the connection."""
 
 
 class SubscribeRefusedError(RefusedError):
-    """The broker does not grant a subscription."""
+    """The broker refused a subscription."""
 
 
 class NeighborhoodRefusedError(SubscribeRefusedError):
-    """The broker cannot grant a neighborhood: asking for the same again does not help.
+    """The broker refused a neighborhood; the same request again would be refused too.
 
     It breaks a rule of the language, none of its references exists, or this broker serves no
     neighborhoods. ``stage`` is the stage that the reason names, None when it names none.
@@ -55,12 +55,12 @@ class NeighborhoodRefusedError(SubscribeRefusedError):
 
 
 class NoticeError(ClientError):
-    """A notice about neighborhoods that no spaPS broker has written."""
+    """A notice of changed neighborhoods that is not in the format of a spaPS broker."""
 
 
 class UnsubscribeRefusedError(RefusedError):
-    """The broker does not end a subscription, or never had it."""
+    """The broker refused to end a subscription."""
 
 
 class PublishRefusedError(RefusedError):
-    """The broker does not take a message; it goes to nobody."""
+    """The broker refused a message; it is not delivered."""
