@@ -13,8 +13,8 @@ from pathlib import Path
 
 from jobs.job_parser import JobParser, whole_number
 from schemas.errors import EXIT_DONE, exit_code_of
-from world.imports.import_options import ImportOptions
 from world.imports.world_import import ImportReport, import_world
+from world.sources.readings import ImportOptions
 from world.sources.source_files import SourceKind, kind_of
 
 

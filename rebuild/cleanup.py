@@ -11,9 +11,9 @@ from redis_link.generation.generation_store import all_generations, current_numb
 from redis_link.generation.repair import remove_orphans
 from redis_link.generation.sweep import BackgroundSweep, Retention
 from schemas.generation import GenerationState
-from world.memberships.exact_memberships import remove_memberships
+from world.memberships.membership_table import remove_memberships
 from world.memberships.resolved_sets import ResolvedSets
-from world.versions.retention import remove_versions, versions_to_keep
+from world.versions.removal import remove_versions, versions_to_keep
 from world.versions.store import WorldStore
 
 # Records are some hundred bytes; this many tell the story of months.

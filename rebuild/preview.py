@@ -31,7 +31,7 @@ from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 from world.versions.changes import compare_entities
 from world.versions.store import WorldStore
-from world.versions.version_facts import VersionFacts
+from world.versions.version_tables import VersionFacts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from schemas.errors import RebuildBusyError, WorldError
+from world.locks import named_lock
 from world.memberships.run_marks import new_run_id
-from world.named_lock import named_lock
 
 LOCK_FILE: Final = ".rebuild.lock"
 RECORD_FILE: Final = "record.json"

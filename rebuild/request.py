@@ -18,8 +18,8 @@ from redis_link.generation.sweep import GRACE_SECONDS, Retention
 from schemas.errors import EXIT_DONE, SettingsError, WorldError
 from schemas.settings import Settings
 from schemas.world_places import local_folder
+from world.long_work import Progress, silent
 from world.memberships.resolved_sets import ResolvedSets
-from world.progress import Progress, silent
 from world.versions.store import WorldStore
 
 NOTHING_IN_FORCE: Final = "no generation is in force: there is nothing to roll back"

@@ -26,7 +26,7 @@ from spatial_udfs.incremental.changed_world import ChangedWorld
 from spatial_udfs.incremental.member_rows import MemberRows
 from spatial_udfs.incremental.world_changes import WorldChanges
 from world.imports.world_import import ImportReport
-from world.memberships.exact_memberships import write_memberships
+from world.memberships.membership_table import write_memberships
 from world.memberships.resolved_sets import ResolvedSets
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore

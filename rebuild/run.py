@@ -21,7 +21,7 @@ from redis_link.generation.repair import repair
 from redis_link.registry.registry_reader import registry_coverage
 from schemas.errors import WorldError
 from world.imports.world_import import import_world
-from world.memberships.output_lock import output_lock
+from world.locks import output_lock
 from world.versions.store import WorldStore
 
 REBUILD: Final = "rebuild"

@@ -11,9 +11,9 @@ from shapely.errors import ShapelyError
 from schemas import entity
 from schemas.errors import WorldError
 from spatial_udfs.entity_table import EntityTable, Geometries
-from world.versions import tables
+from world.versions import version_tables
 from world.versions.store import WorldStore
-from world.versions.version_facts import VersionFacts
+from world.versions.version_tables import VersionFacts
 
 
 def load_snapshot(world: str, version: int | None = None) -> EntityTable:
@@ -78,7 +78,7 @@ def entity_rows(table: EntityTable) -> pa.Table:
             pa.array(table.names, pa.string()),
             pa.array(shapely.to_wkb(table.geometries, output_dimension=2), pa.binary()),
         ],
-        schema=tables.UNVERSIONED_ENTITIES,
+        schema=version_tables.UNVERSIONED_ENTITIES,
     )
 
 

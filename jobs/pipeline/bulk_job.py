@@ -28,7 +28,7 @@ from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.settings import Settings, load_settings
 from world.arrow_alone import keep_pandas_out
 from world.imports.world_import import import_world
-from world.memberships.output_lock import output_lock
+from world.locks import output_lock
 from world.versions.store import WorldStore
 
 REGISTERED: Final = "redis"

@@ -29,7 +29,7 @@ from jobs.pipeline.world_tables import open_world
 from redis_link.generation.generation_push import StepClock
 from schemas.errors import SpapsError
 from schemas.membership import MEMBERSHIPS_TABLE, VERSION
-from world.memberships.exact_memberships import SCHEMA
+from world.memberships.membership_table import SCHEMA
 from world.memberships.run_marks import new_run_id
 
 

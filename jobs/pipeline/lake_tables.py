@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import SparkSession
@@ -28,10 +28,13 @@ from pyspark.sql import SparkSession
 from jobs.pipeline.storage_credentials import storage_credentials
 from schemas.entity import BUCKET, VERSION
 from schemas.errors import WorldError
-from world.memberships.file_statistics import statistics_of
-from world.memberships.version_commit import commit_version, replacement, version_files
-from world.versions.delta_rows import delta_rows
-from world.versions.table_errors import table_errors
+from world.memberships.version_commit import (
+    commit_version,
+    replacement,
+    statistics_of,
+    version_files,
+)
+from world.versions.delta_tables import delta_rows, find_table, table_errors
 
 LOCAL: Final = "file://"
 # Else a disk is read and written in the way that works for every store: for tests of that way.
@@ -83,10 +86,7 @@ class LakeTable:
 
     def opened(self, commit: int | None = None) -> DeltaTable | None:
         """Return the table as a commit left it (None: the newest), or None where there is none."""
-        try:
-            return DeltaTable(self.uri, version=commit, storage_options=self.storage_options)
-        except TableNotFoundError:
-            return None
+        return find_table(self.uri, commit, self.storage_options)
 
     def files(self, version: int) -> list[TableFile]:
         """The files of a world version; none where there is no table."""

@@ -31,9 +31,9 @@ from redis_link.sets.pair_arrays import Int64s
 from schemas.errors import WorldError
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from spatial_udfs.incremental.member_rows import NO_ROWS, MemberRows
-from world.memberships.exact_memberships import memberships_path
+from world.memberships.membership_table import memberships_path
 from world.memberships.resolved_sets import ResolvedSets
-from world.versions.delta_rows import delta_rows
+from world.versions.delta_tables import delta_rows, find_table, open_table
 from world.versions.store import WorldStore
 
 SOURCE: Final = "registered subscriptions"
@@ -96,7 +96,7 @@ class SparkRebuild:
         texts = pa.array(registered.descriptors, pa.string()).take(pa.array(registered.set_of))
         facts = self._resolve_batch(version, registered.sub_ids, texts, self._out, run)
         existing = WorldStore(self._world).entities(version).column(PEID).to_numpy()
-        table = DeltaTable(memberships_path(self._out), version=facts.commit)
+        table = open_table(memberships_path(self._out), facts.commit)
         return read_resolved(table, version, registered, existing), facts
 
     def _resolve_batch(
@@ -171,7 +171,7 @@ def read_resolved(
 
 def _rows(out: str, version: int) -> MemberRows:
     """All rows of a table in which set numbers stand for subIds."""
-    table = DeltaTable(memberships_path(out))
+    table = open_table(memberships_path(out))
     found = delta_rows(table, [SUB_ID, PEID, STAGE_NO], ds.field(VERSION) == version)
     sets = found.column(SUB_ID).to_numpy().astype(np.int32)
     stages = found.column(STAGE_NO).to_numpy().astype(np.int32)
@@ -184,5 +184,5 @@ def _remove_part(folder: str) -> None:
     """The table of a part; in an object store its rows go, and the next part writes over it."""
     if "://" not in folder:
         shutil.rmtree(folder, ignore_errors=True)
-    elif DeltaTable.is_deltatable(memberships_path(folder)):
-        DeltaTable(memberships_path(folder)).delete()
+    elif (table := find_table(memberships_path(folder))) is not None:
+        table.delete()

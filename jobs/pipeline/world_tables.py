@@ -20,7 +20,7 @@ from schemas.entity import (
 )
 from schemas.errors import WorldError
 from schemas.world_places import local_folder
-from world.versions.table_errors import check_table_folder
+from world.versions.delta_tables import check_table_folder
 
 SHOWN_VERSIONS: Final = 5
 _ENTITY_TYPES: Final = f"{PEID} bigint, {CATEGORIES} array<string>, {GEOMETRY} binary"

@@ -19,7 +19,7 @@ from spaps.map_page.page import Words, map_page
 from spatial_udfs.entity_table import EntityTable, Geometries
 from spatial_udfs.exact.exact_resolver import Resolution
 from world.sources.source_files import SourceKind
-from world.versions.version_facts import VersionFacts
+from world.versions.version_tables import VersionFacts
 
 OPENSTREETMAP: Final = "© OpenStreetMap contributors, ODbL 1.0"
 WGS84: Final = 4326

@@ -85,7 +85,7 @@ def print_warning(text: str) -> None:
 
 
 class PhaseProgress:
-    """A progress bar with one line for each phase; it is a ``world.progress.Progress``.
+    """A progress bar with one line for each phase; it is a ``world.long_work.Progress``.
 
     It is shown on a terminal only, and removed when the work is done.
     """

@@ -26,7 +26,7 @@ from spaps.demo.broker_process import demo_broker
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from world.snapshot import load_snapshot
-from world.versions.version_facts import VersionFacts
+from world.versions.version_tables import VersionFacts
 
 TOPIC: Final = "city/events"
 # The last message goes to everybody: a client that has it has all messages that were for it.

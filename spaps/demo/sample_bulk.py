@@ -19,7 +19,7 @@ from redis_link.connection.redis_choice import redis_or_embedded
 from redis_link.generation.generation_store import current_generation
 from schemas.errors import SpapsError
 from schemas.settings import Settings
-from world.versions.version_facts import VersionFacts
+from world.versions.version_tables import VersionFacts
 
 SHOWN_SETS: Final = 6
 OUT: Final = Path("lake")

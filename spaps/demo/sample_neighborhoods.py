@@ -24,7 +24,7 @@ from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
-from world.versions.version_facts import VersionFacts
+from world.versions.version_tables import VersionFacts
 
 
 def import_sample(settings: Settings, console: Console) -> VersionFacts:

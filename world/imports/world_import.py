@@ -19,17 +19,15 @@ from schemas.errors import SourceError
 from spatial_udfs.entity_table import EntityTable
 from world.imports.combination import Combined, combine
 from world.imports.extent import Extent, extent_of, placement_warnings
-from world.imports.import_lock import import_lock
-from world.imports.import_options import ImportOptions
 from world.imports.projection import epsg_code
-from world.progress import Progress, silent
+from world.long_work import Progress, silent
 from world.snapshot import entity_table
-from world.sources.problems import ProblemSummary, problem_table, problems_of, summarize
+from world.sources.candidates import ProblemSummary, problem_table, problems_of, summarize
+from world.sources.readings import ImportOptions, read_sources
 from world.sources.source_files import describe
-from world.sources.source_rows import read_sources
-from world.versions.leftovers import remove_leftovers
+from world.versions.removal import remove_leftovers
 from world.versions.store import WorldStore
-from world.versions.version_facts import SourceFacts, VersionFacts
+from world.versions.version_tables import SourceFacts, VersionFacts
 
 # Between categories where they are counted as one text: no category can hold it.
 _BETWEEN: Final = "\x00"
@@ -112,16 +110,10 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
     )
 
 
-def locked(store: WorldStore) -> contextlib.AbstractContextManager[None]:
-    """Keep imports into the same folder out; an object store has no lock."""
-    folder = store.local_folder()
-    return contextlib.nullcontext() if folder is None else import_lock(folder)
-
-
 @contextlib.contextmanager
 def exclusive(store: WorldStore) -> Iterator[None]:
     """Keep other imports out for as long as this one runs, and start from clean tables."""
-    with locked(store):
+    with store.locked():
         if store.local_folder() is not None:
             remove_leftovers(store, {facts.version for facts in store.versions()})
         yield

@@ -13,8 +13,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from schemas.errors import WorldError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
-from world.versions.delta_rows import delta_rows
-from world.versions.table_errors import table_errors
+from world.versions.delta_tables import delta_rows, table_errors
 
 ROWS: Final = "rows"
 TIME: Final = pa.timestamp("us", tz="UTC")

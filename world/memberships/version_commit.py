@@ -7,10 +7,12 @@ there when the run began, and a commit is never moved behind one that it has not
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
@@ -99,3 +101,22 @@ def _path(table: DeltaTable) -> str:
 def _last_writer(table: DeltaTable) -> str:
     runs = [entry[RUN_KEY] for entry in table.history(ATTEMPTS) if entry.get(RUN_KEY)]
     return f"run {runs[0]}" if runs else "another run"
+
+
+def statistics_of(footer: pq.FileMetaData) -> str:
+    """Rows, and the least and largest number of each column of numbers, as the footer has them."""
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    content: dict[str, Any] = {
+        "numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {},
+    }  # fmt: skip
+    for place in range(footer.num_columns):
+        found = [group.column(place).statistics for group in groups if group.num_rows]
+        name = footer.schema.column(place).path
+        if "." in name or not found or any(one is None for one in found):
+            continue
+        content["nullCount"][name] = sum(one.null_count or 0 for one in found)
+        bounded = [one for one in found if one.has_min_max and type(one.min) is int]
+        if bounded and len(bounded) == len(found):
+            content["minValues"][name] = min(one.min for one in bounded)
+            content["maxValues"][name] = max(one.max for one in bounded)
+    return json.dumps(content, separators=(",", ":"))

@@ -1,12 +1,11 @@
-"""Rows of a source on their way to becoming entities."""
+"""Rows of a source on their way to becoming entities, and what can be wrong with them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from typing import Any, Final
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +13,105 @@ import shapely
 from numpy.typing import NDArray
 
 from schemas import entity
-from schemas.language.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
-from world.sources.categories import read_categories
-from world.sources.problems import Problem, ProblemKind
-from world.versions import tables
+from world.versions import version_tables
+
+
+class ProblemKind(StrEnum):
+    """One word for each kind; docs/decisions/0022 says what is kept and what is left out."""
+
+    DUPLICATE_IDENTICAL = "duplicate-identical"
+    DUPLICATE_CONFLICTING = "duplicate-conflicting"
+    MISSING_PEID = "missing-peid"
+    MALFORMED_PEID = "malformed-peid"
+    PEID_OUT_OF_RANGE = "peid-out-of-range"
+    PEID_COLLISION = "peid-collision"
+    MISSING_CATEGORIES = "missing-categories"
+    MALFORMED_CATEGORY = "malformed-category"
+    MALFORMED_NAME = "malformed-name"
+    MISSING_GEOMETRY = "missing-geometry"
+    EMPTY_GEOMETRY = "empty-geometry"
+    BROKEN_GEOMETRY = "broken-geometry"
+    GEOMETRY_COLLECTION = "geometry-collection"
+    UNKNOWN_GEOMETRY_TYPE = "unknown-geometry-type"
+    NON_FINITE_COORDINATES = "non-finite-coordinates"
+    OUTSIDE_PROJECTION = "outside-projection"
+    INCOMPLETE_WAY = "incomplete-way"
+    INCOMPLETE_RELATION = "incomplete-relation"
+    OPEN_AREA = "open-area"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One remark about one piece of input. ``kept``: the entity is in the version all the same."""
+
+    kind: ProblemKind
+    kept: bool
+    peid: int | None
+    source: str
+    locator: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.source}, {self.locator}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSummary:
+    """How often a kind occurred, how many of those are kept, and the first one as an example."""
+
+    kind: ProblemKind
+    count: int
+    kept: int
+    example: Problem
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.kind} (such as {self.example})"
+
+
+def problem_table(problems: Sequence[Problem]) -> pa.Table:
+    """The problems as rows of the table ``problems``, without its version."""
+    columns = [
+        [problem.kind.value for problem in problems],
+        [problem.kept for problem in problems],
+        [problem.peid for problem in problems],
+        [problem.source for problem in problems],
+        [problem.locator for problem in problems],
+        [problem.reason for problem in problems],
+    ]
+    arrays = [
+        pa.array(column, field.type)
+        for column, field in zip(columns, version_tables.UNVERSIONED_PROBLEMS, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=version_tables.UNVERSIONED_PROBLEMS)
+
+
+def problems_of(table: pa.Table) -> list[Problem]:
+    """The problems that stand in a table, as objects."""
+    return [
+        Problem(**{**row, "kind": ProblemKind(row["kind"])})
+        for row in table.select(version_tables.UNVERSIONED_PROBLEMS.names).to_pylist()
+    ]
+
+
+def summarize(problems: Sequence[Problem]) -> tuple[ProblemSummary, ...]:
+    """One summary for each kind, in the order of ``ProblemKind``."""
+    by_kind: dict[ProblemKind, list[Problem]] = {}
+    for problem in problems:
+        by_kind.setdefault(problem.kind, []).append(problem)
+    return tuple(
+        ProblemSummary(
+            kind=kind,
+            count=len(by_kind[kind]),
+            kept=sum(problem.kept for problem in by_kind[kind]),
+            example=by_kind[kind][0],
+        )
+        for kind in ProblemKind
+        if kind in by_kind
+    )
+
 
 Objects = NDArray[Any]
-# Bounded, because converting endless digits would cost quadratic time.
-DECIMAL: Final = re.compile(r"-?[0-9]{1,40}")
-# Characters of a value that a remark shows.
-MOST_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +158,7 @@ class Candidates:
     def as_table(self) -> pa.Table:
         """The rows as the store takes them."""
         wkb = shapely.to_wkb(self.geometries, output_dimension=2, byte_order=1, include_srid=False)
-        peids, _, names, geometries = (field.type for field in tables.UNVERSIONED_ENTITIES)
+        peids, _, names, geometries = (field.type for field in version_tables.UNVERSIONED_ENTITIES)
         return pa.Table.from_arrays(
             [
                 pa.array(self.peids, peids),
@@ -79,7 +166,7 @@ class Candidates:
                 pa.array(self.names, names),
                 pa.array(wkb, geometries),
             ],
-            schema=tables.UNVERSIONED_ENTITIES,
+            schema=version_tables.UNVERSIONED_ENTITIES,
         )
 
     def _category_lists(self) -> pa.Array:
@@ -87,146 +174,9 @@ class Candidates:
         lists = self.categories.tolist()
         shared = {id(each): each for each in lists}
         places = {name: place for place, name in enumerate(shared)}
-        kind = tables.UNVERSIONED_ENTITIES.field(entity.CATEGORIES).type
+        kind = version_tables.UNVERSIONED_ENTITIES.field(entity.CATEGORIES).type
         codes = pa.array([places[id(each)] for each in lists], pa.int64())
         return pa.array(list(shared.values()), kind).take(codes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RawRows:
-    """Rows as a file gives them: any value may stand anywhere."""
-
-    source: str
-    locator: Callable[[int], str]
-    ordinals: Int64s
-    peids: Sequence[Any]
-    categories: Sequence[Any]
-    names: Sequence[Any]
-    geometries: Geometries
-    default_category: str | None = None
-
-    def candidates(self) -> tuple[Candidates, list[Problem]]:
-        """The rows whose peid and categories can be used, and what is wrong with the others."""
-        problems: list[Problem] = []
-        peids = np.zeros(len(self.peids), np.int64)
-        categories = np.empty(len(self.peids), object)
-        usable = np.zeros(len(self.peids), np.bool_)
-        for position, value in enumerate(self.peids):
-            peid, problem = self._peid(position, value)
-            if problem is not None:
-                problems.append(problem)
-                continue
-            peids[position] = peid
-            categories[position], found = self._categories(position, peid)
-            problems.extend(found)
-            usable[position] = bool(categories[position])
-        names, found = self._names(peids, usable)
-        problems += found
-        rows = Candidates(
-            source=self.source,
-            locator=self.locator,
-            ordinals=self.ordinals,
-            peids=peids,
-            categories=categories,
-            names=objects(names),
-            geometries=self.geometries,
-        )
-        return rows.where(usable), problems
-
-    def _peid(self, position: int, value: Any) -> tuple[int, Problem | None]:
-        if value is None:
-            return 0, self._problem(position, ProblemKind.MISSING_PEID, "has no peid")
-        peid = _integer(value)
-        if peid is None:
-            reason = f"peid {_shown(value)} is not an integer from 0 to {MAX_PEID}"
-            return 0, self._problem(position, ProblemKind.MALFORMED_PEID, reason)
-        if not 0 <= peid <= MAX_PEID:
-            reason = f"peid {peid} is not within 0 .. {MAX_PEID}"
-            return 0, self._problem(position, ProblemKind.PEID_OUT_OF_RANGE, reason)
-        return peid, None
-
-    def _categories(self, position: int, peid: int) -> tuple[tuple[str, ...], list[Problem]]:
-        categories, faults = read_categories(self.categories[position])
-        if not categories and not faults and self.default_category is not None:
-            return (self.default_category,), []
-        if not categories and not faults:
-            kind, reasons = ProblemKind.MISSING_CATEGORIES, ["has no categories"]
-        else:
-            kind, reasons = ProblemKind.MALFORMED_CATEGORY, faults
-        kept = bool(categories)
-        return categories, [
-            self._problem(position, kind, reason, peid=peid, kept=kept) for reason in reasons
-        ]
-
-    def _names(
-        self, peids: Int64s, usable: NDArray[np.bool_]
-    ) -> tuple[list[str | None], list[Problem]]:
-        """Return the names as they are kept, and what is wrong with those of usable rows."""
-        names: list[str | None] = []
-        problems: list[Problem] = []
-        for position, value in enumerate(self.names):
-            name = written_name(value)
-            if name is not None and not _is_text(name):
-                name = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-                if usable[position]:
-                    reason = "name holds half a character or a byte that is no text: replaced"
-                    kind, peid = ProblemKind.MALFORMED_NAME, int(peids[position])
-                    problems.append(self._problem(position, kind, reason, peid=peid, kept=True))
-            names.append(name)
-        return names, problems
-
-    def _problem(
-        self,
-        position: int,
-        kind: ProblemKind,
-        reason: str,
-        *,
-        peid: int | None = None,
-        kept: bool = False,
-    ) -> Problem:
-        locator = self.locator(int(self.ordinals[position]))
-        return Problem(kind, kept, peid, self.source, locator, reason)
-
-
-def _is_text(name: str) -> bool:
-    """Return whether UTF-8 can hold the name; it cannot hold one half of a surrogate pair."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _shown(value: Any) -> str:
-    """Return the value in a few characters, also when it is nested deep."""
-    try:
-        shown = repr(value)
-    except RecursionError:
-        return f"of {type(value).__name__}, nested deep,"
-    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}…"
-
-
-def _integer(value: Any) -> int | None:
-    """The integer that a value is, or is the decimal notation of; None for anything else."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
-    # Unsigned 64-bit columns come as decimals when Spark reads them.
-    if isinstance(value, Decimal) and value == value.to_integral_value():
-        return int(value)
-    if isinstance(value, str) and DECIMAL.fullmatch(value):
-        return int(value)
-    return None
-
-
-def written_name(value: Any) -> str | None:
-    """A name as it is kept: without space around it, None where nothing is left."""
-    if isinstance(value, str):
-        return value.strip() or None
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return str(value)
-    return None
 
 
 def objects(values: Sequence[Any]) -> Objects:

@@ -13,8 +13,8 @@ from shapely.geometry import shape
 from schemas import entity
 from schemas.errors import SourceError
 from spatial_udfs.entity_table import Geometries
-from world.sources.candidates import Candidates, RawRows
-from world.sources.problems import Problem, ProblemKind
+from world.sources.candidates import Candidates, Problem, ProblemKind
+from world.sources.raw_rows import RawRows
 
 # How files from before RFC 7946 say "longitude and latitude on WGS84".
 LONGITUDE_LATITUDE_NAMES: Final = (

@@ -19,15 +19,15 @@ from schemas import entity
 from schemas.errors import SourceError
 from spatial_udfs.entity_table import Geometries, Int64s
 from world.imports.projection import WGS84
-from world.in_threads import in_threads
-from world.sources.candidates import Candidates, RawRows
+from world.long_work import in_threads
+from world.sources.candidates import Candidates, Problem, ProblemKind
 from world.sources.geoparquet_columns import (
     GeoParquetLayout,
     faultless_rows,
     row_locator,
     values_of,
 )
-from world.sources.problems import Problem, ProblemKind
+from world.sources.raw_rows import RawRows
 from world.sources.source_files import parquet_files
 from world.sources.wkb_depth import is_too_deep
 

@@ -13,8 +13,8 @@ from pyproj import CRS
 
 from schemas.language.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
-from world.sources.candidates import Candidates, objects, written_name
-from world.sources.categories import read_categories
+from world.sources.candidates import Candidates, objects
+from world.sources.raw_rows import read_categories, written_name
 
 # Between categories where they are compared as one text; none that can be used holds it.
 _BETWEEN: Final = "\x00"

@@ -10,8 +10,8 @@ from typing import Final
 
 from schemas.errors import SourceError
 from schemas.world_places import stored_place
-from world.progress import Progress
-from world.versions.version_facts import SourceFacts
+from world.long_work import Progress
+from world.versions.version_tables import SourceFacts
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 

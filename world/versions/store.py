@@ -21,16 +21,22 @@ from numpy.typing import NDArray
 from schemas import entity
 from schemas.errors import WorldError
 from schemas.world_places import local_folder
-from world.versions import tables
+from world.locks import import_lock
+from world.versions import version_tables
 from world.versions.checksum import content_checksum
-from world.versions.delta_rows import delta_rows
-from world.versions.table_errors import check_table_folder, table_errors
-from world.versions.version_facts import SourceFacts, VersionFacts
+from world.versions.delta_tables import (
+    check_table_folder,
+    delta_rows,
+    find_table,
+    open_table,
+    table_errors,
+)
+from world.versions.version_tables import SourceFacts, VersionFacts
 
 SCHEMAS: Final = {
-    entity.ENTITIES_TABLE: tables.ENTITIES,
-    entity.PROBLEMS_TABLE: tables.PROBLEMS,
-    entity.VERSIONS_TABLE: tables.VERSIONS,
+    entity.ENTITIES_TABLE: version_tables.ENTITIES,
+    entity.PROBLEMS_TABLE: version_tables.PROBLEMS,
+    entity.VERSIONS_TABLE: version_tables.VERSIONS,
 }
 PARTITIONED: Final = (entity.ENTITIES_TABLE, entity.PROBLEMS_TABLE)
 # Small enough that a look-up by peid skips most of a file, large enough to compress well.
@@ -57,9 +63,8 @@ class WorldStore:
         """All complete versions, oldest first; none where there is no world yet."""
         self.check_table(entity.VERSIONS_TABLE)
         with self.world_errors(entity.VERSIONS_TABLE):
-            if not DeltaTable.is_deltatable(self.table_uri(entity.VERSIONS_TABLE)):
-                return []
-            rows = delta_rows(self.open_table(entity.VERSIONS_TABLE)).to_pylist()
+            table = self.find_table(entity.VERSIONS_TABLE)
+            rows = [] if table is None else delta_rows(table).to_pylist()
         return sorted((VersionFacts.from_row(row) for row in rows), key=lambda facts: facts.version)
 
     def latest(self) -> VersionFacts:
@@ -82,28 +87,19 @@ class WorldStore:
 
     def entities(self, version: int) -> pa.Table:
         """The entities of one version, without reading any other."""
-        with self.world_errors(entity.ENTITIES_TABLE):
-            table = self.open_table(entity.ENTITIES_TABLE)
-            return delta_rows(
-                table, tables.UNVERSIONED_ENTITIES.names, ds.field(entity.VERSION) == version
-            )
+        names = version_tables.UNVERSIONED_ENTITIES.names
+        return self._rows(entity.ENTITIES_TABLE, version, names)
 
     def some_geometries(self, version: int, count: int) -> NDArray[Any]:
         """Return the WKB of some entities of a version, without reading all of them."""
-        with self.world_errors(entity.ENTITIES_TABLE):
-            table = self.open_table(entity.ENTITIES_TABLE)
-            chosen = ds.field(entity.VERSION) == version
-            some = delta_rows(table, [entity.GEOMETRY], chosen, most=count)
-            shapes: NDArray[Any] = some.column(entity.GEOMETRY).to_numpy()
-            return shapes
+        some = self._rows(entity.ENTITIES_TABLE, version, [entity.GEOMETRY], most=count)
+        shapes: NDArray[Any] = some.column(entity.GEOMETRY).to_numpy()
+        return shapes
 
     def problems(self, version: int) -> pa.Table:
         """The problems that the import of one version met."""
-        with self.world_errors(entity.PROBLEMS_TABLE):
-            table = self.open_table(entity.PROBLEMS_TABLE)
-            return delta_rows(
-                table, tables.UNVERSIONED_PROBLEMS.names, ds.field(entity.VERSION) == version
-            )
+        names = version_tables.UNVERSIONED_PROBLEMS.names
+        return self._rows(entity.PROBLEMS_TABLE, version, names)
 
     def write_version(
         self,
@@ -115,7 +111,9 @@ class WorldStore:
         problems: pa.Table | None = None,
     ) -> VersionFacts:
         """One more version out of entities that are clean and unique (UNVERSIONED_ENTITIES)."""
-        problems = tables.UNVERSIONED_PROBLEMS.empty_table() if problems is None else problems
+        problems = (
+            version_tables.UNVERSIONED_PROBLEMS.empty_table() if problems is None else problems
+        )
         version = self.next_version()
         self.create_tables()
         with ThreadPoolExecutor(1, "checksum") as thread:
@@ -172,7 +170,7 @@ class WorldStore:
         """
         if self.state() != state:
             raise WorldError(f"world {self.path}: another import has written to it meanwhile")
-        row = pa.Table.from_pylist([facts.as_row()], schema=tables.VERSIONS)
+        row = pa.Table.from_pylist([facts.as_row()], schema=version_tables.VERSIONS)
         with self.world_errors():
             write_deltalake(
                 self.open_table(entity.VERSIONS_TABLE),
@@ -188,8 +186,24 @@ class WorldStore:
             check_table_folder(folder / table)
 
     def open_table(self, table: str) -> DeltaTable:
-        """The Delta table as it is now."""
-        return DeltaTable(self.table_uri(table))
+        """Return a table of this world as it is now."""
+        return open_table(self.table_uri(table))
+
+    def find_table(self, table: str) -> DeltaTable | None:
+        """Return the same, or None where there is no such table."""
+        return find_table(self.table_uri(table))
+
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """Keep imports into the same folder out; an object store has no lock."""
+        folder = self.local_folder()
+        return contextlib.nullcontext() if folder is None else import_lock(folder)
+
+    def _rows(
+        self, table: str, version: int, columns: list[str], most: int | None = None
+    ) -> pa.Table:
+        with self.world_errors(table):
+            chosen = ds.field(entity.VERSION) == version
+            return delta_rows(self.open_table(table), columns, chosen, most)
 
     def _replace(self, table: str, version: int, rows: pa.Table) -> None:
         """Write a version's rows in place of any that a killed import left under its number."""

@@ -24,7 +24,7 @@ from schemas.errors import SpapsError
 from spatial_udfs.bulk.batch_tables import BatchTables, Int32s
 from spatial_udfs.bulk.stage_rows import Members, all_members, taken
 from spatial_udfs.entity_table import Int64s
-from world.memberships.membership_files import FILE_SCHEMA
+from world.memberships.membership_table import FILE_SCHEMA
 
 # Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.
 ROWS_IN_BATCH: Final = 250_000

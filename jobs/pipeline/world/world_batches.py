@@ -19,16 +19,14 @@ import shapely
 from pyproj import CRS
 
 from schemas import entity
-from world.imports.duplicates import Occurrence, duplicate
+from world.imports.combination import Occurrence, duplicate, readable, storable
 from world.imports.extent import extent_of
-from world.imports.geometry_checks import readable, storable
 from world.imports.projection import project, utm_zones
-from world.sources.candidates import Candidates
+from world.sources.candidates import Candidates, Problem, problem_table
 from world.sources.geoparquet import batch_candidates
 from world.sources.geoparquet_columns import GeoParquetLayout, row_locator
-from world.sources.problems import Problem, problem_table
 from world.sources.source_files import parquet_files
-from world.versions import tables
+from world.versions import version_tables
 
 # Columns of the raw rows beside those of an entity.
 FILE: Final = "file"
@@ -42,7 +40,7 @@ FIRST: Final = "first_"
 PLACE: Final = pa.schema([(SOURCE_NO, pa.int32()), (ORDINAL, pa.int64())])
 # An entity to be when ``kind`` is null, else a problem.
 CHECKED: Final = pa.schema(
-    [*PLACE, *tables.UNVERSIONED_ENTITIES, *tables.UNVERSIONED_PROBLEMS.remove(2)]
+    [*PLACE, *version_tables.UNVERSIONED_ENTITIES, *version_tables.UNVERSIONED_PROBLEMS.remove(2)]
 )
 ZONES: Final = pa.schema([("zone", pa.int32()), ("entities", pa.int64())])
 

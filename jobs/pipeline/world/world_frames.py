@@ -17,7 +17,7 @@ from schemas import entity
 from world.imports.extent import Extent
 from world.sources.geoparquet_columns import GeoParquetLayout
 from world.sources.source_files import parquet_files
-from world.versions import tables
+from world.versions import version_tables
 
 PROBLEM_TYPES: Final = (
     "kind string, kept boolean, peid long, source string, locator string, reason string"
@@ -70,19 +70,19 @@ def ranked_rows(checked: DataFrame) -> DataFrame:
     order = Window.partitionBy(entity.PEID).orderBy(SOURCE_NO, ORDINAL)
     return (
         checked.where(F.col(entity.PROBLEM_KIND).isNull())
-        .select(SOURCE_NO, ORDINAL, *tables.UNVERSIONED_ENTITIES.names)
+        .select(SOURCE_NO, ORDINAL, *version_tables.UNVERSIONED_ENTITIES.names)
         .withColumn(RANK, F.row_number().over(order))
     )
 
 
 def entities_of(ranked: DataFrame) -> DataFrame:
     """The entities of the version, each peid once."""
-    return ranked.where(F.col(RANK) == 1).select(*tables.UNVERSIONED_ENTITIES.names)
+    return ranked.where(F.col(RANK) == 1).select(*version_tables.UNVERSIONED_ENTITIES.names)
 
 
 def problems_of(checked: DataFrame, ranked: DataFrame, sources: list[str]) -> DataFrame:
     """All problems: those of single rows, and the rows whose peid was taken."""
-    columns = list(tables.UNVERSIONED_PROBLEMS.names)
+    columns = list(version_tables.UNVERSIONED_PROBLEMS.names)
     of_rows = checked.where(F.col(entity.PROBLEM_KIND).isNotNull()).select(*columns)
     later = ranked.where(F.col(RANK) > 1)
     if later.isEmpty():

@@ -22,7 +22,6 @@ from jobs.pipeline.world import world_frames
 from jobs.pipeline.world.world_checksum import count_and_checksum
 from schemas import entity
 from schemas.errors import SourceError
-from world.imports.import_options import ImportOptions
 from world.imports.projection import choose_crs, epsg_code, given_crs
 from world.imports.world_import import (
     ImportReport,
@@ -32,13 +31,14 @@ from world.imports.world_import import (
     report_of,
     same_version,
 )
-from world.progress import Progress
+from world.long_work import Progress
+from world.sources.candidates import Problem, ProblemKind, ProblemSummary
 from world.sources.geoparquet import read_layout
 from world.sources.geoparquet_columns import GeoParquetLayout
-from world.sources.problems import Problem, ProblemKind, ProblemSummary
+from world.sources.readings import ImportOptions
 from world.sources.source_files import describe
 from world.versions.store import WorldStore
-from world.versions.version_facts import SourceFacts, VersionFacts
+from world.versions.version_tables import SourceFacts, VersionFacts
 
 # Large enough that a file is worth opening, small enough that several can be read at once.
 ROWS_PER_FILE: Final = 2_000_000

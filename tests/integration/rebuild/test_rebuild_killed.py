@@ -52,7 +52,7 @@ POINTS = {
         "rebuild.steps.clean_up", 1, 2, ["import", "compare", "resolve", "push"],
     ),
     "a version half removed": (
-        "world.versions.retention.remove_leftovers", 1, 2, ["import", "compare", "resolve", "push"],
+        "world.versions.removal.remove_leftovers", 1, 2, ["import", "compare", "resolve", "push"],
     ),
     "memberships removed": (
         "rebuild.cleanup._clean_records", 1, 2, ["import", "compare", "resolve", "push"],

@@ -29,8 +29,8 @@ from tests.scenes.registrations import BROKER, register, unregister
 from tests.servers.redis_content import pairs_in_redis
 from tests.servers.redis_server import running_redis
 from tests.strategies.drawn_city import drawn_city
-from world.memberships.exact_memberships import SCHEMA
-from world.memberships.output_lock import output_lock
+from world.locks import output_lock
+from world.memberships.membership_table import SCHEMA
 from world.memberships.run_marks import RunMark, append_run, read_marks
 from world.snapshot import entity_rows
 from world.versions.store import WorldStore

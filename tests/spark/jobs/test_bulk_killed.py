@@ -46,7 +46,7 @@ from tests.servers.redis_server import running_redis
 from tests.servers.submitted_job import WAIT_SECONDS, submitted
 from tests.strategies.drawn_city import ENTITIES, drawn_city
 from tests.strategies.worlds import table_of
-from world.versions.retention import DERIVED_TABLES
+from world.versions.removal import DERIVED_TABLES
 
 pytestmark = pytest.mark.spark
 

@@ -35,7 +35,7 @@ from tests.scenes.bulk_scene import (
     write_world,
 )
 from tests.strategies.worlds import table_of
-from world.versions.retention import DERIVED_TABLES, remove_versions
+from world.versions.removal import DERIVED_TABLES, remove_versions
 from world.versions.store import WorldStore
 
 pytestmark = pytest.mark.spark

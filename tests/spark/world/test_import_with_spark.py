@@ -15,10 +15,10 @@ from jobs.pipeline.world.world_checksum import count_and_checksum
 from jobs.pipeline.world.world_import import import_geoparquet
 from schemas.errors import SourceError
 from tests.scenes.source_files import Row, write_geoparquet
-from world.imports.import_options import ImportOptions
 from world.imports.world_import import ImportReport, import_world
-from world.progress import silent
+from world.long_work import silent
 from world.snapshot import load_snapshot
+from world.sources.readings import ImportOptions
 from world.versions.checksum import content_checksum
 from world.versions.store import WorldStore
 

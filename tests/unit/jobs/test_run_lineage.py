@@ -16,8 +16,8 @@ from schemas.errors import EXIT_BUSY, RunBusyError, WorldError, exit_code_of
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.membership import VERSION
 from spatial_udfs.incremental.member_rows import MemberRows
-from world.memberships.exact_memberships import SCHEMA, memberships_path, write_memberships
-from world.memberships.output_lock import output_lock
+from world.locks import output_lock
+from world.memberships.membership_table import SCHEMA, memberships_path, write_memberships
 from world.memberships.resolved_sets import ResolvedSets
 from world.memberships.run_marks import (
     RunMark,
@@ -189,7 +189,7 @@ def test_facts_of_an_earlier_release_come_out_as_they_are() -> None:
 
 
 HOLD = (
-    "import sys; from world.memberships.output_lock import output_lock\n"
+    "import sys; from world.locks import output_lock\n"
     "with output_lock(sys.argv[1], 'a bulk run'): print('held', flush=True); sys.stdin.read()"
 )
 

@@ -11,7 +11,7 @@ import shapely
 from tests.strategies.worlds import table_of
 from world.snapshot import entity_rows, load_snapshot
 from world.versions.changes import compare_entities, compare_versions
-from world.versions.retention import remove_versions, versions_to_keep
+from world.versions.removal import remove_versions, versions_to_keep
 from world.versions.store import WorldStore
 
 Rows = dict[int, tuple[tuple[str, ...], Any]]

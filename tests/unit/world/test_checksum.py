@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from world.versions import checksum, tables
+from world.versions import checksum, version_tables
 from world.versions.checksum import content_checksum
 
 ROWS = [
@@ -24,9 +24,9 @@ def table_of(rows: list[tuple[int, list[str], str | None, bytes]]) -> pa.Table:
     return pa.table(
         [
             pa.array(column, field.type)
-            for column, field in zip(columns, tables.UNVERSIONED_ENTITIES, strict=True)
+            for column, field in zip(columns, version_tables.UNVERSIONED_ENTITIES, strict=True)
         ],
-        schema=tables.UNVERSIONED_ENTITIES,
+        schema=version_tables.UNVERSIONED_ENTITIES,
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from schemas.entity import VERSION
-from world.versions.delta_rows import delta_rows, rows_file_by_file
+from world.versions.delta_tables import delta_rows, rows_file_by_file
 
 # Arrow's threads let go of a file when its rows are there; here that takes its time, and the
 # interpreter ends before. The same happens by chance when files are let go of at once.
@@ -39,9 +39,9 @@ DeltaStorageHandler.open_input_file = lambda self, path: pa.PythonFile(
 )
 """
 BY_DELTALAKE = "rows = DeltaTable(sys.argv[1]).to_pyarrow_table()"
-ON_DISK = "from world.versions.delta_rows import *\nrows = delta_rows(DeltaTable(sys.argv[1]))"
+ON_DISK = "from world.versions.delta_tables import *\nrows = delta_rows(DeltaTable(sys.argv[1]))"
 ANY_STORE = (
-    "from world.versions.delta_rows import *\nrows = rows_file_by_file(DeltaTable(sys.argv[1]))"
+    "from world.versions.delta_tables import *\nrows = rows_file_by_file(DeltaTable(sys.argv[1]))"
 )
 
 
@@ -113,4 +113,4 @@ def test_nothing_reads_a_table_in_another_way(repository: Path) -> None:
         for path in sorted((repository / room).rglob("*.py"))
         if other_ways.search(path.read_text("utf-8"))
     ]
-    assert found == ["world/versions/delta_rows.py"]
+    assert found == ["world/versions/delta_tables.py"]

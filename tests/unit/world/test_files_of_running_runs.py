@@ -14,9 +14,9 @@ from schemas.entity import ENTITIES_TABLE, PROBLEMS_TABLE, VERSION
 from tests.strategies.worlds import table_of
 from world.imports.world_import import exclusive
 from world.snapshot import entity_rows, load_snapshot
-from world.versions import leftovers
-from world.versions.delta_rows import delta_rows
-from world.versions.retention import remove_versions
+from world.versions import removal
+from world.versions.delta_tables import delta_rows
+from world.versions.removal import remove_versions
 from world.versions.store import WorldStore
 
 ENTITIES = 5
@@ -66,7 +66,7 @@ def test_a_day_later_its_files_are_gone(store: WorldStore, monkeypatch: pytest.M
     folder = Path(store.table_uri(ENTITIES_TABLE))
     remove_versions(store, {3})
     assert len(list(folder.rglob("*.parquet"))) == 3
-    monkeypatch.setattr(leftovers, "KEEP_FILES_HOURS", 0)
+    monkeypatch.setattr(removal, "KEEP_FILES_HOURS", 0)
     remove_versions(store, {3})
     assert len(list(folder.rglob("*.parquet"))) == 1
     assert len(load_snapshot(store.path, 3)) == ENTITIES

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from world.memberships.exact_memberships import SCHEMA, memberships_path, remove_memberships
+from world.memberships.membership_table import SCHEMA, memberships_path, remove_memberships
 
 TWO_DAYS = 2 * 24 * 3600
 

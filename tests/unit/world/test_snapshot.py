@@ -14,11 +14,11 @@ from deltalake import write_deltalake
 
 from schemas.errors import WorldError
 from spatial_udfs.entity_table import EntityTable
+from testing.geoparquet_writer import write_geoparquet
 from testing.synthetic_city import SRID, synthetic_city
 from world.imports.world_import import import_world
 from world.snapshot import entity_rows, load_snapshot
-from world.sources.geoparquet_writer import write_geoparquet
-from world.versions import tables
+from world.versions import version_tables
 from world.versions.checksum import content_checksum
 from world.versions.store import WorldStore
 
@@ -168,7 +168,7 @@ def test_the_checksum_does_not_depend_on_the_order_of_rows() -> None:
 def test_the_checksum_sees_every_change(other: dict[str, object]) -> None:
     row = {"peid": 1, "categories": ["a", "b"], "name": None, "geometry": b"\x01"}
     first, second = (
-        content_checksum(pa.Table.from_pylist([version], tables.UNVERSIONED_ENTITIES))
+        content_checksum(pa.Table.from_pylist([version], version_tables.UNVERSIONED_ENTITIES))
         for version in (row, row | other)
     )
     assert first != second
@@ -177,7 +177,7 @@ def test_the_checksum_sees_every_change(other: dict[str, object]) -> None:
 def test_equal_rows_do_not_cancel_out() -> None:
     row = {"peid": 1, "categories": ["a"], "name": None, "geometry": b"\x01"}
     sums = {
-        content_checksum(pa.Table.from_pylist([row] * count, tables.UNVERSIONED_ENTITIES))
+        content_checksum(pa.Table.from_pylist([row] * count, version_tables.UNVERSIONED_ENTITIES))
         for count in (0, 1, 2, 3)
     }
     assert len(sums) == 4

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import osmium
 
+from world.sources.candidates import ProblemKind
 from world.sources.osm.rules import GeometryKind, Rules
-from world.sources.problems import ProblemKind
 
 AREA_RELATIONS: Final = ("multipolygon", "boundary")
 

@@ -11,14 +11,13 @@ import numpy as np
 import osmium
 
 from schemas.errors import SourceError
-from world.progress import Progress
-from world.sources.candidates import Candidates, objects
+from world.long_work import Progress
+from world.sources.candidates import Candidates, Problem, ProblemKind, objects
 from world.sources.osm import peids
 from world.sources.osm.extract_pass import Extract, Feature, read_extract
 from world.sources.osm.merging import merged
 from world.sources.osm.rules import GeometryKind, Rules
 from world.sources.osm.segments import Segment, junctions_of, line_of, split_at
-from world.sources.problems import Problem, ProblemKind
 
 BASES: Final = {
     (GeometryKind.POINT, "node"): peids.POINT_BASE,

@@ -10,11 +10,11 @@ from typing import Any, Final
 import osmium
 import shapely
 
-from world.progress import Progress
+from world.long_work import Progress
+from world.sources.candidates import Problem, ProblemKind
 from world.sources.osm.awaited_areas import AwaitedAreas
 from world.sources.osm.rules import GeometryKind, Rules
 from world.sources.osm.segments import Locations, RoadWay
-from world.sources.problems import Problem, ProblemKind
 
 PROGRESS_STEP: Final = 20_000
 

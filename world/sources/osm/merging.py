@@ -15,8 +15,8 @@ from typing import Any, Final
 import osmium
 
 from schemas.errors import SourceError
-from world.progress import Progress
-from world.sources.problems import Problem, ProblemKind
+from world.long_work import Progress
+from world.sources.candidates import Problem, ProblemKind
 
 SORTED: Final = "Type_then_ID"
 TYPE_ORDER: Final = {"n": 0, "w": 1, "r": 2}

@@ -19,9 +19,9 @@ from schemas.settings import load_settings
 from tests.scenes.source_files import feature, write_geojson, write_geoparquet
 from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
-from world.sources.problems import problems_of
+from world.sources.candidates import problems_of
 from world.versions.store import WorldStore
-from world.versions.version_facts import SourceFacts
+from world.versions.version_tables import SourceFacts
 
 POINT = shapely.Point(13.4, 52.5)
 VILLAGE = Path(__file__).resolve().parents[3] / "extracts" / "village.osm"

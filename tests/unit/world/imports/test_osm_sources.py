@@ -11,11 +11,11 @@ import shapely
 
 from schemas.errors import SourceError
 from world.imports.world_import import import_world
-from world.progress import silent
+from world.long_work import silent
 from world.snapshot import load_snapshot
+from world.sources.candidates import Problem
 from world.sources.osm.entities import read_osm
 from world.sources.osm.rules import load_rules
-from world.sources.problems import Problem
 
 TESTS = Path(__file__).resolve().parents[3]
 VILLAGE = TESTS / "extracts" / "village.osm"

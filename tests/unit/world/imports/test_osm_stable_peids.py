@@ -13,12 +13,12 @@ import osmium
 import pytest
 import shapely
 
-from world.progress import silent
+from world.long_work import silent
+from world.sources.candidates import ProblemKind
 from world.sources.osm import entities as osm_entities
 from world.sources.osm import peids
 from world.sources.osm.entities import read_osm
 from world.sources.osm.rules import load_rules
-from world.sources.problems import ProblemKind
 
 EXTRACTS = Path(__file__).resolve().parents[3] / "extracts"
 MONACO = Path(__file__).resolve().parents[4] / "data" / "monaco.osm.pbf"
@@ -127,7 +127,7 @@ def test_no_peid_depends_on_the_process(tmp_path: Path) -> None:
     """Python's own hash() changes from one process to the next."""
     code = (
         "from pathlib import Path; from world.sources.osm.entities import read_osm\n"
-        "from world.sources.osm.rules import load_rules; from world.progress import silent\n"
+        "from world.sources.osm.rules import load_rules; from world.long_work import silent\n"
         f"rows, _ = read_osm([Path({str(EXTRACTS / 'village.osm')!r})], load_rules(), silent)\n"
         "print(sorted(rows.peids.tolist()))"
     )

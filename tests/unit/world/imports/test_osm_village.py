@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import shapely
 
-from world.progress import silent
-from world.sources.candidates import Candidates
+from world.long_work import silent
+from world.sources.candidates import Candidates, Problem
 from world.sources.osm.entities import read_osm
 from world.sources.osm.rules import load_rules
-from world.sources.problems import Problem
 
 VILLAGE = Path(__file__).resolve().parents[3] / "extracts" / "village.osm"
 SEGMENT = 2**62

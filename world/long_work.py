@@ -1,4 +1,4 @@
-"""Parts in some threads, results in the order of the parts: geometry holds no lock of Python."""
+"""Long work: it tells what it is at, and it runs in several threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
+
+
+class Progress(Protocol):
+    """Called again and again while a phase goes on; ``total`` is None when it is not known."""
+
+    def __call__(self, phase: str, done: int, total: int | None) -> None:
+        """Say that ``done`` of ``total`` steps of the phase are finished."""
+
+
+def silent(phase: str, done: int, total: int | None) -> None:
+    """The progress that nobody looks at."""
+
 
 # More would only hold more parts in memory: what Python itself does still runs one at a time.
 THREADS: Final = min(os.cpu_count() or 1, 4)

@@ -1,4 +1,4 @@
-"""What a killed import or removal left behind: rows without a version, files without a row.
+"""Removes old versions of a world, and what a killed import or removal left behind.
 
 Files that somebody may still read or is about to commit stay for a day. That is longer than any
 run takes (docs/operations.md).
@@ -14,10 +14,18 @@ from typing import Final
 from deltalake import DeltaTable
 
 from schemas import entity
+from world.versions.delta_tables import remove_versions_from, versions_in
 from world.versions.store import PARTITIONED, SCHEMAS, WorldStore
 
 # Longer than any run that reads files of a state, or has written some that are not committed.
 KEEP_FILES_HOURS: Final = 24
+# Made by the bulk job beside the world, where it has run.
+DERIVED_TABLES: Final = (
+    entity.RELATED_VERSIONS_TABLE,
+    entity.RELATED_TABLE,
+    entity.PLACED_TABLE,
+    entity.RESOLVED_SETS_TABLE,
+)
 _OF_VERSION: Final = re.compile(rf"{entity.VERSION}=(\d+)/")
 
 
@@ -34,9 +42,9 @@ def remove_leftovers(store: WorldStore, published: Collection[int]) -> None:
         # What a damaged log does not name looks like the files of a killed import.
         store.check_table(name)
         with store.world_errors(name):
-            if not DeltaTable.is_deltatable(store.table_uri(name)):
+            table = store.find_table(name)
+            if table is None:
                 continue
-            table = store.open_table(name)
             if name in PARTITIONED:
                 _remove_rows(table, published, newest, is_locked=folder is not None)
             if folder is not None:
@@ -48,10 +56,8 @@ def _remove_rows(
     table: DeltaTable, published: Collection[int], newest: int, *, is_locked: bool
 ) -> None:
     """Remove rows without a version; without a lock, an import may be writing the next one."""
-    written = {int(partition[entity.VERSION]) for partition in table.partitions()}
-    nobodys = sorted(version for version in written - {*published} if is_locked or version < newest)
-    if nobodys:
-        table.delete(f"{entity.VERSION} in ({', '.join(map(str, nobodys))})")
+    unpublished = versions_in(table) - {*published}
+    remove_versions_from(table, {each for each in unpublished if is_locked or each < newest})
 
 
 def _remove_unpublished_files(table: DeltaTable, folder: Path, newest: int) -> None:
@@ -73,3 +79,37 @@ def remove_files(table: DeltaTable) -> None:
     # Looked for first: removing writes to the table's log even when there is nothing to do.
     if table.vacuum(hours, enforce_retention_duration=False, full=True):
         table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+
+
+def versions_to_keep(store: WorldStore, newest: int, in_use: Collection[int]) -> frozenset[int]:
+    """The newest versions and those that somebody needs."""
+    there = [facts.version for facts in store.versions()]
+    return frozenset({*there[-max(newest, 1) :], *(number for number in there if number in in_use)})
+
+
+def remove_versions(store: WorldStore, kept: Collection[int]) -> list[int]:
+    """Remove all versions but these; which they were.
+
+    The row in ``versions`` goes first: from then on nobody begins to read them. Whoever is
+    killed after that leaves rows without a version, which the next one removes.
+    """
+    with store.locked():
+        published = {facts.version for facts in store.versions()}
+        gone = sorted(published - set(kept))
+        if gone:
+            with store.world_errors():
+                remove_versions_from(store.open_table(entity.VERSIONS_TABLE), gone)
+        published -= set(gone)
+        remove_leftovers(store, published)
+        _remove_derived(store, published)
+    return gone
+
+
+def _remove_derived(store: WorldStore, published: Collection[int]) -> None:
+    """Rows of the bulk job about versions that are gone; what marks them as complete goes first."""
+    for name in DERIVED_TABLES:
+        with store.world_errors():
+            table = store.find_table(name)
+            if table is not None:
+                remove_versions_from(table, versions_in(table) - {*published})
+                remove_files(table)

@@ -1,23 +1,26 @@
-"""A lock in a folder whose holder is known by name: one at a time, and the second says who runs."""
+"""Locks in folders: one import or run at a time, and the second is told who runs."""
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
 
-from schemas.errors import SpapsError, WorldError
+from schemas.errors import RunBusyError, SpapsError, WorldError
+from schemas.world_places import local_folder
 
+IMPORT_LOCK: Final = ".import.lock"
+RUN_LOCK: Final = ".run.lock"
 SECONDS_TO_SIGN: Final = 5.0
 
 
-@contextlib.contextmanager
+@contextmanager
 def named_lock(path: Path, busy: Callable[[str], SpapsError], what: str = "") -> Iterator[None]:
     """Hold the lock file; where it is not free, raise what ``busy`` makes of its holder.
 
@@ -64,3 +67,27 @@ def _other_holder(lock: TextIO) -> str | None:
             time.sleep(0.01)
         else:
             return None
+
+
+def import_lock(folder: Path) -> AbstractContextManager[None]:
+    """Hold the world for one import; a WorldError says who holds it when it is not free."""
+
+    def busy(holder: str) -> WorldError:
+        return WorldError(f"world {folder} is being imported into by {holder}")
+
+    return named_lock(folder / IMPORT_LOCK, busy)
+
+
+def output_lock(out: str, what: str) -> AbstractContextManager[None]:
+    """Keep other runs out of a folder; a second one gets a RunBusyError that names the first.
+
+    An object store has no lock. There the commit of the second run fails (``version_commit``).
+    """
+    folder = local_folder(out)
+    if folder is None:
+        return nullcontext()
+
+    def busy(holder: str) -> RunBusyError:
+        return RunBusyError(f"another run writes into {folder}: {holder}")
+
+    return named_lock(folder / RUN_LOCK, busy, what)
