@@ -8,23 +8,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
 from broker.core.journal import Record
-from broker.durability.edition_reader import load_edition
-from broker.durability.editions import (
+from broker.durability.edition_reader import last_stored_edition, load_edition, set_aside
+from broker.durability.ownership import LEASE_SECONDS, STUCK_SECONDS, Ownership
+from broker.durability.records.changes import Changes
+from broker.durability.records.store_commands import Edition
+from broker.durability.step_store import (
     EDITION_FIELD,
     LAST_EDITION_FIELD,
+    StepStore,
     TakePending,
     old_editions,
     remove_edition,
     write_fresh,
+    writer_for,
 )
-from broker.durability.journal_limits import JournalLimits
-from broker.durability.lost_keys import last_stored_edition, set_aside
-from broker.durability.ownership import Ownership
-from broker.durability.records.changes import Changes
-from broker.durability.records.store_commands import Edition
-from broker.durability.step_store import StepStore, writer_for
 from redis_link.connection.redis_router import RedisRouter
 from redis_link.connection.url import RedisUrl
 from schemas.errors import RedisLinkError
@@ -38,12 +39,12 @@ class DurableState:
 
     def __init__(self, url: str | RedisUrl, broker: str, limits: JournalLimits) -> None:
         self._broker = broker
-        self._wires = RedisRouter(url, answer_seconds=limits.answer_seconds)
+        self._router = RedisRouter(url, answer_seconds=limits.answer_seconds)
         self._ownership = Ownership(
-            self._wires, broker, lease_seconds=limits.lease_seconds,
+            self._router, broker, lease_seconds=limits.lease_seconds,
             stuck_seconds=limits.stuck_seconds, answer_seconds=limits.answer_seconds,
         )  # fmt: skip
-        self._steps = StepStore(self._wires, self._ownership, broker)
+        self._steps = StepStore(self._router, self._ownership, broker)
         self._one_step = asyncio.Lock()
         self._removing: asyncio.Task[None] | None = None
         # What could not be read, in words.
@@ -59,7 +60,7 @@ class DurableState:
         async with self._one_step:
             await self._ownership.claim()
             key = journal_key(self._broker)
-            flat = await self._wires.ask(key, "HGETALL", key)
+            flat = await self._router.ask(key, "HGETALL", key)
             found = dict(zip(flat[::2], flat[1::2], strict=True))
             self._steps.begin(
                 sequence=int(found[b"sequence"]),
@@ -70,12 +71,12 @@ class DurableState:
     async def load(self) -> Sequence[Record]:
         """Everything that is stored; claim it first. What is lost stands in ``losses``."""
         edition = await self._find_edition()
-        loaded = await load_edition(self._wires, edition)
+        loaded = await load_edition(self._router, edition)
         self._steps.writer = writer_for(edition, loaded.shared, loaded.names)
         self.losses += loaded.losses
         if loaded.damaged:
-            wire = await self._wires.of_key(edition.journal)
-            copies = await set_aside(wire, self._broker, sorted(loaded.damaged))
+            connection = await self._router.of_key(edition.journal)
+            copies = await set_aside(connection, self._broker, sorted(loaded.damaged))
             if copies:
                 log.error("what could not be read is kept for 30 days as %s", ", ".join(copies))
         if loaded.unowned:
@@ -88,16 +89,16 @@ class DurableState:
     async def _find_edition(self) -> Edition:
         """The edition in force; the newest one when its number was lost."""
         edition = self._steps.writer.edition
-        wire = await self._wires.of_key(edition.journal)
-        has_keys = await wire.ask("EXISTS", edition.sessions, edition.retained)
+        connection = await self._router.of_key(edition.journal)
+        has_keys = await connection.ask("EXISTS", edition.sessions, edition.retained)
         if edition.number or (has_keys and self._steps.has_begun):
             return edition
-        number = await last_stored_edition(wire, self._broker)
+        number = await last_stored_edition(connection, self._broker)
         if not number:
             return edition
         self.losses.append(f"which edition is in force was lost; edition {number} is used")
         numbers = (EDITION_FIELD, number, LAST_EDITION_FIELD, number)
-        await wire.ask("HSET", edition.journal, *numbers)
+        await connection.ask("HSET", edition.journal, *numbers)
         self._steps.last_edition = max(self._steps.last_edition, number)
         return Edition(self._broker, number)
 
@@ -136,11 +137,11 @@ class DurableState:
         await self._ownership.stop_renewing()
         if self._removing is not None:
             self._removing.cancel()
-        self._wires.close()
+        self._router.close()
 
     async def _remove_old_editions(self) -> None:
         """Begin to remove what is no longer in force; what is written later is not touched."""
-        editions = await old_editions(self._wires, self._broker)
+        editions = await old_editions(self._router, self._broker)
         if editions:
             before, self._removing = self._removing, None
             if before is not None:
@@ -151,6 +152,42 @@ class DurableState:
     async def _remove(self, editions: list[Edition]) -> None:
         try:
             for edition in editions:
-                await remove_edition(self._wires, edition)
+                await remove_edition(self._router, edition)
         except RedisLinkError as error:
             log.warning("an old edition of the durable state stays for now: %s", error)
+
+
+class JournalState(Enum):
+    """Where records go."""
+
+    PRESENT = "present"  # into Redis, before anything is acknowledged
+    AWAY = "away"  # Redis cannot be reached: into memory
+    TAKEN = "taken"  # another process owns the durable state: into memory, for good
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalLimits:
+    """Times are seconds."""
+
+    # How long Redis may take to answer, and how long acknowledgements wait for it in all.
+    answer_seconds: float = 2.0
+    patience_seconds: float = 5.0
+    # Records that may gather while an earlier step waits for its answer.
+    waiting_records: int = 100_000
+    # Changes that are kept in mind while Redis is away; beyond it everything is written anew.
+    waiting_changes: int = 100_000
+    lease_seconds: float = LEASE_SECONDS
+    # How long the event loop may stand still before the lease is given up.
+    stuck_seconds: float = STUCK_SECONDS
+
+
+@dataclass(slots=True)
+class JournalFigures:
+    """Totals since the start, for metrics."""
+
+    steps: int = 0
+    stored_records: int = 0
+    # Records whose promises were given although Redis did not have them.
+    not_durable_records: int = 0
+    times_away: int = 0
+    fresh_editions: int = 0

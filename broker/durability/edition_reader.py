@@ -1,25 +1,25 @@
-"""An edition read back as records, as if the core had written them just now.
+"""Reads an edition back as records, as if the core had written them just now.
 
 What Redis has lost or damaged is left out and named: one session less is better than a broker
-that does not start. What a later release wrote is no damage, and an error.
+that does not start. What a later release wrote is no damage, and an error. Lost keys are noticed
+while the broker runs, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final
 
 from broker.core.journal import Record, RetainedSaved
 from broker.core.message import Message
-from broker.durability.lost_keys import session_names
+from broker.durability.records.edition_contents import SharedMessages, StoredNames
 from broker.durability.records.message_bytes import message_from_bytes
-from broker.durability.records.session_records import session_records
-from broker.durability.records.shared_messages import SharedMessages
+from broker.durability.records.session_fields import SESSION_FIELD, session_records
 from broker.durability.records.store_commands import Edition
-from broker.durability.records.stored_names import StoredNames
 from redis_link.connection.failures import is_wrong_type
 from redis_link.connection.redis_connection import (
     RedisConnection,
@@ -29,6 +29,11 @@ from redis_link.connection.redis_connection import (
 )
 from redis_link.connection.redis_router import RedisRouter
 from schemas.errors import JournalError, LaterFormatError
+from schemas.redis_keys import (
+    journal_damaged_key,
+    journal_retained_key,
+    journal_sessions_key,
+)
 
 log = logging.getLogger(__name__)
 
@@ -61,27 +66,27 @@ class LoadedState:
         self.damaged.add(key)
 
 
-async def load_edition(wires: RedisRouter, edition: Edition) -> LoadedState:
+async def load_edition(router: RedisRouter, edition: Edition) -> LoadedState:
     """Everything in an edition; nobody may write it meanwhile."""
-    wire = await wires.of_key(edition.journal)
+    connection = await router.of_key(edition.journal)
     state = LoadedState()
     messages: dict[int, Message] = {}
-    async for number, packed in _fields(wire, state, edition.messages):
+    async for number, packed in _fields(connection, state, edition.messages):
         try:
             messages[int(number)] = message_from_bytes(packed)
         except JournalError as error:
             state.lose(edition.messages, error)
-    clients = await session_names(wire, edition, state.losses)
+    clients = await session_names(connection, edition, state.losses)
     asked: deque[tuple[str, asyncio.Future[list[Any]]]] = deque()
     for done, client_id in enumerate(clients):
         if done and done % PROGRESS_SESSIONS == 0:
             log.info("durable state: %d of %d sessions read", done, len(clients))
-        asked.append((client_id, wire.send(pack("HGETALL", edition.session(client_id)), 1)))
+        asked.append((client_id, connection.send(pack("HGETALL", edition.session(client_id)), 1)))
         if len(asked) >= SESSIONS_AT_ONCE:
             await _take(state, edition, messages, *asked.popleft())
     while asked:
         await _take(state, edition, messages, *asked.popleft())
-    async for topic, packed in _fields(wire, state, edition.retained):
+    async for topic, packed in _fields(connection, state, edition.retained):
         try:
             message = message_from_bytes(packed)
             if message.topic.encode() != topic:
@@ -91,14 +96,16 @@ async def load_edition(wires: RedisRouter, edition: Edition) -> LoadedState:
             continue
         state.records.append(RetainedSaved(message))
         state.names.topics.add(message.topic)
-    await _compare_counts(wire, state, edition)
+    await _compare_counts(connection, state, edition)
     state.unowned = {number for number in messages if number not in state.shared}
     return state
 
 
-async def _compare_counts(wire: RedisConnection, state: LoadedState, edition: Edition) -> None:
+async def _compare_counts(
+    connection: RedisConnection, state: LoadedState, edition: Edition
+) -> None:
     """Notice keys that are gone without a trace; earlier releases did not count."""
-    found = await wire.ask("HMGET", edition.journal, *edition.count_fields)
+    found = await connection.ask("HMGET", edition.journal, *edition.count_fields)
     known = (len(state.names.clients), len(state.names.topics))
     for what, count, there in zip(("sessions", "retained messages"), found, known, strict=True):
         if count is not None and count.isdigit() and int(count) > there:
@@ -128,13 +135,13 @@ async def _take(
 
 
 async def _fields(
-    wire: RedisConnection, state: LoadedState, key: str
+    connection: RedisConnection, state: LoadedState, key: str
 ) -> AsyncIterator[tuple[bytes, bytes]]:
     """The fields of a hash that may be large, each once; none of a key of another type."""
     seen: set[bytes] = set()
     cursor = b"0"
     while True:
-        answers = await wire.send(pack("HSCAN", key, cursor, "COUNT", FIELDS_AT_ONCE), 1)
+        answers = await connection.send(pack("HSCAN", key, cursor, "COUNT", FIELDS_AT_ONCE), 1)
         try:
             cursor, flat = _of_kind(answers, f"what was stored in {key}")
         except JournalError as error:
@@ -156,3 +163,86 @@ def _of_kind(answers: list[Any], what: str) -> Any:
         if is_wrong_type(error):
             raise JournalError(f"{what} is lost: its key in Redis has another type") from error
         raise
+
+
+SCANNED_AT_ONCE: Final = 10_000
+# Sessions that are looked at in one look.
+SESSIONS_LOOKED_AT: Final = 100
+KEEP_SECONDS: Final = 30 * 86_400
+
+
+async def is_whole(
+    connection: RedisConnection, edition: Edition, names: StoredNames, shared: SharedMessages
+) -> bool:
+    """Whether the keys of an edition are there, with some of its sessions in turn.
+
+    A session that was lost and written to since then is there again, without its first field.
+    """
+    asked: list[bytes] = []
+    expected: list[bytes | int] = []
+    for key, kind, is_needed in (
+        (edition.sessions, b"set", bool(names.clients)),
+        (edition.retained, b"hash", bool(names.topics)),
+        (edition.messages, b"hash", len(shared) > 0),
+    ):
+        if is_needed:
+            asked.append(pack("TYPE", key))
+            expected.append(kind)
+    for client_id in names.some_clients(SESSIONS_LOOKED_AT):
+        asked.append(pack("HEXISTS", edition.session(client_id), SESSION_FIELD))
+        expected.append(1)
+    if not asked:
+        return True
+    answers = await connection.send(b"".join(asked), len(asked))
+    for answer in answers:
+        if isinstance(answer, RedisReplyError) and not is_wrong_type(answer):
+            raise answer
+    return bool(answers == expected)
+
+
+async def session_names(
+    connection: RedisConnection, edition: Edition, losses: list[str]
+) -> list[str]:
+    """Return the clients of an edition: by its index, or by its keys when the index is lost."""
+    if await connection.ask("TYPE", edition.sessions) == b"set":
+        return [name.decode() for name in await connection.ask("SMEMBERS", edition.sessions)]
+    prefix = edition.session("")
+    found = [key.removeprefix(prefix) for key in await scan_keys(connection, f"{prefix}*")]
+    if found:
+        losses.append(f"the index of sessions was lost; {len(found)} sessions were found again")
+    return sorted(found)
+
+
+async def last_stored_edition(connection: RedisConnection, broker: str) -> int:
+    """Return the newest edition that has keys; 0 for none: who knew its number is lost."""
+    numbers = [0]
+    for key_of in (journal_sessions_key, journal_retained_key):
+        head, tail = key_of(broker, 7).split("e7:")
+        pattern = re.compile(re.escape(f"{head}e") + r"(\d+)" + re.escape(f":{tail}"))
+        for key in await scan_keys(connection, f"{head}e*:{tail}"):
+            match = pattern.fullmatch(key)
+            numbers += [] if match is None else [int(match[1])]
+    return max(numbers)
+
+
+async def set_aside(connection: RedisConnection, broker: str, keys: Iterable[str]) -> list[str]:
+    """Copy keys that could not be read for somebody to look at; the names of the copies."""
+    copies = []
+    for key in keys:
+        copy = journal_damaged_key(broker, key)
+        if await connection.ask("COPY", key, copy, "REPLACE"):
+            await connection.ask("EXPIRE", copy, KEEP_SECONDS)
+            copies.append(copy)
+    return copies
+
+
+async def scan_keys(connection: RedisConnection, pattern: str) -> list[str]:
+    """Return all keys of a pattern, sorted."""
+    cursor, found = b"0", set()
+    while True:
+        cursor, keys = await connection.ask(
+            "SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED_AT_ONCE
+        )
+        found |= {key.decode() for key in keys}
+        if cursor == b"0":
+            return sorted(found)

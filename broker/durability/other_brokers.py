@@ -15,14 +15,14 @@ log = logging.getLogger(__name__)
 SCANNED_AT_ONCE: Final = 10_000
 
 
-async def warn_of_islands(wires: RedisRouter, broker: str, token: str) -> None:
+async def warn_of_islands(router: RedisRouter, broker: str, token: str) -> None:
     """Note that we run this broker, and warn when brokers of other names run on this Redis."""
     key = brokers_key()
-    if await wires.ask(key, "TYPE", key) not in {b"hash", b"none"}:
-        await wires.ask(key, "UNLINK", key)
-    await wires.ask(key, "HSET", key, broker, token)
-    for name in sorted(one.decode() for one in await wires.ask(key, "HKEYS", key)):
-        text = await _lease(wires, name) if name != broker else None
+    if await router.ask(key, "TYPE", key) not in {b"hash", b"none"}:
+        await router.ask(key, "UNLINK", key)
+    await router.ask(key, "HSET", key, broker, token)
+    for name in sorted(one.decode() for one in await router.ask(key, "HKEYS", key)):
+        text = await _lease(router, name) if name != broker else None
         if text is not None:
             log.warning(
                 "broker %r runs on this Redis too (%s): the two are islands. They follow the same "
@@ -31,12 +31,12 @@ async def warn_of_islands(wires: RedisRouter, broker: str, token: str) -> None:
             )  # fmt: skip
 
 
-async def other_broker_sets(wires: RedisRouter, broker: str) -> list[str]:
+async def other_broker_sets(router: RedisRouter, broker: str) -> list[str]:
     """Return the keys of the subIds that brokers of other names have registered."""
     own, cursor = broker_subscriptions_key(broker), b"0"
     found: set[str] = set()
     while True:
-        cursor, keys = await wires.ask(
+        cursor, keys = await router.ask(
             own, "SCAN", cursor, "MATCH", broker_subscriptions_key("*"),
             "COUNT", SCANNED_AT_ONCE, "TYPE", "set",
         )  # fmt: skip
@@ -45,11 +45,11 @@ async def other_broker_sets(wires: RedisRouter, broker: str) -> list[str]:
             return sorted(found - {own})
 
 
-async def _lease(wires: RedisRouter, broker: str) -> bytes | None:
+async def _lease(router: RedisRouter, broker: str) -> bytes | None:
     key = broker_lease_key(broker)
-    if await wires.ask(key, "TYPE", key) != b"string":
+    if await router.ask(key, "TYPE", key) != b"string":
         return None
-    text: bytes | None = await wires.ask(key, "GET", key)
+    text: bytes | None = await router.ask(key, "GET", key)
     return text
 
 

@@ -3,26 +3,40 @@
 The lease is for the living: it expires unless it is renewed, and says who holds it, so that a
 second broker of the same name is refused with a readable line. The owner's token is for the
 dead: whatever a process sends after another one claimed the state is rejected by Redis.
+
+A thread with a connection of its own renews the lease, so that a busy event loop does not lose it.
+It ends with the process: a broker that was killed or stopped (SIGSTOP) renews nothing. It also
+watches the loop. A loop that has not turned for minutes serves nobody, and a standby may replace
+it (docs/decisions/0122).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import socket
+import threading
+import time
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from broker.durability.lease_thread import LeaseThread
-from broker.durability.scripts import CLAIM, RELEASE, RENEW
+from redis.exceptions import RedisError
+
+from broker.durability.scripts import CLAIM, EXTEND, RELEASE, RENEW
+from redis_link.connection.client import RedisClient, connect
 from redis_link.connection.redis_connection import Word
 from redis_link.connection.redis_router import ANSWER_SECONDS, RedisRouter, run_script
-from schemas.errors import JournalError
+from redis_link.connection.url import RedisUrl
+from schemas.errors import JournalError, SpapsError
 from schemas.redis_keys import broker_lease_key, journal_key
+
+log = logging.getLogger(__name__)
 
 LEASE_SECONDS: Final = 6.0
 # After so long without a turn of its event loop a broker counts as stopped, not as slow.
@@ -67,14 +81,14 @@ class Ownership:
 
     def __init__(
         self,
-        wires: RedisRouter,
+        router: RedisRouter,
         broker: str,
         *,
         lease_seconds: float = LEASE_SECONDS,
         stuck_seconds: float = STUCK_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
-        self._wires = wires
+        self._router = router
         self._broker = broker
         self._lease_seconds = lease_seconds
         self._keys = [journal_key(broker), broker_lease_key(broker)]
@@ -84,7 +98,7 @@ class Ownership:
             self.token, socket.gethostname(), _this_place(), pid, _started(pid)
         ).to_json()
         self._thread = LeaseThread(
-            wires.address, self._keys, self.token, self._lease,
+            router.address, self._keys, self.token, self._lease,
             lease_seconds=lease_seconds, stuck_seconds=stuck_seconds,
             answer_seconds=answer_seconds,
         )  # fmt: skip
@@ -122,17 +136,17 @@ class Ownership:
         Steps may be stored while this is on its way, so their number has no upper bound here.
         """
         words: list[Word] = [self.token, confirmed, "inf", self._milliseconds, self._lease]
-        answer: bytes = await run_script(self._wires, RENEW, self._keys, words)
+        answer: bytes = await run_script(self._router, RENEW, self._keys, words)
         return answer
 
     async def release(self) -> None:
         """Let the next process begin at once; nothing may renew the lease any more."""
         await self.stop_renewing()
-        await run_script(self._wires, RELEASE, self._keys, [self.token, self._lease])
+        await run_script(self._router, RELEASE, self._keys, [self.token, self._lease])
 
     async def _try_to_claim(self, dead: str) -> bytes | None:
         words: list[Word] = [self.token, self._milliseconds, self._lease, dead]
-        held: bytes | None = await run_script(self._wires, CLAIM, self._keys, words)
+        held: bytes | None = await run_script(self._router, CLAIM, self._keys, words)
         return held
 
     @property
@@ -158,3 +172,78 @@ def _started(pid: int) -> str:
     # The name in parentheses may hold spaces; state and start time are words 1 and 20 after it.
     words = stat.rpartition(")")[2].split()
     return "" if words[0] in "ZX" else words[19]
+
+
+# The lease is renewed so often that it outlives some failures.
+RENEWALS_IN_LEASE: Final = 6
+
+
+class LeaseThread:
+    """``start`` after the claim, ``beat`` from the event loop, ``stop`` before the release."""
+
+    def __init__(
+        self,
+        address: RedisUrl,
+        keys: Sequence[str],
+        token: str,
+        lease: str,
+        *,
+        lease_seconds: float,
+        stuck_seconds: float,
+        answer_seconds: float,
+    ) -> None:
+        self._address = replace(address, timeout=min(address.timeout, answer_seconds))
+        self._keys = keys
+        self._words = (token, str(int(lease_seconds * 1000)), lease)
+        self._answer_seconds = answer_seconds
+        self._pause = lease_seconds / RENEWALS_IN_LEASE
+        self._stuck_seconds = stuck_seconds
+        self._beat_at = time.monotonic()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to renew, unless the thread runs already."""
+        self.beat()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+            self._thread.start()
+
+    def beat(self) -> None:
+        """Note that the event loop turns."""
+        self._beat_at = time.monotonic()
+
+    def stop(self) -> None:
+        """Renew no more; returns when no renewal is on its way, or Redis does not answer."""
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join(self._answer_seconds)
+
+    def _run(self) -> None:
+        client: RedisClient | None = None
+        is_stuck = False
+        while not self._ending.wait(self._pause):
+            silence = time.monotonic() - self._beat_at
+            if silence > self._stuck_seconds:
+                if not is_stuck:
+                    log.critical(
+                        "the event loop has not turned for %.0f s: the lease is given up", silence
+                    )
+                is_stuck = True
+                continue
+            is_stuck = False
+            try:
+                if client is None:
+                    client = connect(self._address)
+                client.eval(EXTEND.text, len(self._keys), *self._keys, *self._words)
+            except (RedisError, SpapsError, OSError) as error:
+                log.debug("the lease was not renewed by its thread: %s", error)
+                _close(client)
+                client = None
+        _close(client)
+
+
+def _close(client: RedisClient | None) -> None:
+    with suppress(RedisError, OSError):
+        if client is not None:
+            client.close()

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
 
-from broker.core.journal import Journal, Record
-from broker.durability.durable_state import DurableState
-from broker.durability.journal_limits import JournalFigures, JournalLimits, JournalState
-from broker.durability.lease_thread import RENEWALS_IN_LEASE
-from broker.durability.records.changes import Changes
-from broker.durability.records.record_folding import fold
+from broker.core.broker_core import Core
+from broker.core.journal import Record
+from broker.durability.durable_state import (
+    DurableState,
+    JournalFigures,
+    JournalLimits,
+    JournalState,
+)
+from broker.durability.ownership import RENEWALS_IN_LEASE
+from broker.durability.records.changes import Changes, fold
 from broker.durability.step_store import StateLostError, StateTakenError
 from redis_link.connection.url import RedisUrl
 from schemas.errors import JournalError, RedisLinkError
@@ -28,16 +32,7 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
-LOSSES_TOLD: Final = 20
-
-
-class DurableCore(Protocol):
-    """What is needed of the core besides its records."""
-
-    journal: Journal
-
-    def durable_parts(self) -> Iterator[Sequence[Record]]:
-        """The whole state part by part: a session at a time, each as it is when asked for."""
+LOSSES_LOGGED: Final = 20
 
 
 class RedisJournal:
@@ -52,7 +47,7 @@ class RedisJournal:
         self.figures = JournalFigures()
         self.state = JournalState.PRESENT
         self._durable = DurableState(url, broker, self.limits)
-        self._core: DurableCore | None = None
+        self._core: Core | None = None
         self._pending = Changes()
         # What Redis has is not what the pending changes start from: all must be stored anew.
         self._needs_all = False
@@ -71,7 +66,7 @@ class RedisJournal:
         """Names this process as the owner of the durable state."""
         return self._durable.token
 
-    def follow(self, core: DurableCore) -> None:
+    def follow(self, core: Core) -> None:
         """The core whose whole state is stored when Redis comes back without it."""
         self._core = core
 
@@ -80,20 +75,17 @@ class RedisJournal:
         await self._durable.claim()
         self._start(self._keep_lease(), "journal lease")
         records = await self._durable.load()
-        self._tell_losses()
+        losses = self._durable.losses
+        for line in losses[:LOSSES_LOGGED]:
+            log.error("the durable state was damaged: %s", line)
+        if losses:
+            log.error("%d losses in Redis; the rest is served and stored anew", len(losses))
         return records
 
     @property
     def losses(self) -> Sequence[str]:
         """What was promised and could not be read at the start, in words."""
         return self._durable.losses
-
-    def _tell_losses(self) -> None:
-        losses = self._durable.losses
-        for line in losses[:LOSSES_TOLD]:
-            log.error("the durable state was damaged: %s", line)
-        if losses:
-            log.error("%d losses in Redis; the rest is served and stored anew", len(losses))
 
     async def save(self, records: Sequence[Record]) -> None:
         """Store records in one step; never raises."""

@@ -1,19 +1,26 @@
-"""Steps into Redis, each numbered: stored in one piece, in order, and never twice out of order."""
+"""Steps into Redis, each numbered: stored in one piece, in order, and never twice out of order.
+
+A fresh edition is written beside the old one and switched to at once; old ones are removed.
+"""
 
 from __future__ import annotations
 
-from broker.durability.lost_keys import is_whole
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Protocol
+
+from broker.core.journal import Record
+from broker.durability.edition_reader import is_whole, scan_keys
 from broker.durability.ownership import Ownership
-from broker.durability.records.changes import Changes
+from broker.durability.records.changes import Changes, fold
+from broker.durability.records.edition_contents import SharedMessages, StoredNames
 from broker.durability.records.message_keeper import MessageKeeper
-from broker.durability.records.shared_messages import SharedMessages
 from broker.durability.records.store_commands import Edition, StepCommands, StepWriter
-from broker.durability.records.stored_names import StoredNames
 from broker.durability.scripts import DONE, STORE, TAKEN
 from redis_link.connection.failures import is_wrong_type
-from redis_link.connection.redis_connection import RedisReplyError, Word
+from redis_link.connection.redis_connection import RedisReplyError, Word, first_answer, pack
 from redis_link.connection.redis_router import RedisRouter, run_script
 from schemas.errors import JournalError, RedisLinkError
+from schemas.redis_keys import journal_key
 
 
 class StateLostError(RedisLinkError):
@@ -27,8 +34,8 @@ class StateTakenError(JournalError):
 class StepStore:
     """Where the sequence stands, and the edition that steps go to."""
 
-    def __init__(self, wires: RedisRouter, ownership: Ownership, broker: str) -> None:
-        self._wires = wires
+    def __init__(self, router: RedisRouter, ownership: Ownership, broker: str) -> None:
+        self._router = router
         self._ownership = ownership
         self._confirmed = 0
         self._tried = 0
@@ -58,7 +65,7 @@ class StepStore:
         self._tried += 1
         words: list[Word] = [self._ownership.token, self._confirmed, self._tried, *commands.words]
         try:
-            self._judge(await run_script(self._wires, STORE, commands.keys, words))
+            self._judge(await run_script(self._router, STORE, commands.keys, words))
         except RedisReplyError as error:
             # Some commands may have run: the whole state is written anew.
             if is_wrong_type(error):
@@ -78,8 +85,8 @@ class StepStore:
     async def look(self) -> None:
         """Raise StateLostError when keys of the edition are gone; sessions are asked in turn."""
         edition = self.writer.edition
-        wire = await self._wires.of_key(edition.journal)
-        if not await is_whole(wire, edition, self.writer.names, self.writer.shared):
+        connection = await self._router.of_key(edition.journal)
+        if not await is_whole(connection, edition, self.writer.names, self.writer.shared):
             raise StateLostError("Redis has lost keys of the durable state")
 
     def _judge(self, answer: bytes) -> None:
@@ -100,3 +107,90 @@ def writer_for(
     """A writer of steps to an edition, with what is known about what it holds."""
     known = SharedMessages() if shared is None else shared
     return StepWriter(edition, known, MessageKeeper(known, shares_all=shares_all), names)
+
+
+# Fields of the journal's hash.
+EDITION_FIELD: Final = "edition"
+LAST_EDITION_FIELD: Final = "last_edition"
+# + number: an edition that is to be removed; also one that is being written, until it is whole.
+OLD_PREFIX: Final = "old:"
+
+# What one step of a fresh edition changes: more would keep others from Redis for too long.
+RECORDS_IN_STEP: Final = 2_000
+KEYS_AT_ONCE: Final = 500
+STEPS_IN_RENEWAL: Final = 50
+
+
+class TakePending(Protocol):
+    """Gives what was recorded since it was last asked, if it is more than a number of fields."""
+
+    def __call__(self, beyond: int) -> Changes | None:
+        """The changes, which from now on are the caller's; None: not so many yet."""
+
+
+async def write_fresh(
+    store: StepStore, parts: Iterable[Sequence[Record]], take_pending: TakePending
+) -> None:
+    """Write the whole state as a new edition and switch to it.
+
+    Each part is taken as it is at its moment, and is stored before anything that was recorded
+    after that moment. What is recorded meanwhile is stored in between when it becomes much,
+    and the rest together with the switch.
+    """
+    old = store.writer.edition
+    number = store.last_edition = store.last_edition + 1
+    opening = StepCommands(old)
+    opening.add("HSET", old.journal, [LAST_EDITION_FIELD, number, f"{OLD_PREFIX}{number}", ""])
+    await store.run(opening)
+    fresh = writer_for(Edition(old.broker, number), shares_all=True)
+    for done, step in enumerate(_steps(parts)):
+        await store.run(fresh.commands(step))
+        if done % STEPS_IN_RENEWAL == 0:
+            await store.renew_lease()
+        meanwhile = take_pending(beyond=RECORDS_IN_STEP)
+        if meanwhile is not None:
+            await store.run(fresh.commands(meanwhile))
+    switch = fresh.commands(take_pending(beyond=-1) or Changes())
+    switch.add("HSET", old.journal, [EDITION_FIELD, number, f"{OLD_PREFIX}{old.number}", ""])
+    switch.add("HDEL", old.journal, [f"{OLD_PREFIX}{number}"])
+    await store.run(switch)
+    store.writer = writer_for(fresh.edition, fresh.shared, fresh.names)
+
+
+def _steps(parts: Iterable[Sequence[Record]]) -> Iterator[Changes]:
+    """The parts, several of them in one step when they are small; all of one moment."""
+    step = Changes()
+    for part in parts:
+        fold(step, part)
+        if step.records >= RECORDS_IN_STEP:
+            yield step
+            step = Changes()
+    yield step
+
+
+async def old_editions(router: RedisRouter, broker: str) -> list[Edition]:
+    """The editions that are not in force; one that is being written counts among them."""
+    names = await router.ask(journal_key(broker), "HKEYS", journal_key(broker))
+    texts = [name.decode() for name in names]
+    return [
+        Edition(broker, int(text.removeprefix(OLD_PREFIX)))
+        for text in texts
+        if text.startswith(OLD_PREFIX)
+    ]
+
+
+async def remove_edition(router: RedisRouter, edition: Edition) -> None:
+    """Unlink sessions with their names in the index, some at a time, then the rest."""
+    connection = await router.of_key(edition.journal)
+    if await connection.ask("TYPE", edition.sessions) != b"set":
+        # Its index is lost.
+        for key in await scan_keys(connection, edition.session("*")):
+            await connection.ask("UNLINK", key)
+        await connection.ask("UNLINK", edition.sessions)
+    while clients := await connection.ask("SRANDMEMBER", edition.sessions, KEYS_AT_ONCE):
+        keys = [edition.session(client_id.decode()) for client_id in clients]
+        packed = pack("UNLINK", *keys) + pack("SREM", edition.sessions, *clients)
+        first_answer(await connection.send(packed, 2))
+    await connection.ask("UNLINK", edition.sessions, edition.retained, edition.messages)
+    old = f"{OLD_PREFIX}{edition.number}"
+    await connection.ask("HDEL", edition.journal, old, *edition.count_fields)

@@ -14,7 +14,7 @@ from typing import Final
 
 from broker.core.broker_core import Core
 from broker.core.subscribe.subscription import Subscription
-from broker.durability.journal_limits import JournalState
+from broker.durability.durable_state import JournalState
 from broker.durability.other_brokers import warn_of_islands
 from broker.durability.redis_journal import RedisJournal
 from broker.durability.redis_registry import RedisRegistry

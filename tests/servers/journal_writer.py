@@ -21,7 +21,7 @@ from broker.core.journal import (
     SessionSaved,
 )
 from broker.core.message import Message
-from broker.durability.journal_limits import JournalLimits
+from broker.durability.durable_state import JournalLimits
 from broker.durability.redis_journal import RedisJournal
 
 BROKER = "killed"

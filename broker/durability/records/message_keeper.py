@@ -7,9 +7,8 @@ from collections import Counter
 from broker.core.journal import MessageQueued
 from broker.core.message import Message
 from broker.durability.records.changes import Changes
-from broker.durability.records.message_bytes import message_to_bytes
-from broker.durability.records.queue_entry import entry_naming, entry_with
-from broker.durability.records.shared_messages import LEAST_BYTES, SharedMessages
+from broker.durability.records.edition_contents import LEAST_BYTES, SharedMessages
+from broker.durability.records.message_bytes import entry_naming, entry_with, message_to_bytes
 
 
 class MessageKeeper:

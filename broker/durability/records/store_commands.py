@@ -7,11 +7,10 @@ from typing import Final
 
 from broker.core.journal import MessageQueued
 from broker.durability.records.changes import Changes, SessionChanges
-from broker.durability.records.field_names import QUEUE_FIELD
+from broker.durability.records.edition_contents import SharedMessages, StoredNames
 from broker.durability.records.message_bytes import message_to_bytes
 from broker.durability.records.message_keeper import MessageKeeper
-from broker.durability.records.shared_messages import SharedMessages
-from broker.durability.records.stored_names import StoredNames
+from broker.durability.records.session_fields import QUEUE_FIELD
 from redis_link.connection.redis_connection import Word
 from schemas.redis_keys import (
     journal_key,

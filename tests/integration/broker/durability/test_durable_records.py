@@ -15,7 +15,7 @@ from redis import Redis
 
 from broker.core.journal import MessageDone, MessageQueued, Record, SessionEnded, SessionSaved
 from broker.core.message import Message
-from broker.durability.journal_limits import JournalLimits
+from broker.durability.durable_state import JournalLimits
 from broker.durability.redis_journal import RedisJournal
 from redis_link.connection.client import RedisClient
 from schemas.errors import JournalError, RedisLinkError

@@ -22,10 +22,9 @@ from broker.core.journal import (
 )
 from broker.core.message import Message
 from broker.core.subscribe.subscription import SubscriptionTerms
-from broker.durability.journal_limits import JournalLimits, JournalState
-from broker.durability.records.changes import Changes
-from broker.durability.records.queue_entry import read_entry
-from broker.durability.records.record_folding import fold
+from broker.durability.durable_state import JournalLimits, JournalState
+from broker.durability.records.changes import Changes, fold
+from broker.durability.records.message_bytes import read_entry
 from broker.durability.records.store_commands import StepCommands
 from broker.durability.redis_journal import RedisJournal
 from schemas.errors import RedisLinkError
@@ -238,7 +237,7 @@ def test_what_happens_while_everything_is_written_anew_is_in_it(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many small steps, and changes between any two of them."""
-    monkeypatch.setattr("broker.durability.editions.RECORDS_IN_STEP", 5)
+    monkeypatch.setattr("broker.durability.step_store.RECORDS_IN_STEP", 5)
 
     async def run() -> None:
         core = RandomCore(8, clients=60)
@@ -301,7 +300,7 @@ class ScriptedCore(JournalModel):
 def test_between_the_parts_of_a_fresh_edition(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.durability.editions.RECORDS_IN_STEP", 2)
+    monkeypatch.setattr("broker.durability.step_store.RECORDS_IN_STEP", 2)
 
     async def run() -> None:
         core = ScriptedCore(redis_server)

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from broker.core.journal import MessageQueued, SessionSaved
 from broker.core.message import Message
 from broker.core.subscribe.subscription import SubscriptionTerms
-from broker.durability.records.message_bytes import message_from_bytes, message_to_bytes
-from broker.durability.records.queue_entry import (
+from broker.durability.records.message_bytes import (
     RELEASED_ENTRY,
     entry_naming,
     entry_with,
+    message_from_bytes,
+    message_to_bytes,
     read_entry,
 )
-from broker.durability.records.session_texts import (
+from broker.durability.records.session_fields import (
     read_session,
     read_terms,
     session_text,

@@ -1,12 +1,15 @@
-"""Messages that several sessions wait for: kept once in Redis, until the last one has it.
+"""What an edition of the durable state holds, as far as its writer must know it.
 
-Redis counts nothing: the one writer knows who waits for what, so every change it writes is
-absolute and may be written twice.
+Messages that several sessions wait for are kept once in Redis, until the last one has it. Redis
+counts nothing: the one writer knows who waits for what, so every change it writes is absolute and
+may be written twice. The names of sessions and topics are known so that a loss is noticed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 # Below this a message is cheaper repeated in each entry than kept apart.
@@ -67,3 +70,21 @@ class SharedMessages:
             return None
         del self._owed[number]
         return number
+
+
+class StoredNames:
+    """The clients with a stored session, and the topics with a retained message."""
+
+    __slots__ = ("_next", "clients", "topics")
+
+    def __init__(self) -> None:
+        self.clients: set[str] = set()
+        self.topics: set[str] = set()
+        self._next: Iterator[str] = iter(())
+
+    def some_clients(self, count: int) -> list[str]:
+        """Return the next clients in turn; all of them come, in the end."""
+        found = list(islice(self._next, count))
+        if len(found) < count:
+            self._next = iter(list(self.clients))
+        return [client_id for client_id in found if client_id in self.clients]
