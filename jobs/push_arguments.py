@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs.job_parser import JobParser, seconds, whole_number
-from redis_link.generation.sweep import GRACE_SECONDS
+from redis_link.generation.generation_store import GRACE_SECONDS
 
 
 def push_parser() -> JobParser:

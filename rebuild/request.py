@@ -14,7 +14,8 @@ from rebuild.exact_workers import SetResolver
 from rebuild.registered_sets import RegisteredSets
 from redis_link.connection.redis_choice import redis_to_read
 from redis_link.generation.generation_push import PushReport, PushSource
-from redis_link.generation.sweep import GRACE_SECONDS, Retention
+from redis_link.generation.generation_store import GRACE_SECONDS
+from redis_link.generation.sweep import Retention
 from schemas.errors import EXIT_DONE, SettingsError, WorldError
 from schemas.settings import Settings
 from schemas.world_places import local_folder

@@ -8,12 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import Enum
 
 from broker.core.journal import Record
 from broker.durability.edition_reader import last_stored_edition, load_edition, set_aside
-from broker.durability.ownership import LEASE_SECONDS, STUCK_SECONDS, Ownership
+from broker.durability.ownership import Ownership
 from broker.durability.records.changes import Changes
 from broker.durability.records.store_commands import Edition
 from broker.durability.step_store import (
@@ -26,6 +24,7 @@ from broker.durability.step_store import (
     write_fresh,
     writer_for,
 )
+from broker.ports import JournalLimits
 from redis_link.connection.redis_router import RedisRouter
 from redis_link.connection.url import RedisUrl
 from schemas.errors import RedisLinkError
@@ -155,39 +154,3 @@ class DurableState:
                 await remove_edition(self._router, edition)
         except RedisLinkError as error:
             log.warning("an old edition of the durable state stays for now: %s", error)
-
-
-class JournalState(Enum):
-    """Where records go."""
-
-    PRESENT = "present"  # into Redis, before anything is acknowledged
-    AWAY = "away"  # Redis cannot be reached: into memory
-    TAKEN = "taken"  # another process owns the durable state: into memory, for good
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalLimits:
-    """Times are seconds."""
-
-    # How long Redis may take to answer, and how long acknowledgements wait for it in all.
-    answer_seconds: float = 2.0
-    patience_seconds: float = 5.0
-    # Records that may gather while an earlier step waits for its answer.
-    waiting_records: int = 100_000
-    # Changes that are kept in mind while Redis is away; beyond it everything is written anew.
-    waiting_changes: int = 100_000
-    lease_seconds: float = LEASE_SECONDS
-    # How long the event loop may stand still before the lease is given up.
-    stuck_seconds: float = STUCK_SECONDS
-
-
-@dataclass(slots=True)
-class JournalFigures:
-    """Totals since the start, for metrics."""
-
-    steps: int = 0
-    stored_records: int = 0
-    # Records whose promises were given although Redis did not have them.
-    not_durable_records: int = 0
-    times_away: int = 0
-    fresh_editions: int = 0

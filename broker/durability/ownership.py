@@ -29,6 +29,7 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 
 from broker.durability.scripts import CLAIM, EXTEND, RELEASE, RENEW
+from broker.ports import LEASE_SECONDS, STUCK_SECONDS
 from redis_link.connection.client import RedisClient, connect
 from redis_link.connection.redis_connection import Word
 from redis_link.connection.redis_router import ANSWER_SECONDS, RedisRouter, run_script
@@ -38,9 +39,6 @@ from schemas.redis_keys import broker_lease_key, journal_key
 
 log = logging.getLogger(__name__)
 
-LEASE_SECONDS: Final = 6.0
-# After so long without a turn of its event loop a broker counts as stopped, not as slow.
-STUCK_SECONDS: Final = 300.0
 POLL_SECONDS: Final = 0.2
 
 

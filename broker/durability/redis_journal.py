@@ -16,15 +16,11 @@ from typing import Any, Final
 
 from broker.core.broker_core import Core
 from broker.core.journal import Record
-from broker.durability.durable_state import (
-    DurableState,
-    JournalFigures,
-    JournalLimits,
-    JournalState,
-)
+from broker.durability.durable_state import DurableState
 from broker.durability.ownership import RENEWALS_IN_LEASE
 from broker.durability.records.changes import Changes, fold
 from broker.durability.step_store import StateLostError, StateTakenError
+from broker.ports import JournalFigures, JournalLimits, JournalState
 from redis_link.connection.url import RedisUrl
 from schemas.errors import JournalError, RedisLinkError
 

@@ -19,7 +19,7 @@ from broker.ports import StoreAwayError
 from redis_link.connection.failures import is_wrong_type
 from redis_link.connection.redis_connection import RedisReplyError, first_answer, pack
 from redis_link.connection.redis_router import RedisRouter
-from redis_link.generation.sweep import GRACE_SECONDS
+from redis_link.generation.generation_store import GRACE_SECONDS
 from schemas.errors import REPAIR_ADVICE, RedisLinkError
 from schemas.redis_keys import (
     current_generation_key,

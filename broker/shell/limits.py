@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 
 from broker.access.logins import LoginLimits
 from broker.core.limits import BrokerLimits
-from broker.durability.durable_state import JournalLimits
-from broker.durability.ownership import LEASE_SECONDS, STUCK_SECONDS
+from broker.ports import LEASE_SECONDS, STUCK_SECONDS, JournalLimits
 from broker.resolver.resolver_answers import ResolverLimits
 from broker.shell.http_server import HttpLimits
 from schemas.errors import SettingsError

@@ -14,17 +14,16 @@ from typing import Final
 
 from broker.core.broker_core import Core
 from broker.core.subscribe.subscription import Subscription
-from broker.durability.durable_state import JournalState
 from broker.durability.other_brokers import warn_of_islands
 from broker.durability.redis_journal import RedisJournal
 from broker.durability.redis_registry import RedisRegistry
-from broker.filter.memberships import Memberships, NoMemberships
+from broker.filter.memberships import Memberships
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
 from broker.generations.generation_watch import GenerationFollower
 from broker.generations.memberships_redis_reader import RedisReader
 from broker.generations.switch_notices import SwitchNotices
-from broker.ports import MembershipReader, NoReader
+from broker.ports import JournalState, MembershipReader, NoReader
 from broker.resolver.live_resolver import LiveResolver
 from broker.shell.limits import ShellLimits
 from broker.shell.metrics import Figure
@@ -35,7 +34,6 @@ from schemas.redis_keys import journal_key
 
 log = logging.getLogger(__name__)
 
-MODES: Final = ("memory", "redis", "none")
 # How long a look-up or a registration may wait for Redis.
 ANSWER_SECONDS: Final = 2.0
 STEP_SECONDS: Final = 1.0
@@ -207,22 +205,6 @@ class RedisBacking:
 
     def _slots_by_sub_id(self) -> Mapping[int, int]:
         return self._core.neighborhoods.slots_by_sub_id
-
-
-def memberships_of_mode(mode: str, *, has_redis: bool) -> Memberships:
-    """Return the memberships of a mode; SettingsError for one that is unknown or needs Redis."""
-    match mode:
-        case "none":
-            return NoMemberships()
-        case "memory":
-            return MemoryMemberships()
-        case "redis" if has_redis:
-            return RedisMemberships()
-        case "redis":
-            raise SettingsError("broker.memberships = redis needs Redis, which is not in use")
-        case other:
-            modes = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
-            raise SettingsError(f"broker.memberships must be {modes}, not {other!r}")
 
 
 def _check_name(broker: str) -> None:

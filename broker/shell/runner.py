@@ -15,16 +15,18 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
 
 from broker.filter.process_memory import freeze_gc, tune_malloc
 from broker.shell.service import BrokerService
-from redis_link.connection.redis_choice import RedisChoice, redis_choice
 from schemas.errors import SettingsError, WorldError
-from schemas.settings import Settings
+from schemas.settings import NO_REDIS, Settings
 from schemas.world_places import world_folder
+
+if TYPE_CHECKING:
+    from redis_link.connection.redis_choice import RedisChoice
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,12 @@ def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
     set_up_logs(settings.broker.log_format, settings.broker.log_level)
     tune_malloc()
     _require_world(settings)
+    if settings.redis.url == NO_REDIS:
+        uvloop.run(_serve(replace(settings, redis=replace(settings.redis, url=None)), None, say))
+        return
+    # Not before it is needed: loading Redis' client takes 0.1 s.
+    from redis_link.connection.redis_choice import redis_choice  # noqa: PLC0415
+
     with redis_choice(settings) as redis:
         chosen = replace(settings, redis=replace(settings.redis, url=redis.url))
         uvloop.run(_serve(chosen, redis, say))
@@ -55,7 +63,7 @@ def _require_world(settings: Settings) -> None:
         raise WorldError(f"{settings.world.dir}: {error.strerror or error}") from error
 
 
-async def _serve(settings: Settings, redis: RedisChoice, say: Callable[[str], None]) -> None:
+async def _serve(settings: Settings, redis: RedisChoice | None, say: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     told_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -74,13 +82,16 @@ async def _serve(settings: Settings, redis: RedisChoice, say: Callable[[str], No
     # What was imported and restored stays.
     freeze_gc()
     loop.add_signal_handler(signal.SIGHUP, service.reload_files)
-    watch = asyncio.create_task(redis.keep_running(), name="embedded Redis")
+    watch = None
+    if redis is not None:
+        watch = asyncio.create_task(redis.keep_running(), name="embedded Redis")
     places = ", ".join(f"{address} ({name})" for name, address in bound)
     world = f"world version {service.world_version}" if service.world_version else "no world"
     say(f"spaps broker ready: {places}; {world}")
     await told_to_stop.wait()
     log.info("the broker stops")
-    watch.cancel()
+    if watch is not None:
+        watch.cancel()
     await service.stop()
 
 

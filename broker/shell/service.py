@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from websockets.asyncio.server import ServerConnection
 
@@ -26,6 +26,7 @@ from broker.ports import (
     NoReader,
     RegistryOfThisRun,
     SubscriptionRegistry,
+    memberships_of_mode,
 )
 from broker.resolver.live_resolver import LiveResolver
 from broker.shell.admission import Admission
@@ -39,9 +40,11 @@ from broker.shell.network.amqtt_broker import AmqttBroker, ConnectionHandlers
 from broker.shell.network.listeners import amqtt_config
 from broker.shell.network.tcp_link import TcpLink
 from broker.shell.network.websocket_link import WebSocketLink
-from broker.shell.redis_backing import RedisBacking, memberships_of_mode
 from broker.shell.request_answers import Services
 from schemas.settings import Settings, control_socket_path
+
+if TYPE_CHECKING:
+    from broker.shell.redis_backing import RedisBacking
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +93,9 @@ class BrokerService:
         registry: SubscriptionRegistry = RegistryOfThisRun()
         reader: MembershipReader = NoReader()
         if settings.redis.url is not None:
+            # Not before it is needed: loading Redis' client takes 0.1 s.
+            from broker.shell.redis_backing import RedisBacking  # noqa: PLC0415
+
             self.redis = RedisBacking(
                 settings.redis.url,
                 settings.broker.name,

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from redis_link.connection.client import RedisClient
 from redis_link.connection.failures import damage_in, redis_errors_from
-from redis_link.sets.pair_arrays import Int64s
 from schemas.errors import DamagedRedisError, GenerationError
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.redis_keys import (
@@ -27,7 +26,10 @@ from schemas.redis_keys import (
     last_generation_key,
     push_lock_key,
 )
+from spatial_udfs.entity_table import Int64s
 
+# A generation that was replaced may be read for so long before it is removed.
+GRACE_SECONDS: Final = 30.0
 # KEYS: lock, counter, generations, current. ARGV: lock value, facts. Gives the number, 0: the lock
 # was lost. The counter may be lost: the number is above every one that is known.
 BEGIN: Final = """

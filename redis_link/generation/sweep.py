@@ -16,6 +16,7 @@ from typing import Final
 
 from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_store import (
+    GRACE_SECONDS,
     all_generations,
     change_facts,
     current_number,
@@ -30,7 +31,6 @@ from schemas.errors import RedisFullError, SpapsError
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
-GRACE_SECONDS: Final = 30.0
 REMEMBER_SECONDS: Final = 600.0
 FREEING_SECONDS: Final = 5.0
 SHARDS_AT_ONCE: Final = 64

@@ -21,8 +21,8 @@ from broker.core.journal import (
     SessionSaved,
 )
 from broker.core.message import Message
-from broker.durability.durable_state import JournalLimits
 from broker.durability.redis_journal import RedisJournal
+from broker.ports import JournalLimits
 
 BROKER = "killed"
 # Far beyond the end of the test: a dead process must be known by itself.

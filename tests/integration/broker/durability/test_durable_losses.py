@@ -17,8 +17,8 @@ from broker.core.journal import (
 )
 from broker.core.message import Message
 from broker.core.subscribe.subscription import SubscriptionTerms
-from broker.durability.durable_state import JournalLimits, JournalState
 from broker.durability.redis_journal import RedisJournal
+from broker.ports import JournalLimits, JournalState
 from redis_link.connection.client import RedisClient
 from schemas.redis_keys import (
     broker_lease_key,

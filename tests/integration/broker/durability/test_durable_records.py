@@ -15,8 +15,8 @@ from redis import Redis
 
 from broker.core.journal import MessageDone, MessageQueued, Record, SessionEnded, SessionSaved
 from broker.core.message import Message
-from broker.durability.durable_state import JournalLimits
 from broker.durability.redis_journal import RedisJournal
+from broker.ports import JournalLimits
 from redis_link.connection.client import RedisClient
 from schemas.errors import JournalError, RedisLinkError
 from schemas.redis_keys import (

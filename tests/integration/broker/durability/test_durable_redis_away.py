@@ -22,11 +22,11 @@ from broker.core.journal import (
 )
 from broker.core.message import Message
 from broker.core.subscribe.subscription import SubscriptionTerms
-from broker.durability.durable_state import JournalLimits, JournalState
 from broker.durability.records.changes import Changes, fold
 from broker.durability.records.message_bytes import read_entry
 from broker.durability.records.store_commands import StepCommands
 from broker.durability.redis_journal import RedisJournal
+from broker.ports import JournalLimits, JournalState
 from schemas.errors import RedisLinkError
 from schemas.redis_keys import (
     broker_lease_key,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from broker.core.journal import MessageQueued, Record, SessionSaved
 from broker.core.message import Message
-from broker.durability.durable_state import JournalLimits
 from broker.durability.redis_journal import RedisJournal
+from broker.ports import JournalLimits
 from redis_link.connection.client import RedisClient
 from schemas.redis_keys import journal_messages_key, journal_sessions_key
 from tests.broker_core import wire

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.core.limits import BrokerLimits
-from broker.durability.durable_state import JournalLimits
+from broker.ports import JournalLimits
 from broker.shell.limits import RESERVED_FILES, ShellLimits, read_limits, use_all_files
 from broker.shell.network.listeners import amqtt_config
 from schemas.errors import SettingsError
