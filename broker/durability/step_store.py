@@ -12,8 +12,7 @@ from broker.core.journal import Record
 from broker.durability.edition_reader import is_whole, scan_keys
 from broker.durability.ownership import Ownership
 from broker.durability.records.changes import Changes, fold
-from broker.durability.records.edition_contents import SharedMessages, StoredNames
-from broker.durability.records.message_keeper import MessageKeeper
+from broker.durability.records.edition_contents import MessageKeeper, SharedMessages, StoredNames
 from broker.durability.records.store_commands import Edition, StepCommands, StepWriter
 from broker.durability.scripts import DONE, STORE, TAKEN
 from redis_link.connection.failures import is_wrong_type

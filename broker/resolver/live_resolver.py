@@ -108,7 +108,7 @@ class LiveResolver:
                 return
 
     async def stop(self) -> None:
-        """End the processes; whoever waits is told."""
+        """End the processes; whoever waits gets an error."""
         worlds = [one for one in (self._present, self._coming) if one is not None]
         for world in worlds:
             await world.stop()

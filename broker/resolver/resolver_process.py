@@ -1,7 +1,7 @@
 """The broker's end of the resolver process: asks it, and starts another one whenever one ends.
 
 What a process did not answer because it ended is asked again, one by one: so a neighborhood that
-ends the process is told apart from those that were resolved beside it.
+ends the process is separated from those that were resolved beside it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ What was resolved is remembered by its text here, and by its meaning in the proc
 neighborhood again costs nothing, and one that is only written differently costs its parsing.
 
 When the process ends, whatever it was asked is asked again: one by one, so that a neighborhood
-which ends the process is told apart from those that were resolved beside it.
+which ends the process is separated from those that were resolved beside it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.codec.reason_codes import ReasonCode
-from broker.resolver.byte_cache import ByteCache
 from broker.resolver.resolve_queue import BROKER, Asker, ResolveQueue
 from broker.resolver.resolver_answers import (
+    ByteCache,
     NeighborhoodRefusedError,
     ResolverCounts,
     ResolverLimits,
@@ -76,7 +76,7 @@ class WorldResolver:
         return self._supervisor.process.is_running
 
     async def stop(self) -> None:
-        """End the process; whoever waits is told."""
+        """End the process; whoever waits gets an error."""
         await self._supervisor.stop()
         for turn in self._queue.take_all():
             if not turn.came.done():

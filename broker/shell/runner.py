@@ -152,7 +152,7 @@ def set_up_logs(form: str, level: str) -> None:
     root.setLevel(level.upper())
     for library in ("amqtt", "websockets", "transitions", "asyncio"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    # What it says in errors comes to us as an exception, and is told once.
+    # What it says in errors comes to us as an exception, and is logged once.
     logging.getLogger("amqtt.broker").setLevel(logging.CRITICAL)
 
 

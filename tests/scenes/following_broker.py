@@ -23,19 +23,19 @@ class Broker:
     """The parts of a broker that follow generations, in one of the two modes."""
 
     def __init__(self, url: str, mode: str) -> None:
-        self.wires = RedisRouter(url)
+        self.router = RedisRouter(url)
         self.subscriptions = Subscriptions()
         self.resolver = ResolverOfTables()
         self.memberships: MemoryMemberships | RedisMemberships
         self.reader: RedisReader | None = None
         self.memberships = MemoryMemberships() if mode == "memory" else RedisMemberships()
         self.follower = GenerationFollower(
-            self.wires, self.memberships, self.resolver, self.subscriptions, SilentNotices()
+            self.router, self.memberships, self.resolver, self.subscriptions, SilentNotices()
         )  # fmt: skip
         if isinstance(self.memberships, RedisMemberships):
             by_sub_id = self.subscriptions.slots_by_sub_id
             self.reader = RedisReader(
-                self.wires, self.memberships, by_sub_id, self.follower.look_soon,
+                self.router, self.memberships, by_sub_id, self.follower.look_soon,
                 self.follower.sets_are_damaged,
             )  # fmt: skip
 

@@ -47,10 +47,10 @@ async def opened_registry(
     token: str = "1",  # noqa: S107 - no password
 ) -> AsyncIterator[RedisRegistry]:
     """The registry as a broker of this name has it after its start."""
-    wires = RedisRouter(url, answer_seconds=2.0)
-    registry = RedisRegistry(wires, broker, subscriptions.slots_by_sub_id, token)
+    router = RedisRouter(url, answer_seconds=2.0)
+    registry = RedisRegistry(router, broker, subscriptions.slots_by_sub_id, token)
     try:
         await registry.begin(subscriptions.in_force(), renumber)
         yield registry
     finally:
-        wires.close()
+        router.close()

@@ -7,9 +7,8 @@ from typing import Final
 
 from broker.core.journal import MessageQueued
 from broker.durability.records.changes import Changes, SessionChanges
-from broker.durability.records.edition_contents import SharedMessages, StoredNames
+from broker.durability.records.edition_contents import MessageKeeper, SharedMessages, StoredNames
 from broker.durability.records.message_bytes import message_to_bytes
-from broker.durability.records.message_keeper import MessageKeeper
 from broker.durability.records.session_fields import QUEUE_FIELD
 from redis_link.connection.redis_connection import Word
 from schemas.redis_keys import (

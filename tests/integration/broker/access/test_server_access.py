@@ -301,7 +301,7 @@ def test_a_right_that_is_taken_away_holds_at_once(tmp_path: Path) -> None:
         assert publish(bob, "home/kitchen") == SUCCESS, "writing was not taken away"
 
 
-def test_files_that_change_are_read_without_being_told(tmp_path: Path) -> None:
+def test_files_that_change_are_read_without_a_signal(tmp_path: Path) -> None:
     config = access_files(tmp_path)
     with running_broker(tmp_path, *NO_WORLD, config=config) as broker:
         with login(broker, "bob") as bob:
@@ -315,7 +315,7 @@ def test_files_that_change_are_read_without_being_told(tmp_path: Path) -> None:
         login(broker, "carol").close()
 
 
-def test_a_denial_can_be_told_without_its_reason(tmp_path: Path) -> None:
+def test_a_denial_can_be_without_its_reason(tmp_path: Path) -> None:
     config = access_files(tmp_path) + "tell_denials = false\n"
     config += '[broker.plugins."amqtt.plugins.topic_checking.TopicTabooPlugin"]\n'
     with (

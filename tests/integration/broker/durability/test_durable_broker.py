@@ -135,20 +135,22 @@ def test_redis_mode_answers_with_a_reason_code_while_redis_is_away(
             client.leave()
 
 
-def test_a_redis_that_may_lose_things_is_told_at_the_start_and_in_health(tmp_path: Path) -> None:
+def test_a_redis_that_may_lose_things_is_warned_of_at_the_start_and_in_health(
+    tmp_path: Path,
+) -> None:
     evicting = ("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
     options = ("--memberships", "none", "--allow-anonymous", "--http", "127.0.0.1:0")
     with (
         running_redis(tmp_path / "redis", *evicting) as server,
         running_broker(tmp_path, *options, "--redis", server.url) as broker,
     ):
-        told = broker.health()["warnings"]
-        assert isinstance(told, list)
-        assert [line.split(":")[0] for line in told] == [
+        warnings = broker.health()["warnings"]
+        assert isinstance(warnings, list)
+        assert [line.split(":")[0] for line in warnings] == [
             "Redis evicts keys when its memory is full (maxmemory-policy allkeys-lru)",
             "Redis has no append-only file",
         ]
-        assert all(line in broker.log for line in told)
+        assert all(line in broker.log for line in warnings)
         assert broker.health()["status"] == "ok"
 
 

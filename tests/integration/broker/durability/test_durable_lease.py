@@ -29,13 +29,13 @@ def claim_as_standby(url: str) -> str:
     """Claim the state of the broker as a second process would; gives the new owner's token."""
 
     async def claim() -> str:
-        wires = RedisRouter(url)
-        standby = Ownership(wires, "broker", lease_seconds=LEASE_SECONDS)
+        router = RedisRouter(url)
+        standby = Ownership(router, "broker", lease_seconds=LEASE_SECONDS)
         try:
             await standby.claim()
             await standby.stop_renewing()
         finally:
-            wires.close()
+            router.close()
         return standby.token
 
     return asyncio.run(claim())
@@ -105,8 +105,8 @@ def test_a_loop_that_stands_still_for_too_long_gives_up_its_lease(
     redis_server: RedisServer, redis_client: RedisClient
 ) -> None:
     async def run() -> None:
-        wires = RedisRouter(redis_server.url)
-        stuck = Ownership(wires, "broker", lease_seconds=0.6, stuck_seconds=1.5)
+        router = RedisRouter(redis_server.url)
+        stuck = Ownership(router, "broker", lease_seconds=0.6, stuck_seconds=1.5)
         try:
             await stuck.claim()
             stand_still(0.9)
@@ -118,6 +118,6 @@ def test_a_loop_that_stands_still_for_too_long_gives_up_its_lease(
             await stuck.release()
             assert not redis_client.exists(broker_lease_key("broker"))
         finally:
-            wires.close()
+            router.close()
 
     asyncio.run(run())

@@ -33,14 +33,14 @@ Work = Callable[[RedisRegistry, Subscriptions], Coroutine[Any, Any, None]]
 
 def on_registry(url: str, work: Work) -> None:
     async def run() -> None:
-        wires = RedisRouter(url, answer_seconds=2.0)
+        router = RedisRouter(url, answer_seconds=2.0)
         subscriptions = Subscriptions()
-        registry = RedisRegistry(wires, "b", subscriptions.slots_by_sub_id, "token")
+        registry = RedisRegistry(router, "b", subscriptions.slots_by_sub_id, "token")
         try:
             await registry.keep_in_step(subscriptions.in_force, renumber)
             await work(registry, subscriptions)
         finally:
-            wires.close()
+            router.close()
 
     asyncio.run(run())
 
@@ -113,10 +113,10 @@ def test_a_registry_has_another_name_whenever_something_was_put_back(
     """So a generation that was begun in between is not taken for one that holds everything."""
 
     async def run() -> None:
-        wires = RedisRouter(redis_server.url, answer_seconds=2.0)
+        router = RedisRouter(redis_server.url, answer_seconds=2.0)
         held = [Subscriptions(), Subscriptions()]
         brokers = [
-            RedisRegistry(wires, name, one.slots_by_sub_id, f"token {name}")
+            RedisRegistry(router, name, one.slots_by_sub_id, f"token {name}")
             for name, one in zip("ab", held, strict=True)
         ]
         for number, (registry, one) in enumerate(zip(brokers, held, strict=True)):
@@ -131,7 +131,7 @@ def test_a_registry_has_another_name_whenever_something_was_put_back(
         assert names[1] == names[2] == names[3], "then all is there"
         assert set(registered(redis_client)) == {10, 11}
         assert await brokers[0].register(request("new", 1), resolution()) == (12,)
-        wires.close()
+        router.close()
 
     asyncio.run(run())
 

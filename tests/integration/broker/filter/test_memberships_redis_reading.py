@@ -27,12 +27,12 @@ class Scene:
     """Memberships with a reader, on a generation."""
 
     def __init__(self, url: str, generation: int | None, answer_seconds: float = 5.0) -> None:
-        self.wires = RedisRouter(url, answer_seconds=answer_seconds)
+        self.router = RedisRouter(url, answer_seconds=answer_seconds)
         self.memberships = RedisMemberships()
         self.subscriptions = Subscriptions()
         self.changes = 0
         self.reader = RedisReader(
-            self.wires, self.memberships, self.subscriptions.slots_by_sub_id, self.note_change
+            self.router, self.memberships, self.subscriptions.slots_by_sub_id, self.note_change
         )
         self.use(generation)
 
@@ -51,7 +51,7 @@ def on_scene(
         try:
             await work(scene)
         finally:
-            scene.wires.close()
+            scene.router.close()
 
     asyncio.run(run())
 
@@ -219,7 +219,7 @@ def test_redis_away_and_back(tmp_path: Path) -> None:
                 await scene.reader.look_up([7])
             await asyncio.to_thread(server.restart)
             assert dict(await _until_read(scene, 7)) == {7: [0]}
-            scene.wires.close()
+            scene.router.close()
 
         asyncio.run(run())
 

@@ -94,7 +94,7 @@ def test_lost_sets_are_resolved_by_the_broker(
         asked = len(broker.resolver.asked)
         assert await members(broker) == [*PEIDS]
         assert len(broker.resolver.asked) == asked
-        broker.wires.close()
+        broker.router.close()
 
     asyncio.run(run())
 
@@ -114,7 +114,7 @@ def test_a_broker_starts_without_the_facts_of_the_generation(
         assert await members(broker) == [*PEIDS]
         if client.exists(current_generation_key()):
             assert broker.follower.damage.endswith(REPAIR_ADVICE)
-        broker.wires.close()
+        broker.router.close()
 
     asyncio.run(run())
 
@@ -133,6 +133,6 @@ def test_a_running_broker_serves_on(
         damage(client, key)
         await broker.follower._look()
         assert await members(broker) == [*PEIDS]
-        broker.wires.close()
+        broker.router.close()
 
     asyncio.run(run())

@@ -31,7 +31,7 @@ async def loaded(url: str, mode: str) -> AsyncIterator[Broker]:
     broker.subscriptions.add(0, 1)
     await broker.follower.load()
     yield broker
-    broker.wires.close()
+    broker.router.close()
 
 
 @asynccontextmanager
@@ -43,7 +43,7 @@ async def following(broker: Broker) -> AsyncIterator[None]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        broker.wires.close()
+        broker.router.close()
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -77,7 +77,7 @@ def test_restored_subscriptions_get_their_members_before_the_first_client(
         assert len(broker.resolver.asked) == 1, "only what the generation lacks is resolved"
         assert broker.follower.facts is not None
         assert broker.follower.facts.generation == generation
-        broker.wires.close()
+        broker.router.close()
 
     asyncio.run(run())
 
@@ -100,7 +100,7 @@ def test_without_a_generation_that_knows_us_everything_is_resolved(
         found = [await broker.slots_of(5), await broker.slots_of(100)]
         # The set of a file names subId 1 too, and means another.
         assert found == [[0], []]
-        broker.wires.close()
+        broker.router.close()
 
     asyncio.run(run())
 
@@ -120,7 +120,7 @@ def test_a_switch_is_followed_wholly(
         broker.subscribe(2, 3, [5, 9])
         broker.subscribe(3, 4, [5])
         if not with_notice:
-            broker.wires.listen = _deaf  # type: ignore[method-assign]
+            broker.router.listen = _deaf  # type: ignore[method-assign]
         async with following(broker):
             assert await broker.slots_of(5) == [0, 1, 2, 3]
             broker.resolver.know(2, broker.subscriptions.by_slot[3], [6])
@@ -271,7 +271,7 @@ def test_an_emptied_redis(redis_server: RedisServer, client: RedisClient) -> Non
             await broker.follower._look()
             assert await broker.slots_of(5) == expected
             assert bool(broker.resolver.asked) == (mode == "redis")
-            broker.wires.close()
+            broker.router.close()
             client.set(registry_id_key(), REGISTRY)
             push(client, {1: [5]}, up_to=1, version=1)
 

@@ -193,7 +193,7 @@ def test_one_who_gives_up_takes_nothing_from_the_others(
     runner.run(ask())
 
 
-def test_what_is_wrong_with_a_descriptor_is_told(
+def test_what_is_wrong_with_a_descriptor_is_answered(
     runner: asyncio.Runner, resolver: LiveResolver
 ) -> None:
     wrong = json.dumps({"refs": [1], "stages": [{"cats": ["a"], "cond": "Z"}]})

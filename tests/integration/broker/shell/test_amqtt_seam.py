@@ -136,7 +136,7 @@ def test_ipv6_can_be_listened_on() -> None:
     asyncio.run(scenario())
 
 
-def test_after_the_door_is_closed_those_inside_stay() -> None:
+def test_clients_stay_when_the_broker_stops_listening() -> None:
     async def scenario() -> None:
         broker = broker_with({})
         ((_, address),) = await broker.open_listeners()
@@ -179,7 +179,7 @@ def test_mistakes_in_the_settings_are_one_line(options: dict[str, Any], complain
     assert "\n" not in str(caught.value)
 
 
-def test_a_port_that_is_taken_is_told_and_nothing_stays_open() -> None:
+def test_a_port_that_is_taken_is_an_error_and_nothing_stays_open() -> None:
     async def scenario() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Certificates of the running broker: renewed by SIGHUP, and their end is told."""
+"""Certificates of the running broker: renewed by SIGHUP, and warnings before they expire."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_sighup_loads_certificates_and_health_tells_their_end(tmp_path: Path, ma
         assert served(broker) == in_file(tmp_path / "first.pem")
         (warning,) = broker.health()["warnings"]  # type: ignore[misc]
         assert f"certificate {tmp_path}/server.pem expires on " in warning
-        assert warning in broker.log, "told at the start too"
+        assert warning in broker.log, "logged at the start too"
         metric = f'spaps_certificate_expires{{file="{tmp_path}/server.pem"}}'
         assert broker.metric(metric) == expiry_of(tmp_path / "first.pem")
 

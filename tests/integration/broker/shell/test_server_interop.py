@@ -81,10 +81,10 @@ def test_a_condition_that_nothing_satisfies_is_granted_with_a_warning(
     hopeless["stages"] = [{"cats": ["#"], "cond": "C AND T"}]
     with paho_client(open_broker.port) as client:
         pairs = (("neighborhood", json.dumps(hopeless)), ("nsid", "12"))
-        code, told = client.subscribe("a", *pairs)
+        code, properties = client.subscribe("a", *pairs)
         assert code == 1
-        assert ("nsid", "12") in told
-        (warning,) = [value for name, value in told if name == "warning"]
+        assert ("nsid", "12") in properties
+        (warning,) = [value for name, value in properties if name == "warning"]
         assert "C AND B" in warning
 
 

@@ -151,9 +151,9 @@ def test_logs_as_json_without_payloads_and_secrets(tmp_path: Path) -> None:
         broker.wait_for_log("3.1.1")
         lines = [json.loads(line) for line in broker.log.splitlines()]
     assert {"time", "level", "logger", "message"} <= set(lines[0])
-    told = json.dumps(lines)
-    assert "hunter2" not in told
-    assert "the payload" not in told
+    logged = json.dumps(lines)
+    assert "hunter2" not in logged
+    assert "the payload" not in logged
 
 
 @pytest.mark.parametrize(

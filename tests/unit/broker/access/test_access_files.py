@@ -47,7 +47,7 @@ def test_a_change_is_taken_up_at_the_look_after_the_one_that_saw_it(tmp_path: Pa
     assert not file.reload_if_changed()
 
 
-def test_a_broken_or_missing_file_denies_and_is_told(
+def test_a_broken_or_missing_file_denies_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "file"
@@ -75,7 +75,7 @@ def test_a_broken_or_missing_file_denies_and_is_told(
     assert "No such file" in caplog.text
 
 
-def test_a_file_that_could_not_be_opened_is_tried_again_and_told_once(
+def test_a_file_that_could_not_be_opened_is_tried_again_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The file has not changed: there was no descriptor to open it with."""

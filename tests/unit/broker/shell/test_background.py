@@ -1,4 +1,4 @@
-"""Work beside the clients: an error that nobody expected is told, and does not end it."""
+"""Work beside the clients: an error that nobody expected is logged, and does not end it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from broker.shell.background import keep_at_it
 
 
-def test_what_fails_begins_again_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_fails_begins_again_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     calls = []
 
     async def work() -> None:
@@ -21,8 +21,8 @@ def test_what_fails_begins_again_and_is_told(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.ERROR):
         asyncio.run(keep_at_it(work, "the work", restart_seconds=0.0))
     assert calls == [0, 1, 2]
-    told = [record.getMessage() for record in caplog.records]
-    assert told == ["the work failed, and begins again"] * 2
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged == ["the work failed, and begins again"] * 2
     assert "nobody expected this" in caplog.text
 
 

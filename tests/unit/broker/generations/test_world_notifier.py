@@ -1,4 +1,4 @@
-"""Who is told of a switch: each client its own neighborhoods, by its own subscription."""
+"""Who is notified of a switch: each client its own neighborhoods, by its own subscription."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def test_everybody_learns_the_state_and_each_its_own_changes(harness: Harness) -
         }
     ]
     assert [one_change["nsid"] for one_change in heard(other)[0]["changes"]] == [1]
-    told = nosy.messages()
-    assert [message.topic for message in told] == [WORLD_TOPIC]
-    assert json.loads(told[0].payload)["withoutReferences"] == 1
+    received = nosy.messages()
+    assert [message.topic for message in received] == [WORLD_TOPIC]
+    assert json.loads(received[0].payload)["withoutReferences"] == 1
 
 
 def test_the_state_is_retained(harness: Harness) -> None:
@@ -118,7 +118,7 @@ def test_nobody_can_pretend_to_be_the_broker(harness: Harness) -> None:
     assert [int(one.reason_code) for one in answers] == [ReasonCode.NOT_AUTHORIZED]
 
 
-def test_many_are_told_in_turns_and_in_order(harness: Harness) -> None:
+def test_many_are_notified_in_turns_and_in_order(harness: Harness) -> None:
     clients = [harness.connect(f"c{number}") for number in range(2 * SESSIONS_AT_ONCE + 1)]
     for client in clients:
         client.subscribe_near("t", "a")
@@ -137,7 +137,7 @@ def test_many_are_told_in_turns_and_in_order(harness: Harness) -> None:
         harness.settle()
     rest = [heard(client) for client in clients]
     assert sum(counts) + sum(map(len, rest)) == 2 * len(clients)
-    assert all(told[-1]["changes"][0]["lost"] == 7 for told in rest)
+    assert all(one[-1]["changes"][0]["lost"] == 7 for one in rest)
 
 
 def test_a_client_with_very_many_gets_several_messages(harness: Harness) -> None:

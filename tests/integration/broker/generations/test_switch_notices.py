@@ -53,13 +53,13 @@ def counts(scene: RebuildScene, old: int, new: int, notation: str) -> tuple[int,
     return len(after - before), len(before - after)
 
 
-def told(changes: list[NeighborhoodChange]) -> dict[int, tuple[int | None, int | None]]:
+def counts_by_nsid(changes: list[NeighborhoodChange]) -> dict[int, tuple[int | None, int | None]]:
     return {one.nsid: (one.gained, one.lost) for one in changes}
 
 
 @MODES
 @pytest.mark.parametrize("push_says", [True, False], ids=["push says", "compared here"])
-def test_each_client_is_told_its_own_changes(
+def test_each_client_is_notified_of_its_own_changes(
     scene: RebuildScene, mode: str, push_says: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not push_says:
@@ -75,14 +75,14 @@ def test_each_client_is_told_its_own_changes(
         one.client.subscribe("news/#", SHOPS_NEAR_2, nsid=2)
         other.client.subscribe("news/#", ROADS_OF_2, nsid=1)
         scene.rebuild()  # now a generation holds these three
-        until(lambda: generation_told(scene) == 2, "the generation that holds them")
+        until(lambda: generation_notified(scene) == 2, "the generation that holds them")
         one.client.subscribe("news/#", ROADS_OF_2, nsid=3)
         town = grid_town()
         del town[10]
         town[900] = (["shop"], shapely.Point(7.5, 0.5))
         scene.write_source(town)
         version = scene.rebuild()
-        assert told(one.next_changes(2)) == {
+        assert counts_by_nsid(one.next_changes(2)) == {
             1: counts(scene, 1, version, ROADS_OF_1),
             2: counts(scene, 1, version, SHOPS_NEAR_2),
         }
@@ -93,13 +93,15 @@ def test_each_client_is_told_its_own_changes(
         version = scene.rebuild()
         changes = one.next_changes(3)
         assert {change.version for change in changes} == {version}
-        assert told(changes) == {
+        assert counts_by_nsid(changes) == {
             nsid: counts(scene, version - 1, version, notation)
             for nsid, notation in ((1, ROADS_OF_1), (2, SHOPS_NEAR_2), (3, ROADS_OF_2))
         }
-        assert told(other.next_changes(1)) == {1: counts(scene, version - 1, version, ROADS_OF_2)}
+        assert counts_by_nsid(other.next_changes(1)) == {
+            1: counts(scene, version - 1, version, ROADS_OF_2)
+        }
         one.wait_for_world(version)
-        assert other.changes.empty(), "what did not change is not told"
+        assert other.changes.empty(), "what did not change is not notified"
         assert one.changes.empty()
         # Who holds no neighborhood hears of none, whatever it subscribes to.
         assert [message for message in seen if message.topic == CHANGES_TOPIC] == []
@@ -129,13 +131,13 @@ def test_references_vanish_and_come_back(scene: RebuildScene, mode: str) -> None
         scene.rebuild()
         lost = len(members(scene, 1, ROADS_OF_1))
         vanished = one.next_changes(2)
-        assert told(vanished) == {1: (0, lost), 3: (0, lost)}
+        assert counts_by_nsid(vanished) == {1: (0, lost), 3: (0, lost)}
         assert [change.has_references for change in vanished] == [False, False]
         assert one.wait_for_world(2)["withoutReferences"] == 2
         assert one.hears(ROADS) == expected(scene, 2, held, ROADS)
         # Killed before its note, a broker tells the same again (docs/promise.md).
         in_force = current_number(scene.client)
-        until(lambda: generation_told(scene) == in_force, "a note of what was told")
+        until(lambda: generation_notified(scene) == in_force, "a note of what clients know")
         process.kill()
         process.wait()
         one.close()
@@ -148,7 +150,7 @@ def test_references_vanish_and_come_back(scene: RebuildScene, mode: str) -> None
         scene.write_source(grid_town())
         scene.rebuild()
         back = one.next_changes(2)
-        assert told(back) == {1: (lost, 0), 3: (lost, 0)}
+        assert counts_by_nsid(back) == {1: (lost, 0), 3: (lost, 0)}
         assert [change.has_references for change in back] == [True, True]
         assert one.wait_for_world(3)["withoutReferences"] == 0
         assert one.hears(ROADS) == expected(scene, 3, held, ROADS)
@@ -168,10 +170,10 @@ def test_who_was_away_learns_on_return(scene: RebuildScene) -> None:
         watcher.wait_for_world(2)
         watcher.close()
         one = Listener(port, "one", resumes=True)
-        assert told(one.next_changes(1)) == {1: counts(scene, 1, 2, ROADS_OF_1)}
+        assert counts_by_nsid(one.next_changes(1)) == {1: counts(scene, 1, 2, ROADS_OF_1)}
         one.close()
         in_force = current_number(scene.client)
-        until(lambda: generation_told(scene) == in_force, "a note of what was told")
+        until(lambda: generation_notified(scene) == in_force, "a note of what clients know")
         process.kill()
         process.wait()
     for town in (grid_town(), swapped_town()):
@@ -221,7 +223,7 @@ def test_the_asyncio_client_and_the_command_tell_it_too(scene: RebuildScene) -> 
 
 
 @MODES
-def test_the_first_generation_is_told_too(
+def test_the_first_generation_is_notified_too(
     mode: str, tmp_path: Path, redis_server: RedisServer, redis_client: RedisClient
 ) -> None:
     """Before it there is a world without any generation, and clients are served by that."""
@@ -248,7 +250,7 @@ def test_the_first_generation_is_told_too(
         process.wait()
 
 
-def test_the_first_generation_is_told_after_a_start(
+def test_the_first_generation_is_notified_after_a_start(
     tmp_path: Path, redis_server: RedisServer, redis_client: RedisClient
 ) -> None:
     """It came while the broker was down: who has a session learns of it, without counts."""
@@ -266,7 +268,7 @@ def test_the_first_generation_is_told_after_a_start(
     scene.rebuild()
     with broker_on(scene) as (port, _):
         one = Listener(port, "one", resumes=True)
-        assert told(one.next_changes(1)) == {1: (None, None)}
+        assert counts_by_nsid(one.next_changes(1)) == {1: (None, None)}
         one.close()
 
 
@@ -279,8 +281,8 @@ def import_source(scene: RebuildScene) -> None:
     )  # fmt: skip
 
 
-def generation_told(scene: RebuildScene) -> int:
-    """The generation that the broker has told its clients of."""
+def generation_notified(scene: RebuildScene) -> int:
+    """The generation that the broker has notified its clients of."""
     noted = scene.client.get(broker_told_key("broker"))
     return 0 if noted is None else int(json.loads(noted)["generation"])
 
