@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from schemas.errors import SpapsError
+from schemas.errors import EXIT_BUSY, PushBusyError, RebuildBusyError, RunBusyError, SpapsError
 from spaps.cli.terminal import printable
 from spaps.client.errors import ClientError
 
@@ -57,7 +57,7 @@ LONGEST_VALUE: Final = 40
 
 
 def main() -> None:
-    """Run the command line and exit: code 0, 2 for every error, 130 when interrupted."""
+    """Run the command line and exit with 0, 2 for an error, 3 when another rebuild runs."""
     sys.exit(run(sys.argv[1:]))
 
 
@@ -87,7 +87,8 @@ def run_safely(work: Callable[[], object]) -> int:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         sys.stderr.write(f"spaps: {sentence(error)}\n")
-        return FAILED
+        is_busy = isinstance(error, RebuildBusyError | PushBusyError | RunBusyError)
+        return EXIT_BUSY if is_busy else FAILED
     return code if isinstance(code, int) else 0
 
 

@@ -21,6 +21,10 @@ ConfigOption: TypeAlias = Annotated[
 RedisOption: TypeAlias = Annotated[
     str | None, typer.Option(metavar="URL", help="Redis server; default: redis.url in conf.")
 ]
+GraceOption: TypeAlias = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", help="Time until the old generation is removed from Redis."),
+]
 
 
 class PlainCommand(TyperCommand):

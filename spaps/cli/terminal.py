@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 # Controls, invisible formatting (also of the writing direction), surrogates, line separators.
 _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -75,6 +76,24 @@ def remarks() -> Console:
     from rich.console import Console  # noqa: PLC0415  see above
 
     return Console(stderr=True, highlight=False)
+
+
+def print_result(line: str) -> None:
+    """Print a line to stdout."""
+    results().print(printable(line), soft_wrap=True, markup=False)
+
+
+def print_remark(line: str) -> None:
+    """Print a line to stderr."""
+    remarks().print(printable(line), soft_wrap=True, markup=False)
+
+
+def plain_table() -> Table:
+    """Return an empty table with lines above and below its head."""
+    from rich.box import HORIZONTALS  # noqa: PLC0415  see above
+    from rich.table import Table  # noqa: PLC0415  see above
+
+    return Table(box=HORIZONTALS, pad_edge=False, border_style="dim")
 
 
 def print_warning(text: str) -> None:

@@ -1,4 +1,4 @@
-"""``spaps broker`` as a process of its own, for as long as the demonstration needs it."""
+"""Runs ``spaps broker`` as a process for the time of a demonstration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMAND: Final = (
     *(sys.executable, "-P", "-c"),
     *("from spaps.cli.command_line import main; main()", "broker"),
 )
-# The broker reads the world before it is ready, on a machine that may be busy.
+# The broker reads the world before it is ready; the machine may be busy.
 START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 20.0
 
@@ -29,11 +29,10 @@ class DemoBrokerError(SpapsError):
 
 @contextmanager
 def demo_broker(world: str) -> Iterator[tuple[int, str]]:
-    """A broker on a free port of this machine alone: the port, and what it said when ready."""
+    """Run a broker on a free port of this machine; yield the port and its first line of output."""
     with tempfile.TemporaryDirectory(prefix="spaps-demo-") as folder:
         log = Path(folder) / "broker.log"
-        # The broker runs in a folder of its own, so that it leaves nothing in the clone, and
-        # keeps nothing: it is there for some seconds.
+        # The broker runs in a temporary folder and without Redis, so that it leaves nothing behind.
         place = world if "://" in world else str(Path(world).resolve())
         with log.open("wb") as stderr:
             process = subprocess.Popen(  # noqa: S603  our own command

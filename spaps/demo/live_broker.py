@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from rich.box import HORIZONTALS
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +19,7 @@ from schemas.language.limits import MAX_PEID
 from schemas.settings import Settings
 from schemas.subscription import Subscription
 from spaps.cli.neighborhood_input import read_subscriptions
+from spaps.cli.terminal import plain_table
 from spaps.client.message import Message
 from spaps.client.spatial_client import SpatialClient
 from spaps.demo.broker_process import demo_broker
@@ -50,12 +50,12 @@ class Holding:
 
     @property
     def name(self) -> str:
-        """What it is called in the sample file."""
+        """The name in the sample file."""
         number = self.subscription.sub_id
         return self.subscription.neighborhood.name or f"subscription {number}"
 
     def stages_of(self, peid: int | None, *, visible: bool = True) -> list[int]:
-        """The stages that hold an entity: the visible ones, or the others."""
+        """Return the visible stages that hold an entity, or those that are not visible."""
         stages = zip(self.resolution.stages, self.resolution.visible, strict=True)
         return [
             number
@@ -66,7 +66,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class LiveMessage:
-    """A message to publish: ``about`` says to people what its peid is."""
+    """A message to publish; ``about`` describes its entity."""
 
     about: str
     peid: int | None
@@ -74,23 +74,23 @@ class LiveMessage:
 
 @dataclass(slots=True)
 class Subscriber:
-    """One client of the demonstration, and what has come to it."""
+    """One client of the demonstration, and the messages that it received."""
 
     name: str
     holdings: dict[int, Holding]
     inbox: queue.SimpleQueue[Message] = field(default_factory=queue.SimpleQueue)
-    # By the number of the message, which is its payload: the nsids it came with.
+    # The nsids of each message, by its number, which is its payload.
     received: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def predicted(self, message: LiveMessage) -> tuple[int, ...] | None:
-        """The nsids that the message must come with; None when it must not come."""
+        """Return the nsids that the message must have; None when it must not arrive."""
         if not self.holdings:
             return ()
         nsids = [n for n, one in self.holdings.items() if one.stages_of(message.peid)]
         return tuple(nsids) or None
 
     def collect(self) -> None:
-        """Take everything up to the last message."""
+        """Take all messages up to the last one."""
         while (message := self.inbox.get(timeout=PATIENCE_SECONDS)).topic != END_TOPIC:
             self.received[int(message.payload)] = tuple(sorted(message.nsids))
 
@@ -119,7 +119,7 @@ def run_live(settings: Settings, facts: VersionFacts, console: Console) -> None:
     _say_who(console, subscribers)
     console.print(_result(to_send, subscribers))
     _check(to_send, subscribers)
-    console.print("[dim]every delivery as the exact resolver predicts it")
+    console.print("[dim]every message was delivered as the exact resolver predicts")
 
 
 def _exchange(port: int, subscribers: Sequence[Subscriber], to_send: Sequence[LiveMessage]) -> None:
@@ -148,7 +148,7 @@ def _say_who(console: Console, subscribers: Sequence[Subscriber]) -> None:
 
 
 def _result(to_send: Sequence[LiveMessage], subscribers: Sequence[Subscriber]) -> Table:
-    rows = Table(box=HORIZONTALS, pad_edge=False, border_style="dim")
+    rows = plain_table()
     rows.add_column("message about", overflow="fold")
     for subscriber in subscribers:
         rows.add_column(f"to {subscriber.name}")
@@ -158,7 +158,7 @@ def _result(to_send: Sequence[LiveMessage], subscribers: Sequence[Subscriber]) -
 
 
 def _cell(subscriber: Subscriber, number: int, message: LiveMessage) -> Text:
-    """Why it came, or why not."""
+    """Return why the message was delivered, or why not."""
     nsids = subscriber.received.get(number)
     if nsids is None:
         return Text(f"filtered: {_why_not(subscriber, message)}", "dim")
@@ -187,14 +187,15 @@ def _check(to_send: Sequence[LiveMessage], subscribers: Sequence[Subscriber]) ->
             came, due = subscriber.received.get(number), subscriber.predicted(message)
             if came != due:
                 raise DemoMismatchError(
-                    f"message about {message.about} to {subscriber.name}: came as {came}, due {due}"
+                    f"message about {message.about} to {subscriber.name}: "
+                    f"nsids {came}, expected {due}"
                 )
 
 
 def messages(table: EntityTable, holdings: Sequence[Holding]) -> list[LiveMessage]:
-    """One for each case that the table of results explains, without repetitions."""
+    """Return one message for each case that the table of results explains."""
     chosen: dict[int, LiveMessage] = {}
-    for peid in _telling_peids(table, holdings):
+    for peid in _example_peids(table, holdings):
         chosen.setdefault(peid, LiveMessage(_label(table, peid), peid))
     unknown = next(n for n in range(MAX_PEID, 0, -1) if n not in table.peids)
     return [
@@ -204,12 +205,12 @@ def messages(table: EntityTable, holdings: Sequence[Holding]) -> list[LiveMessag
     ]
 
 
-def _telling_peids(table: EntityTable, holdings: Sequence[Holding]) -> Iterator[int]:
+def _example_peids(table: EntityTable, holdings: Sequence[Holding]) -> Iterator[int]:
     for holding in holdings:
         resolution = holding.resolution
         visible = resolution.peids()
         for members, is_visible in zip(resolution.stages, resolution.visible, strict=True):
-            # Of a stage that only helps to find others: an entity that is in no visible one.
+            # Of a stage that is not visible: an entity that is in no visible stage.
             candidates = members if is_visible else np.setdiff1d(members, visible)
             if len(candidates):
                 yield int(candidates[len(candidates) // 2])

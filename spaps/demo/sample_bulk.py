@@ -1,4 +1,4 @@
-"""The third part: the same subscriptions by the Spark job, and the sets that it puts into Redis."""
+"""Part 3: the same subscriptions by the Spark job, and the sets that it writes to Redis."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ OUT: Final = Path("lake")
 
 
 def resolve_in_bulk(settings: Settings, facts: VersionFacts, console: Console) -> None:
-    """Run the job as people do, then read back what it left in Redis."""
+    """Run the Spark job with spark-submit, then print what is in Redis."""
     console.print()
     console.rule("[bold]3. The same in bulk: Spark, Delta, Redis", align="left")
     if shutil.which("java") is None:
-        console.print("left out: the Spark jobs need Java 17 to 23, and none is on the PATH")
+        console.print("skipped: the Spark jobs need Java 17 to 23, and none is on the PATH")
         return
     with redis_or_embedded(settings) as url:
         client = connect(url)
         _run_job_when_needed(settings, facts, url, console)
         generation = current_generation(client)
         if generation is None:
-            raise SpapsError("the job has ended, and Redis has no generation")
+            raise SpapsError("the job has ended, but Redis has no generation")
         names = names_of_world(settings.world.dir, generation.version)
         for line in generation_lines(client, names, shown=SHOWN_SETS):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -52,9 +52,9 @@ def _run_job_when_needed(
     wanted = _fingerprint(settings, facts)
     generation = current_generation(connect(url))
     if generation is not None and stamp.is_file() and stamp.read_text() == wanted:
-        console.print(f"{typed}: done before, nothing changed")
+        console.print(f"{typed}: skipped, because nothing has changed since the last run")
         return
-    console.print(f"{typed}: Java starts, some seconds …")
+    console.print(f"{typed}: starting Java takes some seconds …")
     # spark-submit looks for its Spark with the first python3 on the PATH.
     programs = str(Path(sys.executable).parent)
     environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
@@ -67,12 +67,12 @@ def _run_job_when_needed(
         raise SpapsError(f"{typed} ended with {done.returncode}: {_last_line(done.stderr)}")
     for line in done.stdout.splitlines():
         console.print(f"[dim]{line}", markup=True, soft_wrap=True)
-    console.print(f"{time.perf_counter() - started:.1f} s from start to end, Java and all")
+    console.print(f"{time.perf_counter() - started:.1f} s, with the start of Java")
     stamp.write_text(wanted)
 
 
 def _fingerprint(settings: Settings, facts: VersionFacts) -> str:
-    """What the job's result depends on."""
+    """Return a hash of everything that the result of the job depends on."""
     digest = hashlib.sha256(Path(settings.demo.subscriptions).read_bytes())
     digest.update(f"{facts.version} {facts.checksum}".encode())
     return digest.hexdigest()

@@ -36,7 +36,11 @@ def import_sample(settings: Settings, console: Console) -> VersionFacts:
     facts = report.facts
     console.rule("[bold]1. The world", align="left")
     sources = ", ".join(str(source) for source in settings.demo.sources)
-    done = f"imported in {seconds:.1f} s" if report.created else "imported before, nothing changed"
+    done = (
+        f"imported in {seconds:.1f} s"
+        if report.created
+        else "nothing has changed since the last import"
+    )
     console.print(
         f"{sources} → {settings.world.dir}, version {facts.version}: {facts.entity_count:,} "
         f"entities ({done})"
@@ -54,8 +58,8 @@ def resolve_sample(settings: Settings, facts: VersionFacts, console: Console) ->
     console.print()
     console.rule("[bold]2. The neighborhoods, one by one", align="left")
     console.print(
-        f"{settings.demo.subscriptions}, by the exact resolver; in brackets: stages that only "
-        "help to find the others"
+        f"{settings.demo.subscriptions}, by the exact resolver; in brackets: stages that are "
+        "not part of the result"
     )
     rows = Table(box=HORIZONTALS, show_lines=True, pad_edge=False, border_style="dim")
     rows.add_column("#", justify="right")

@@ -12,7 +12,7 @@ from spatial_udfs.entity_table import EntityTable, Geometries, Positions
 
 # Decimetres: finer than any screen shows, and half the size of the same numbers as decimals.
 UNITS_PER_METRE: Final = 10
-# A browser on a phone still moves this many smoothly, and the file stays below ten megabytes.
+# A browser on a phone still moves this many smoothly, and the file stays below 10 MB.
 MOST_GREY: Final = 30_000
 # How much of the result's own width is shown around it.
 MARGIN: Final = 0.4
@@ -22,11 +22,11 @@ Parts = list[list[int]]
 
 
 def encode(geometries: Geometries, origin: tuple[float, float]) -> list[Parts]:
-    """For each geometry its parts (points, lines, rings), each ``x, y, dx, dy, dx, dy …``."""
+    """Return for each geometry its points, lines and rings, each as ``x, y, dx, dy, dx, dy …``."""
     parts, owners = shapely.get_parts(geometries, return_index=True)
     encoded: list[Parts] = [[] for _ in geometries]
     areas = shapely.get_dimensions(parts) == 2
-    # One way round for shells and the other for holes: the page fills overlapping areas as one.
+    # Shells and holes have opposite orientation, because the page fills overlapping areas as one.
     oriented = shapely.orient_polygons(parts[areas])
     rings, ring_owners = shapely.get_rings(oriented, return_index=True)
     _encode_paths(encoded, parts[~areas], owners[~areas], origin)
@@ -52,14 +52,17 @@ def _encode_paths(
 
 
 def dimensions(geometries: Geometries) -> list[int]:
-    """0 for points, 1 for lines, 2 for areas."""
+    """Return 0 for points, 1 for lines, 2 for areas."""
     return [int(dimension) for dimension in shapely.get_dimensions(geometries)]
 
 
 def grey_positions(
     table: EntityTable, drawn: Positions, most: int = MOST_GREY
 ) -> tuple[Positions, str]:
-    """Positions of the background, and the sentence that says what was left out ('' if nothing)."""
+    """Return positions for the background, and a sentence about those left out ('' if none).
+
+    A small world is drawn whole, of a large one what is around the result.
+    """
     is_grey = np.ones(len(table), bool)
     is_grey[drawn] = False
     grey = np.flatnonzero(is_grey)
@@ -70,7 +73,7 @@ def grey_positions(
     if len(near) <= most:
         said = f"Of {len(grey):,} other entities the page shows the {len(near):,} around the result"
         return near.astype(np.int32), f"{said}."
-    # Seen from so far away, what is small is a speck: streets and areas carry the picture.
+    # At this scale small entities are invisible: the largest ones make the picture.
     size = np.maximum(boxes[near, 2] - boxes[near, 0], boxes[near, 3] - boxes[near, 1])
     largest = near[np.sort(np.argsort(-size, kind="stable")[:most])]
     said = f"Of {len(grey):,} other entities the page shows the {most:,} largest around the result"

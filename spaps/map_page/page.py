@@ -1,4 +1,4 @@
-"""Puts the page together: template, style, script and the world as JSON."""
+"""The map page: its template with style, script and the world as JSON, in one HTML file."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from spatial_udfs.exact.exact_resolver import Resolution
 
 SCRIPTS: Final = ("drawing.js", "picking.js", "controls.js")
 REFERENCES_SHOWN: Final = 6
-# The set of Okabe and Ito without yellow and black: yellow is lost on a light ground, and
-# black is what references are drawn in.
+# The colours of Okabe and Ito, which people with any colour vision can tell apart, without yellow
+# (invisible on a light ground) and black (for references).
 DISTINCT: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-# Many stages are hops mostly: a ramp from dark to light shows their order better than hues.
+# Many stages are mostly hops: a ramp from dark to light shows their order better than hues.
 RAMP: Final = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (200, 190, 30))
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What the page says: texts that other rooms make."""
+    """The texts of the page."""
 
     title: str
     notation: str
@@ -42,7 +42,7 @@ class Words:
 def map_page(
     table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, words: Words
 ) -> str:
-    """The whole page as HTML. Nothing in it asks for a network, and its policy forbids that."""
+    """Return the page as HTML. It needs no network, and its content policy allows none."""
     style = _resource("page.css")
     script = "(() => {\n" + "\n".join(_resource(name) for name in SCRIPTS) + "})();"
     policy = (
@@ -90,7 +90,7 @@ def _world(
 
 
 def _reference_names(table: EntityTable, neighborhood: Neighborhood) -> str:
-    """The references as people call them, a few of them when they are many."""
+    """Return the names of the first few references."""
     positions, missing = table.positions_of(np.array(neighborhood.refs, np.int64))
     named = [table.names[position] or str(table.peids[position]) for position in positions]
     shown = [*named[:REFERENCES_SHOWN], *(["…"] if len(named) > REFERENCES_SHOWN else [])]
@@ -101,7 +101,7 @@ def _reference_names(table: EntityTable, neighborhood: Neighborhood) -> str:
 def _stages_by_position(
     table: EntityTable, neighborhood: Neighborhood, resolution: Resolution
 ) -> dict[int, list[int]]:
-    """Stage numbers of everything that is drawn in colour; 0 stands for a reference."""
+    """Return the stage numbers of each entity that is drawn in colour; 0 is a reference."""
     stages_of: dict[int, list[int]] = {}
     references = np.array(neighborhood.refs, np.int64)
     for number, peids in enumerate((references, *resolution.stages)):
@@ -138,13 +138,13 @@ def _category_codes(table: EntityTable, position: int) -> list[int]:
 
 
 def _json_for_html(value: Any) -> str:
-    """JSON that cannot end its script element: names come from data, and may hold any text."""
+    """Return JSON that cannot end its script element, because names may hold any text."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _hash_source(text: str) -> str:
-    """Only this very text may run, so nothing that slipped in through data can."""
+    """Return the source for the content policy that allows this text alone."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"'sha256-{digest}'"
 
@@ -154,14 +154,14 @@ def _resource(name: str) -> str:
 
 
 def stage_colours(count: int) -> tuple[str, ...]:
-    """One colour for each stage, in stage order."""
+    """Return one colour for each stage, in stage order."""
     if count <= len(DISTINCT):
         return DISTINCT[:count]
     return tuple(_on_ramp(number / (count - 1)) for number in range(count))
 
 
 def _on_ramp(place: float) -> str:
-    """The colour at ``place`` (0..1) between the steps of the ramp."""
+    """Return the colour at ``place`` (0..1) between the steps of the ramp."""
     at = place * (len(RAMP) - 1)
     lower = min(int(at), len(RAMP) - 2)
     mixed = (

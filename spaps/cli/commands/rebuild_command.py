@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from schemas.errors import PushBusyError, RebuildBusyError, RunBusyError, SettingsError
+from schemas.errors import SettingsError
 from schemas.settings import Settings, load_settings
 from spaps.cli.commands.versions_command import changes_text
-from spaps.cli.options import ConfigOption, RedisOption, WorldOption
-from spaps.cli.terminal import PhaseProgress, printable, remarks, results
+from spaps.cli.options import ConfigOption, GraceOption, RedisOption, WorldOption
+from spaps.cli.terminal import PhaseProgress, plain_table, print_remark, print_result, results
 
 if TYPE_CHECKING:  # at run time only when the command runs
     from rich.table import Table
@@ -56,12 +56,7 @@ def rebuild_world(  # noqa: PLR0913  one for each option of the contract
         int | None,
         typer.Option(metavar="N", help="Number of world versions to keep for a rollback."),
     ] = None,
-    grace: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", help="Time until the old generation is removed from Redis."
-        ),
-    ] = None,
+    grace: GraceOption = None,
     category: Annotated[
         str | None, typer.Option(metavar="CATEGORY", help="As in spaps import.")
     ] = None,
@@ -117,43 +112,35 @@ def _one(
     from rebuild.request import request_of, sources_of
     from rebuild.run import rebuild
     from redis_link.connection.redis_choice import redis_or_embedded, redis_or_empty
-    from schemas.errors import EXIT_BUSY
     from world.arrow_alone import keep_pandas_out
 
     keep_pandas_out()
-
-    def say(line: str) -> None:
-        remarks().print(printable(line), soft_wrap=True, markup=False)
 
     given = sources_of(sources, settings)
     with redis_or_empty(settings) if dry_run else redis_or_embedded(settings) as url:
         with PhaseProgress() as progress:
             request = request_of(
-                settings, url, sources=given,
-                import_options=import_options, say=say, progress=progress, bulk=spark_engine, **how,
+                settings, url, sources=given, import_options=import_options, say=print_remark,
+                progress=progress, bulk=spark_engine, **how,
             )  # fmt: skip
             if dry_run:
                 from rebuild.preview import preview
 
                 shown = preview(request)
             else:
-                try:
-                    report = rebuild(request)
-                except (RebuildBusyError, PushBusyError, RunBusyError) as error:
-                    say(f"spaps: {error}")
-                    return EXIT_BUSY
+                report = rebuild(request)
         if dry_run:
             _print_preview(shown)
             return 0
     # The process ends here: a garbage collection would only take time.
     gc.freeze()
-    results().print(report.summary, soft_wrap=True, markup=False)
+    print_result(report.summary)
     return report.exit_code
 
 
 def _print_preview(shown: RebuildPreview) -> None:
     for line in preview_lines(shown):
-        results().print(line, soft_wrap=True, markup=False)
+        print_result(line)
     if shown.by_subscription is not None and len(shown.by_subscription):
         results().print(preview_table(shown.by_subscription))
 
@@ -190,10 +177,8 @@ def preview_lines(shown: RebuildPreview) -> Iterator[str]:
 def preview_table(changes: SubscriptionChanges) -> Table:
     """Return the subscriptions that change most."""
     import numpy as np
-    from rich.box import HORIZONTALS
-    from rich.table import Table
 
-    table = Table(box=HORIZONTALS, pad_edge=False, border_style="dim")
+    table = plain_table()
     for title in ("subscription", "gains", "loses", ""):
         table.add_column(title, justify="right" if title else "left")
     order = np.argsort(-(changes.gained + changes.lost), kind="stable")

@@ -13,7 +13,7 @@ import typer
 from schemas.errors import SettingsError
 from schemas.settings import control_socket_path, load_settings
 from spaps.cli.options import ConfigOption, PlainCommand, PlainGroup, WorldOption
-from spaps.cli.terminal import printable, printable_json, results
+from spaps.cli.terminal import plain_table, printable, printable_json, results
 from spaps.client.errors import NotConnectedError
 
 SocketOption: TypeAlias = Annotated[
@@ -101,11 +101,9 @@ def socket_path(world: str | None, given: Path | None, config: Path | None) -> P
 
 
 def _print_table(rows: Iterable[dict[str, Any]]) -> None:
-    from rich.box import HORIZONTALS
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=HORIZONTALS, pad_edge=False, border_style="dim")
+    table = plain_table()
     for name in COLUMNS:
         table.add_column(name)
     for name in COUNTS:

@@ -17,7 +17,7 @@ from schemas.errors import SettingsError
 from schemas.settings import load_settings
 from spaps.cli.mqtt_options import PasswordOption, UserOption
 from spaps.cli.options import ConfigOption
-from spaps.cli.terminal import printable, results
+from spaps.cli.terminal import plain_table, printable, results
 from spaps.client.errors import NotConnectedError
 
 if TYPE_CHECKING:  # at run time only when the command runs
@@ -102,11 +102,9 @@ def watch(url: str, login: Login, interval: float, count: int | None) -> None:
 
 def top_table(now: Reading, before: Reading | None) -> Table:
     """Return each figure, and for counters the rate since the reading before."""
-    from rich.box import HORIZONTALS
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=HORIZONTALS, pad_edge=False, border_style="dim")
+    table = plain_table()
     table.add_column("broker")
     table.add_column("now", justify="right")
     table.add_column("a second", justify="right")

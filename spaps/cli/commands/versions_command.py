@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from schemas.errors import PushBusyError, RebuildBusyError, RunBusyError
 from schemas.settings import load_settings
-from spaps.cli.options import ConfigOption, RedisOption, WorldOption
-from spaps.cli.terminal import PhaseProgress, printable, remarks, results
+from spaps.cli.options import ConfigOption, GraceOption, RedisOption, WorldOption
+from spaps.cli.terminal import PhaseProgress, plain_table, print_remark, print_result, results
 
 if TYPE_CHECKING:  # at run time only when the command runs
     from rich.table import Table
@@ -51,12 +50,7 @@ def rollback_world(
     *,
     world: WorldOption = None,
     redis: RedisOption = None,
-    grace: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", help="Time until the old generation is removed from Redis."
-        ),
-    ] = None,
+    grace: GraceOption = None,
     config: ConfigOption = None,
 ) -> int:
     """Put an earlier world version in force again, with all subscriptions of today."""
@@ -64,34 +58,20 @@ def rollback_world(
     from rebuild.request import request_of, require_version
     from rebuild.run import rollback
     from redis_link.connection.redis_choice import redis_or_embedded
-    from schemas.errors import EXIT_BUSY
-
-    def say(line: str) -> None:
-        remarks().print(printable(line), soft_wrap=True, markup=False)
 
     options = {"world.dir": world, "redis.url": redis, "rebuild.grace_seconds": grace}
     settings = load_settings(config, options)
     require_version(settings, version)
-    with (
-        redis_or_embedded(settings) as url,
-        PhaseProgress() as progress,
-    ):
-        try:
-            request = request_of(settings, url, say=say, progress=progress, bulk=spark_engine)
-            report = rollback(request, version)
-        except (RebuildBusyError, PushBusyError, RunBusyError) as error:
-            say(f"spaps: {error}")
-            return EXIT_BUSY
-    results().print(report.summary, soft_wrap=True, markup=False)
+    with redis_or_embedded(settings) as url, PhaseProgress() as progress:
+        request = request_of(settings, url, say=print_remark, progress=progress, bulk=spark_engine)
+        report = rollback(request, version)
+    print_result(report.summary)
     return report.exit_code
 
 
 def versions_table(versions: Sequence[ListedVersion]) -> Table:
     """Return a table with one row for each world version, newest first."""
-    from rich.box import HORIZONTALS
-    from rich.table import Table
-
-    table = Table(box=HORIZONTALS, pad_edge=False, border_style="dim")
+    table = plain_table()
     for title in ("version", "imported", "entities", "changes", "generation", "current"):
         right = title in ("version", "entities", "generation")
         table.add_column(title, justify="right" if right else "left", no_wrap=title != "changes")

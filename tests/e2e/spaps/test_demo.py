@@ -44,7 +44,7 @@ def test_everything_is_shown_and_a_second_run_imports_nothing(settings: Settings
     assert "(127)" in first
     assert "warning: stage 1: always empty" in first
     assert (settings.demo.out / "index.html").resolve().as_uri() in first
-    assert "imported before, nothing changed" in shown(settings)
+    assert "nothing has changed since the last import" in shown(settings)
 
 
 def test_the_index_leads_to_a_page_for_each_sample(settings: Settings) -> None:
