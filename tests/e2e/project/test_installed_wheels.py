@@ -17,6 +17,7 @@ import pytest
 from spaps import __version__
 from tests.e2e.conftest import WAIT_SECONDS, Environment
 from tests.scenes.bulk_scene import bulk_rows, exact_rows_of
+from tests.servers.submitted_job import SHORT_LIVED_JVM
 from world.snapshot import load_snapshot
 
 DISTRICT = "({4000000005986438},{zone/admin/+},T)"
@@ -159,6 +160,7 @@ def test_the_bulk_job_of_the_wheel_brings_its_code_to_executors(
         **server_environment.variables,
         "PYSPARK_DRIVER_PYTHON": str(server_environment.python),
         "PYSPARK_PYTHON": str(bare.python),
+        "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM,
     }
     submit = locked_packages / "pyspark" / "bin" / "spark-submit"
     log = tmp_path / "log"

@@ -13,6 +13,7 @@ import pyspark
 import pytest
 
 import bootstrap_spark
+from tests.servers.submitted_job import SHORT_LIVED_JVM
 
 pytestmark = pytest.mark.spark
 
@@ -121,7 +122,10 @@ def test_the_set_up_takes_no_archive_that_is_cut_off(tmp_path: Path, missing_byt
     assert not bootstrap_spark.holds(tmp_path / "none.jsa")
 
 
-def test_executors_in_processes_of_their_own_get_the_jars(submit: Submit, tmp_path: Path) -> None:
+def test_executors_in_processes_of_their_own_get_the_jars(
+    submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", SHORT_LIVED_JVM)
     script = tmp_path / "elsewhere.py"
     script.write_text(WORK_ELSEWHERE.replace("FOLDER", repr(str(tmp_path / "table"))))
     done = submit("--master", "local-cluster[2,1,1024]", script)
