@@ -31,8 +31,6 @@ CATEGORIES: Final = "categories"  # list<string>, not empty
 NAME: Final = "name"  # string or null
 GEOMETRY: Final = "geometry"  # binary, WKB in the version's metric CRS
 
-ENTITY_COLUMNS: Final = (VERSION, PEID, CATEGORIES, NAME, GEOMETRY)
-
 SRID: Final = "srid"  # int, EPSG code of the version's metric CRS
 CREATED_AT: Final = "createdAt"  # timestamp, UTC
 SOURCES: Final = "sources"  # list<struct<path: string, kind: string, sha256: string, bytes: long>>
@@ -41,18 +39,12 @@ ENTITY_COUNT: Final = "entityCount"  # long
 PROBLEM_COUNTS: Final = "problemCounts"  # map<string, long>
 CHECKSUM: Final = "checksum"  # string: of the content, the same however it was written
 
-VERSION_COLUMNS: Final = (
-    VERSION, SRID, CREATED_AT, SOURCES, RULES_SHA256, ENTITY_COUNT, PROBLEM_COUNTS, CHECKSUM,
-)  # fmt: skip
-
 # Columns of ``problems``, beside VERSION and PEID (null where the input has no usable one).
 PROBLEM_KIND: Final = "kind"  # string: duplicate-identical, broken-geometry, …
 KEPT: Final = "kept"  # boolean: whether the entity is in the version all the same
 SOURCE: Final = "source"  # string: path of the source
 LOCATOR: Final = "locator"  # string: where in the source (row 17, feature 3, way 4711)
 REASON: Final = "reason"  # string: what is wrong, for a person
-
-PROBLEM_COLUMNS: Final = (VERSION, PROBLEM_KIND, KEPT, PEID, SOURCE, LOCATOR, REASON)
 
 # Tables of the bulk job.
 RELATED_TABLE: Final = "relatedPairs"

@@ -138,7 +138,7 @@ EXIT_NOT_CLEAN: Final = 4
 
 
 def exit_code_of(work: Callable[[], int]) -> int:
-    """What the work gives; EXIT_BUSY where another one runs, EXIT_FAILED where it went wrong."""
+    """Return the exit code of the work; print an error and return EXIT_BUSY or EXIT_FAILED."""
     try:
         return work()
     except (RebuildBusyError, PushBusyError, RunBusyError) as error:

@@ -61,7 +61,7 @@ class GenerationFacts:
     world: str = ""
 
     def to_json(self) -> str:
-        """The one text for these facts: scripts compare it to see that nothing changed."""
+        """Return the one text for these facts: scripts compare it to see that nothing changed."""
         content = asdict(self)
         del content["generation"]  # the hash field says it, and knows it first
         # Facts that an earlier release wrote have none, and must come out as they are.
@@ -72,7 +72,7 @@ class GenerationFacts:
 
     @classmethod
     def from_json(cls, generation: int, text: str | bytes) -> GenerationFacts:
-        """Facts as read from Redis; unknown keys are of a later release and not understood."""
+        """Return facts as read from Redis; an unknown key, of a later release, is an error."""
         try:
             content: dict[str, Any] = json.loads(text)
             content["state"] = GenerationState(content["state"])
@@ -101,12 +101,12 @@ class PushHolder:
     token: str
 
     def to_json(self) -> str:
-        """The value of the lock; unique by its token."""
+        """Return the value of the lock; unique by its token."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> PushHolder:
-        """The holder as read from the lock."""
+        """Return the holder as read from the lock."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError) as error:

@@ -17,8 +17,6 @@ RUN_ID: Final = "runId"  # string
 COMMIT: Final = "commit"  # long, the version of the Delta table after it
 FINISHED_AT: Final = "finishedAt"  # timestamp
 
-MEMBERSHIP_COLUMNS: Final = (SUB_ID, PEID, STAGE_NO)
-
 # Keys of one line of a subscription file.
 DESCRIPTOR: Final = "descriptor"
 SUBSCRIPTION_KEYS: Final = (SUB_ID, DESCRIPTOR)

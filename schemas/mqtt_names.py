@@ -40,7 +40,7 @@ class WorldNotice:
     without_references: int
 
     def to_json(self) -> str:
-        """The payload on ``WORLD_TOPIC``."""
+        """Return the payload on ``WORLD_TOPIC``."""
         return json.dumps(
             {
                 "version": self.version,
@@ -70,7 +70,7 @@ class NeighborhoodChange:
 
 
 def changes_to_json(changes: Sequence[NeighborhoodChange]) -> str:
-    """The payload on ``CHANGES_TOPIC``: changes of one switch, at least one."""
+    """Return the payload on ``CHANGES_TOPIC``: changes of one switch, at least one."""
     return json.dumps(
         {
             "version": changes[0].version,

@@ -41,7 +41,7 @@ def lay_over(base: dict[str, Any], above: Mapping[str, Any], where: str, prefix:
 
 
 def read_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts of the environment for keys that exist, as TOML values of the key's kind.
+    """Return what the environment sets, as TOML values of each key's kind.
 
     A name that begins with one of our tables and fits no key is an error: ignored, a limit or a
     right that was meant would not hold. Other names that begin with SPAPS_ are left alone.
@@ -73,7 +73,7 @@ def _leaves(
 
 
 def _typed(text: str, default: Any, name: str) -> Any:
-    """The text of a variable as the kind of value that the default has."""
+    """Return the text of a variable as the kind of value that the default has."""
     if isinstance(default, bool):
         if text.lower() not in TRUE_WORDS + FALSE_WORDS:
             raise SettingsError(f"environment: {name} must be true or false, not {text!r}")
@@ -101,7 +101,7 @@ def nested(dotted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_table(kind: type[Table], table: Mapping[str, Any], prefix: str) -> Table:
-    """An object of the class from a table that has exactly its fields."""
+    """Return an object of the class from a table that has exactly its fields."""
     if not is_dataclass(kind):
         raise TypeError(f"{kind} is no table of settings")
     hints = get_type_hints(kind)
@@ -115,7 +115,7 @@ def build_table(kind: type[Table], table: Mapping[str, Any], prefix: str) -> Tab
 
 
 def _convert(value: Any, hint: Any, name: str) -> Any:
-    """The value as the type of its field, or an error that names the key."""
+    """Return the value as the type of its field, or an error that names the key."""
     if is_dataclass(hint) and isinstance(hint, type):
         return build_table(hint, value, f"{name}.")
     if get_origin(hint) in (Union, UnionType):

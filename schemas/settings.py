@@ -108,7 +108,7 @@ def load_settings(
     options: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings in force; ``options`` are ``{"world.dir": …}``, None meaning "not given"."""
+    """Return the settings in force; in ``options`` (``{"world.dir": …}``) None is "not given"."""
     merged = _parse(_defaults(), "defaults")
     if config is not None:
         lay_over(merged, _parse(_read(config), str(config)), f"{config}: ")

@@ -34,7 +34,7 @@ class Registration:
     broker: str = ""
 
     def to_json(self) -> str:
-        """The one text for this registration."""
+        """Return the one text for this registration."""
         content: dict[str, Any] = {
             "clientId": self.client_id,
             "nsid": self.nsid,
@@ -48,7 +48,7 @@ class Registration:
 
     @classmethod
     def from_json(cls, sub_id: int, text: str | bytes) -> Registration:
-        """The registration as read from Redis."""
+        """Return the registration as read from Redis."""
         try:
             content: dict[str, Any] = json.loads(text)
             return cls(
@@ -79,7 +79,7 @@ class Subscription:
 
 
 def parse_subscription(line: str) -> Subscription:
-    """The subscription, or an error that says what is wrong with the line."""
+    """Return the subscription, or an error that says what is wrong with the line."""
     entry = decoded(line, MAX_LINE_BYTES)
     if not isinstance(entry, dict) or sorted(entry) != sorted(SUBSCRIPTION_KEYS):
         keys = " and ".join(SUBSCRIPTION_KEYS)
@@ -96,7 +96,7 @@ def parse_subscription(line: str) -> Subscription:
 
 
 def subscription_line(subscription: Subscription) -> str:
-    """The line as it is written to a file, without the line end."""
+    """Return the line as it is written to a file, without the line end."""
     entry = {
         SUB_ID: subscription.sub_id,
         DESCRIPTOR: subscription.neighborhood.to_object(),

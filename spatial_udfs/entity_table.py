@@ -40,16 +40,16 @@ class EntityTable:
     category_codes: Positions
 
     def __len__(self) -> int:
-        """The number of entities."""
+        """Return the number of entities."""
         return len(self.peids)
 
     def categories_at(self, position: int) -> tuple[str, ...]:
-        """The categories of one entity; engines work on the codes, people read these."""
+        """Return the categories of one entity; engines work on the codes, people read these."""
         start, end = self.category_offsets[position : position + 2]
         return tuple(self.category_names[code] for code in self.category_codes[start:end])
 
     def positions_of(self, peids: Int64s) -> tuple[Positions, Int64s]:
-        """Positions of the peids that exist (ascending, unique), and those that do not."""
+        """Return positions of the peids that exist (ascending, unique), and those that do not."""
         if len(peids) == 1:
             # Most neighborhoods have one reference, and the general way costs as much as a stage.
             place = int(np.searchsorted(self.peids, peids[0]))
@@ -73,11 +73,11 @@ class CategoryMasks:
         self._masks = lru_cache(maxsize=REMEMBERED_MASKS)(self._compute)
 
     def of(self, patterns: tuple[str, ...]) -> Bools:
-        """The mask of the entities with a category that one of the patterns matches."""
+        """Return the mask of the entities with a category that one of the patterns matches."""
         return self._masks(frozenset(patterns))
 
     def nbytes(self) -> int:
-        """The memory that remembered masks take."""
+        """Return the memory that remembered masks take."""
         return self._masks.cache_info().currsize * len(self._table)
 
     def _compute(self, patterns: frozenset[str]) -> Bools:

@@ -16,7 +16,7 @@ EMPTY.flags.writeable = False
 
 
 def is_in(positions: Positions | Int64s, members: Positions | Int64s) -> Bools:
-    """For each position, whether it is one of the members (which ascend)."""
+    """Return for each position whether it is one of the members, which ascend."""
     if len(members) < 2:
         one: Bools = positions == (members[0] if len(members) else -1)
         return one
@@ -27,7 +27,7 @@ def is_in(positions: Positions | Int64s, members: Positions | Int64s) -> Bools:
 
 
 def spread_out(first: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    """Runs of places written out: for each place the number of its run, and the place itself.
+    """Return runs of places written out: for each place the number of its run, and itself.
 
     Run i begins at ``first[i]`` and has ``counts[i]`` places.
     """
@@ -47,7 +47,7 @@ def as_set(numbers: Numbers) -> Numbers:
 
 
 def union(sets: Sequence[Positions]) -> Positions:
-    """All members of the sets."""
+    """Return all members of the sets."""
     filled = [members for members in sets if len(members)]
     if len(filled) < 2:
         return filled[0] if filled else EMPTY
@@ -55,5 +55,5 @@ def union(sets: Sequence[Positions]) -> Positions:
 
 
 def difference(members: Positions, removed: Positions) -> Positions:
-    """The members that are not removed."""
+    """Return the members that are not removed."""
     return members[~is_in(members, removed)] if len(removed) else members

@@ -39,11 +39,11 @@ class ResolutionLimits:
         max_members: int | None = None,
         relate_apart: Relate | None = None,
     ) -> ResolutionLimits:
-        """Limits whose clock starts now."""
+        """Return limits whose clock starts now."""
         return cls(time.monotonic() + seconds, max_members, relate_apart)
 
     def seconds_left(self) -> float:
-        """The time until the deadline, or -1 for ever, as a lock's timeout takes it."""
+        """Return the time until the deadline, or -1 for ever, as a lock's timeout takes it."""
         return -1 if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def check_time(self) -> None:

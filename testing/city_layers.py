@@ -41,7 +41,7 @@ class Layer:
 
     @classmethod
     def of(cls, made: Any, categories: Texts | str, title: str) -> Layer:
-        """A layer whose entities have one category each.
+        """Return a layer whose entities have one category each.
 
         ``made`` is an array of geometries; shapely's types say "one geometry or an array".
         """
@@ -79,7 +79,7 @@ class StreetGrid:
         return cls(side, corners, streets[built], categories[built])
 
     def ring(self, west: int, south: int, east: int, north: int) -> Floats:
-        """The outline of a rectangle of blocks, through every corner on the way."""
+        """Return the outline of a rectangle of blocks, through every corner on the way."""
         corners = self.corners
         return np.concatenate(
             [
@@ -92,7 +92,7 @@ class StreetGrid:
         )
 
     def blocks(self, cells: NDArray[np.int64]) -> Floats:
-        """The four corners of each block, counter-clockwise."""
+        """Return the four corners of each block, counter-clockwise."""
         i, j = np.divmod(cells, self.side)
         c = self.corners
         return np.stack([c[i, j], c[i + 1, j], c[i + 1, j + 1], c[i, j + 1]], axis=1)

@@ -33,7 +33,7 @@ PEID_STEP: Final = 3
 
 
 def synthetic_city(entities: int, seed: int = 0, version: int = 1) -> EntityTable:
-    """A city of exactly this many entities; peids say nothing about where an entity lies."""
+    """Return a city of exactly this many entities; peids say nothing about where an entity lies."""
     if entities < 1:
         raise ValueError("a city has at least one entity")
     rng = np.random.default_rng(seed)

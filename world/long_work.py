@@ -17,7 +17,7 @@ class Progress(Protocol):
 
 
 def silent(phase: str, done: int, total: int | None) -> None:
-    """The progress that nobody looks at."""
+    """Show nothing: the progress of work that nobody watches."""
 
 
 # More would only hold more parts in memory: what Python itself does still runs one at a time.
@@ -28,7 +28,10 @@ Result = TypeVar("Result")
 
 
 def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
-    """``work`` on each part; only a few of them are taken ahead of what was given back."""
+    """Yield the results of ``work`` in the order of the parts; only a few are taken ahead.
+
+    Geometry holds no lock of Python, so threads are enough.
+    """
     with ThreadPoolExecutor(THREADS, "import") as pool:
         begun: deque[Future[Result]] = deque()
         for part in parts:

@@ -11,13 +11,12 @@ from shapely.errors import ShapelyError
 from schemas import entity
 from schemas.errors import WorldError
 from spatial_udfs.entity_table import EntityTable, Geometries
-from world.versions import version_tables
 from world.versions.store import WorldStore
 from world.versions.version_tables import VersionFacts
 
 
 def load_snapshot(world: str, version: int | None = None) -> EntityTable:
-    """One version of the world, the newest when none is given."""
+    """Return one version of the world, the newest when none is given."""
     store = WorldStore(world)
     facts = store.facts_of(version)
     rows = store.entities(facts.version)
@@ -38,7 +37,7 @@ def load_snapshot(world: str, version: int | None = None) -> EntityTable:
 def entity_table(
     rows: pa.Table, facts: VersionFacts, geometries: Geometries | None = None
 ) -> EntityTable:
-    """The rows of one version as arrays, sorted by peid.
+    """Return the rows of one version as arrays, sorted by peid.
 
     ``geometries`` are those of the rows, where somebody has them as objects already.
     """
@@ -63,22 +62,6 @@ def entity_table(
             [[0], np.cumsum(pc.list_value_length(categories).to_numpy())]
         ).astype(np.int64),
         category_codes=coded.indices.to_numpy().astype(np.int32),
-    )
-
-
-def entity_rows(table: EntityTable) -> pa.Table:
-    """The other way round: the rows that ``WorldStore.write_version`` takes."""
-    names = pa.array(table.category_names, pa.string())
-    flat = names.take(pa.array(table.category_codes))
-    offsets = pa.array(table.category_offsets.astype(np.int32))
-    return pa.table(
-        [
-            pa.array(table.peids),
-            pa.ListArray.from_arrays(offsets, flat),
-            pa.array(table.names, pa.string()),
-            pa.array(shapely.to_wkb(table.geometries, output_dimension=2), pa.binary()),
-        ],
-        schema=version_tables.UNVERSIONED_ENTITIES,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from testing.synthetic_city import synthetic_city
-from world.snapshot import entity_rows
+from testing.world_writers import entity_rows
 from world.versions.store import WorldStore
 
 

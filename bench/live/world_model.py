@@ -17,8 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from testing.synthetic_city import SRID, synthetic_city
+from testing.world_writers import entity_rows
 from world.imports.world_import import import_world
-from world.snapshot import entity_rows, load_snapshot
+from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
 RUNS = 3

@@ -33,9 +33,9 @@ from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
 from schemas.subscription import Registration
 from spatial_udfs.entity_table import EntityTable
 from testing.city_edits import edited_city
-from testing.geoparquet_writer import write_geoparquet
 from testing.mixed_subscriptions import mixed_descriptors
 from testing.synthetic_city import synthetic_city
+from testing.world_writers import write_geoparquet
 from world.memberships.membership_table import memberships_path
 
 OUT: Final = Path("out")

@@ -43,7 +43,8 @@ from schemas.mqtt_names import CHANGES_TOPIC
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from testing.city_edits import edited_city
 from testing.synthetic_city import synthetic_city
-from world.snapshot import entity_rows, load_snapshot
+from testing.world_writers import entity_rows
+from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
 OUT: Final = Path("out")

@@ -20,7 +20,7 @@ SEPARATOR: Final = "/"
 
 
 def checked_pattern(pattern: str, stage: int | None = None) -> str:
-    """The pattern without its trailing ``/``; a DescriptorError when it breaks a rule."""
+    """Return the pattern without its trailing ``/``; a DescriptorError when it breaks a rule."""
     text = pattern.removesuffix(SEPARATOR)
     if not text:
         raise DescriptorError(
@@ -48,7 +48,7 @@ def _wildcard_error(pattern: str, allowed: str, stage: int | None) -> Descriptor
 
 
 def matching(patterns: Iterable[str], categories: Collection[str]) -> frozenset[str]:
-    """Those of the categories that at least one of the patterns selects."""
+    """Return those of the categories that at least one of the patterns selects."""
     names = tuple(categories)
     return frozenset(names[code] for code in CategoryTree(names).codes(patterns))
 
@@ -73,7 +73,7 @@ class CategoryTree:
             node.code = code
 
     def codes(self, patterns: Iterable[str]) -> tuple[int, ...]:
-        """The codes of the categories that at least one pattern selects, ascending."""
+        """Return the codes of the categories that at least one pattern selects, ascending."""
         found: set[int] = set()
         for pattern in patterns:
             found.update(self._codes_of(checked_pattern(pattern)))
@@ -92,7 +92,7 @@ class CategoryTree:
 
 
 def _with_all_below(nodes: list[_Node]) -> list[_Node]:
-    """The nodes themselves too: ``road/#`` selects ``road``."""
+    """Return the nodes and all below them: ``road/#`` selects ``road`` too."""
     reached = list(nodes)
     for node in reached:  # grows while it is walked
         reached.extend(node.below.values())

@@ -45,7 +45,7 @@ _DISTANCE_EXPECTED: Final = "a distance in metres such as 500 or 0.5"
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition that ``text`` means; a NotationError says where it stops making sense."""
+    """Return the condition that a text means; a NotationError says where it is wrong."""
     return _remembered(text) if len(text) <= _REMEMBERED_LENGTH else _parse(text)
 
 
@@ -60,7 +60,7 @@ _remembered = lru_cache(maxsize=4096)(_parse)
 
 
 def read_condition(text: str, position: int) -> tuple[Condition, int]:
-    """The condition that begins at ``position``, and where the text after it begins.
+    """Return the condition that begins at ``position``, and where the text after it begins.
 
     It ends before the first thing that cannot go on with it, so a notation can hold one.
     """
@@ -121,7 +121,7 @@ class _Reader:
                 return self._levels[0].condition(), self._position
 
     def _read_operand(self) -> None:
-        """NOTs and opening parentheses, then one relation."""
+        """Read NOTs and opening parentheses, then one relation."""
         while True:
             start = self._skip_space()
             word = self._word_or_symbol()
@@ -145,7 +145,7 @@ class _Reader:
         self._open -= self._levels[-1].take(leaf)
 
     def _read_operator(self) -> bool:
-        """Closing parentheses, then AND or OR; False where the condition ends."""
+        """Read closing parentheses, then AND or OR; return False where the condition ends."""
         while True:
             self._skip_space()
             word = self._word_or_symbol()

@@ -95,7 +95,7 @@ def fold(
 
 
 def leaves(condition: Condition) -> Iterator[Leaf]:
-    """All relations of the condition, in the order in which they are written."""
+    """Yield all relations of the condition, in the order in which they are written."""
     match condition:
         case Not(operand):
             yield from leaves(operand)
@@ -107,13 +107,13 @@ def leaves(condition: Condition) -> Iterator[Leaf]:
 
 
 def reach(condition: Condition) -> float:
-    """The largest distance in the condition: pairs further apart than it are far pairs."""
+    """Return the largest distance in the condition: pairs further apart than it are far pairs."""
     distances = [leaf.metres for leaf in leaves(condition) if isinstance(leaf, WithinDistance)]
     return max(distances, default=0.0)
 
 
 def condition_text(condition: Condition, *, symbols: bool = False) -> str:
-    """The condition as a person would write it; with ``symbols`` as short as it can be."""
+    """Return the condition as a person would write it; with ``symbols`` as short as it can be."""
     return _text(condition, _IN_SYMBOLS if symbols else _IN_WORDS, _OR)
 
 
@@ -132,7 +132,7 @@ def _text(condition: Condition, words: _Words, binding: int) -> str:
 
 
 def leaf_text(leaf: Leaf) -> str:
-    """One relation by its short name."""
+    """Return one relation by its short name."""
     match leaf:
         case Topological(short):
             return short
@@ -143,5 +143,5 @@ def leaf_text(leaf: Leaf) -> str:
 
 
 def distance_text(metres: float) -> str:
-    """The shortest decimal without exponent that reads back as the same number."""
+    """Return the shortest decimal without exponent that reads back as the same number."""
     return str(int(metres)) if metres.is_integer() else format(Decimal(repr(metres)), "f")

@@ -40,7 +40,7 @@ class _Object(dict[str, Any]):
 
 
 def _integer(digits: str) -> int:
-    """The number; one that is far too long becomes another one that no rule allows."""
+    """Return the number; one that is far too long becomes another one that no rule allows."""
     if len(digits) <= LONGEST_INTEGER:
         return int(digits)
     return -_TOO_LARGE if digits.startswith("-") else _TOO_LARGE
@@ -50,7 +50,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_Object, parse_int=_integer
 
 
 def decoded(source: str | bytes, max_bytes: int) -> object:
-    """What the JSON text stands for; UTF-8 alone, where Python would guess UTF-16 as well."""
+    """Return what a JSON text means; only UTF-8, where Python would guess UTF-16 as well."""
     try:
         data = source.encode() if isinstance(source, str) else source
         check_bytes(len(data), max_bytes)
@@ -69,7 +69,7 @@ def decoded(source: str | bytes, max_bytes: int) -> object:
 
 
 def key_written_twice(entry: Mapping[Any, Any]) -> str | None:
-    """A key that the JSON text has twice in this object, where Python would keep the last."""
+    """Return a key that this object has twice in the JSON text; Python would keep the last."""
     return entry.twice if isinstance(entry, _Object) else None
 
 
@@ -84,7 +84,7 @@ _STAGE_KEYS: Final = ("refStages", "cats", "cond", "repeat")
 
 
 def parse_descriptor(source: str | bytes | Mapping[str, Any]) -> Neighborhood:
-    """The neighborhood of a JSON text, or of the object that such a text stands for."""
+    """Return the neighborhood of a JSON text, or of the object that such a text stands for."""
     if isinstance(source, str | bytes):
         return _neighborhood(decoded(source, MAX_DESCRIPTOR_BYTES))
     neighborhood = _neighborhood(source)
@@ -99,7 +99,7 @@ def check_size(neighborhood: Neighborhood) -> None:
 
 
 def _surely_fits(neighborhood: Neighborhood, source: Mapping[str, Any]) -> bool:
-    """A quick bound, because bulk runs read objects by the hundred thousand.
+    """Return whether a quick bound is enough: bulk runs read objects by the hundred thousand.
 
     A character takes at most 6 bytes in JSON, a peid 20; the rest of a stage less than 300.
     """

@@ -22,7 +22,7 @@ _JSON_WORDS: Final = {"None": "null", "True": "true", "False": "false"}
 
 
 def shown(value: object) -> str:
-    """A value for an error text: one line, ASCII, short, whatever it is."""
+    """Return a value for an error text: one line, ASCII, short, whatever it is."""
     match value:
         case None | bool() | float():
             text = _JSON_WORDS.get(str(value), str(value))
@@ -40,7 +40,7 @@ def shown(value: object) -> str:
 
 
 def checked_text(text: str, what: str, stage: int | None = None) -> str:
-    """The text, when it can travel in an MQTT string: no U+0000, no half of a character."""
+    """Return the text, when it can travel in an MQTT string: no U+0000, no half of a character."""
     if "\0" in text:
         raise DescriptorError(f"{what} has the character U+0000; allowed: any other", stage)
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
@@ -51,7 +51,7 @@ def checked_text(text: str, what: str, stage: int | None = None) -> str:
 
 
 def checked_refs(refs: Sequence[int]) -> tuple[int, ...]:
-    """The references, each once, in the order written; they belong to stage 1."""
+    """Return the references, each once, in the order written; they belong to stage 1."""
     for ref in refs:
         if not 0 <= ref <= MAX_PEID:
             raise DescriptorError(f"refs has {shown(ref)}; {REFS_ALLOWED}", 1)
@@ -88,13 +88,13 @@ class StageCollector:
         self.number += stage.repeat
 
     def error(self, message: str) -> DescriptorError:
-        """An error of the stage that comes next."""
+        """Return an error of the stage that comes next."""
         return DescriptorError(message, self.number)
 
     def neighborhood(
         self, refs: tuple[int, ...], visible: Sequence[bool] | None, name: str | None
     ) -> Neighborhood:
-        """All together, when every stage has been added."""
+        """Return the neighborhood, when every stage has been added."""
         count = self.number - 1
         flags = (True,) * count if visible is None else tuple(visible)
         if len(flags) != count:
@@ -112,7 +112,7 @@ class StageCollector:
         return Neighborhood(refs=refs, stages=tuple(self._stages), visible=flags, name=name)
 
     def _checked_ref_stages(self, ref_stages: RefStages | None) -> RefStages | None:
-        """An explicit list ascending and each number once; Prev and Anc as they are."""
+        """Return an explicit list in ascending order, each number once; Prev and Anc unchanged."""
         number = self.number
         allowed = f'allowed: "Prev", "Anc" or a non-empty list out of 1 .. {number - 1}'
         match ref_stages:
@@ -132,7 +132,7 @@ class StageCollector:
         return tuple(sorted(set(ref_stages)))
 
     def _checked_repeat(self, repeat: int | None) -> int:
-        """How often the stage is written, within the limit of written-out stages."""
+        """Return how often the stage is written, within the limit of written-out stages."""
         if repeat is not None and self.number == 1:
             raise self.error("repeat is not allowed in stage 1; allowed: in stage 2 and later")
         count = 1 if repeat is None else repeat

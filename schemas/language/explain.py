@@ -39,7 +39,7 @@ _REFS_SHOWN: Final = 5
 
 
 def explain(neighborhood: Neighborhood) -> list[str]:
-    """One sentence for each stage as typed, then what holds for all of them."""
+    """Return one sentence for each stage as typed, then what holds for all of them."""
     sentences: list[str] = []
     refs = _texts(neighborhood.refs, None)
     number = 1
@@ -54,7 +54,7 @@ def explain(neighborhood: Neighborhood) -> list[str]:
 
 
 def in_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> str:
-    """The whole neighborhood in one line; ``names`` are those of references, where known."""
+    """Return the whole neighborhood in one line; ``names`` are those of references, where known."""
     steps: list[str] = []
     refs = _texts(neighborhood.refs, names)
     number = 1
@@ -68,7 +68,7 @@ def in_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None)
 
 
 def stage_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> list[str]:
-    """What each written-out stage selects, without its number: for legends and tables."""
+    """Return what each written-out stage selects, without its number: for legends and tables."""
     words: list[str] = []
     refs = _texts(neighborhood.refs, names)
     for stage in neighborhood.stages:
@@ -98,7 +98,7 @@ def _selection(stage: Stage, number: int, refs: tuple[str, ...]) -> str:
 
 
 def _denies(condition: Condition, *, negated: bool = False) -> bool:
-    """Whether "a member" could be misread as "any member": where something is denied."""
+    """Return whether "a member" could be misread as "any member": where something is denied."""
     match condition:
         case Not(operand):
             return _denies(operand, negated=not negated)
@@ -163,7 +163,7 @@ class _Wording:
         self._reference = reference
 
     def of(self, condition: Condition, *, negated: bool = False, inside: str = "") -> str:
-        """The words; ``inside`` is the joint around them, which decides about parentheses."""
+        """Return the words; ``inside`` is the joint around them: another one needs parentheses."""
         match condition:
             case Not(operand):
                 return self.of(operand, negated=not negated, inside=inside)
@@ -190,7 +190,7 @@ class _Wording:
 
 
 def neighborhood_warnings(neighborhood: Neighborhood) -> tuple[str, ...]:
-    """One line for each stage, as typed, that is empty in every world, and why."""
+    """Return one line for each stage, as typed, that is empty in every world, and why."""
     warnings: list[str] = []
     always_empty: set[int] = set()
     number = 1
@@ -224,7 +224,7 @@ def _hopeless(condition: Condition) -> str:
 
 
 def _with_border(condition: Condition) -> Condition:
-    """B for T: who asks for "inside and touching" means "inside and at the border"."""
+    """Return the condition with B for T: "inside and touching" means "at the border"."""
     match condition:
         case Topological("T"):
             return Topological("B")

@@ -64,7 +64,7 @@ class Neighborhood:
     name: str | None = None
 
     def written_out(self) -> tuple[WrittenStage, ...]:
-        """The stages with ``repeat``, ``Prev`` and ``Anc`` written out."""
+        """Return the stages with ``repeat``, ``Prev`` and ``Anc`` written out."""
         written: list[WrittenStage] = []
         for stage in self.stages:
             for _ in range(stage.repeat):
@@ -118,7 +118,7 @@ def _encoded(descriptor: dict[str, Any]) -> str:
 
 
 def explicit_ref_stages(ref_stages: RefStages | None, number: int) -> tuple[int, ...]:
-    """The stage numbers that ``Prev`` and ``Anc`` stand for in stage ``number``."""
+    """Return the stage numbers that ``Prev`` and ``Anc`` stand for in stage ``number``."""
     match ref_stages:
         case None:
             return (0,)
@@ -135,7 +135,7 @@ _OPPOSITES: Final = {"D": "I", "I": "D"}
 
 
 def canonical(neighborhood: Neighborhood) -> str:
-    """The canonical text; two texts differ whenever the two neighborhoods can."""
+    """Return the canonical text; two texts differ whenever the two neighborhoods can."""
     stages: list[list[object]] = []
     for stage in neighborhood.stages:
         categories = sorted(set(stage.categories))
@@ -150,12 +150,12 @@ def canonical(neighborhood: Neighborhood) -> str:
 
 
 def neighborhood_hash(neighborhood: Neighborhood) -> str:
-    """SHA-256 of the canonical text, in hexadecimal: the same in every process and version."""
+    """Return the SHA-256 of the canonical text in hexadecimal, the same in every process."""
     return sha256(canonical(neighborhood).encode()).hexdigest()
 
 
 def canonical_condition(condition: Condition) -> str:
-    """The condition in prefix form: NOT at the relations, operands sorted and each once."""
+    """Return the condition in prefix form: NOT at the relations, operands sorted and each once."""
     return _form(condition, negated=False).text
 
 

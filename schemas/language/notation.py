@@ -30,7 +30,7 @@ _DECODER: Final = json.JSONDecoder()
 
 
 def notation(neighborhood: Neighborhood, *, with_name: bool = False) -> str:
-    """The neighborhood as people read it; on request with its name in front."""
+    """Return the neighborhood as people read it; on request with its name in front."""
     refs = _braced(str(ref) for ref in neighborhood.refs)
     text = " • ".join(_stage_text(stage, refs) for stage in neighborhood.stages)
     if not all(neighborhood.visible):
@@ -58,7 +58,7 @@ def _braced(items: Iterable[str]) -> str:
 
 
 def pattern_text(pattern: str) -> str:
-    """The pattern as it stands in a notation: in double quotes where it could be misread."""
+    """Return the pattern as it stands in a notation: in double quotes where it could be misread."""
     plain = _PLAIN.fullmatch(pattern) and pattern.isprintable()
     return pattern if plain else _quoted(pattern)
 
@@ -68,7 +68,7 @@ def _quoted(text: str) -> str:
 
 
 def parse_notation(text: str) -> Neighborhood:
-    """The neighborhood that ``text`` means; a NotationError says where it stops making sense."""
+    """Return the neighborhood that a text means; a NotationError says where it is wrong."""
     if len(text) > MAX_NOTATION_CHARACTERS:
         raise DescriptorError(
             f"the notation has {len(text)} characters; allowed: at most {MAX_NOTATION_CHARACTERS}"
@@ -216,5 +216,5 @@ class _Reader:
 
 
 def read_neighborhood(text: str) -> Neighborhood:
-    """The neighborhood; the first character decides, because no notation begins with ``{``."""
+    """Return the neighborhood of a JSON text, which begins with ``{``, or of a notation."""
     return parse_descriptor(text) if text.lstrip().startswith("{") else parse_notation(text)

@@ -6,7 +6,6 @@ the exteriors. The truth for all pairs of shapes is one number with a bit for ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from schemas.language.conditions import Condition, Leaf, Relate, Topological, fold
@@ -16,29 +15,18 @@ SHAPE_PAIRS: Final = tuple((reference, entity) for reference in Shape for entity
 _FAR: Final = MatrixSet([(*pair, disjoint_matrix(*pair)) for pair in SHAPE_PAIRS])
 
 
-def far_value(condition: Condition, reference: Shape, entity: Shape) -> bool:
-    """Whether the condition holds for a far pair of these shapes."""
-    return bool(far_bits(condition) >> SHAPE_PAIRS.index((reference, entity)) & 1)
-
-
-def far_values(condition: Condition) -> Mapping[tuple[Shape, Shape], bool]:
-    """Whether it holds for a far pair, for each (shape of the reference, shape of the entity)."""
-    bits = far_bits(condition)
-    return {pair: bool(bits >> place & 1) for place, pair in enumerate(SHAPE_PAIRS)}
-
-
 def always_false_when_far(condition: Condition) -> bool:
-    """Whether no far pair of any shapes can satisfy it: then an index finds all candidates."""
+    """Return whether no far pair can satisfy it: then an index finds all candidates."""
     return far_bits(condition) == 0
 
 
 def far_bits(condition: Condition) -> int:
-    """The truth on far pairs, one bit for each of SHAPE_PAIRS, the first one lowest."""
+    """Return the truth on far pairs, one bit for each of SHAPE_PAIRS, the first one lowest."""
     return fold(condition, leaf_far_bits, _FAR.complement, int.__and__, int.__or__)
 
 
 def leaf_far_bits(leaf: Leaf) -> int:
-    """The same for one relation."""
+    """Return the same for one relation."""
     match leaf:
         case Topological(short):
             return _FAR.named(short)

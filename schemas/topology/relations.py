@@ -64,7 +64,7 @@ MASKS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def masks_of(short: str, reference: Shape, entity: Shape) -> tuple[str, ...]:
-    """The masks of a named relation for this pair of shapes; none means that it never holds.
+    """Return the masks of a named relation for this pair of shapes; none means that it never holds.
 
     Only Crosses and Overlaps look at dimensions: OGC Simple Features defines them for some
     pairs of dimensions and leaves them false for the others.
@@ -91,7 +91,7 @@ def _overlaps(reference: str, entity: str) -> tuple[str, ...]:
 
 
 def fits(matrix: str, mask: str) -> bool:
-    """Whether a matrix (``F012``) fits a mask (``TF*012``)."""
+    """Return whether a matrix (``F012``) fits a mask (``TF*012``)."""
     return all(
         wanted in ("*", cell) or (wanted == "T" and cell != "F")
         for cell, wanted in zip(matrix, mask, strict=True)
@@ -99,7 +99,7 @@ def fits(matrix: str, mask: str) -> bool:
 
 
 def disjoint_matrix(reference: Shape, entity: Shape) -> str:
-    """The one matrix that a disjoint pair of these shapes can have.
+    """Return the one matrix that a disjoint pair of these shapes can have.
 
     It depends on the shapes, so a far pair's truth does too: ``Relate(FF0******)`` holds for
     a far pair exactly when the reference is a point.
@@ -130,21 +130,21 @@ class MatrixSet:
         }
 
     def named(self, short: str) -> int:
-        """The members for which the named relation holds."""
+        """Return the members for which the named relation holds."""
         return self._by_name[short]
 
     def fitting(self, mask: str) -> int:
-        """The members that fit the mask."""
+        """Return the members that fit the mask."""
         cells = (self._by_cell[cell][wanted] for cell, wanted in enumerate(mask))
         return reduce(int.__and__, cells)
 
     def complement(self, bits: int) -> int:
-        """The other members."""
+        """Return the other members."""
         return self.all ^ bits
 
 
 def _by_symbol(column: list[str], everything: int) -> dict[str, int]:
-    """The accepted members for each symbol that a mask can have in this cell."""
+    """Return the accepted members for each symbol that a mask can have in this cell."""
     exact = {symbol: _bits(cell == symbol for cell in column) for symbol in "F012"}
     return exact | {"T": everything ^ exact["F"], "*": everything}
 

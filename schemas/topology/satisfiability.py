@@ -56,7 +56,7 @@ class _Matrix(NamedTuple):
 
 @cache
 def feasible_matrices(reference: Shape, entity: Shape) -> tuple[str, ...]:
-    """All matrices that a pair of these shapes can have, the disjoint one among them."""
+    """Return all matrices that a pair of these shapes can have, the disjoint one among them."""
     return tuple(
         "".join(matrix)
         for matrix in _candidates(reference, entity)
@@ -67,7 +67,7 @@ def feasible_matrices(reference: Shape, entity: Shape) -> tuple[str, ...]:
 
 
 def _candidates(reference: Shape, entity: Shape) -> Iterator[_Matrix]:
-    """All combinations of dimensions that each cell could have by itself.
+    """Yield all combinations of dimensions that each cell could have by itself.
 
     Exteriors and the interiors of areas are open: where they meet a line or an area at all,
     they meet a piece of its full dimension.
@@ -87,7 +87,7 @@ def _candidates(reference: Shape, entity: Shape) -> Iterator[_Matrix]:
 
 
 def _meeting(one: str, other: str, one_is_open: bool) -> tuple[str, ...]:
-    """The dimensions that two parts can have in common."""
+    """Return the dimensions that two parts can have in common."""
     largest = min(_DIMENSIONS.index(one), _DIMENSIONS.index(other))
     if one_is_open:
         return (_NONE, _DIMENSIONS[largest])
@@ -95,7 +95,7 @@ def _meeting(one: str, other: str, one_is_open: bool) -> tuple[str, ...]:
 
 
 def _every_point_is_somewhere(matrix: _Matrix, reference: Shape, entity: Shape) -> bool:
-    """Interior and boundary of one are split by the parts of the other without a loss."""
+    """Return whether the parts of one split interior and boundary of the other without a loss."""
     m = matrix
     return (
         _largest(m.ii, m.ib, m.ie) == reference.dimension
@@ -110,7 +110,7 @@ def _largest(*dimensions: str) -> str:
 
 
 def _boundaries_have_sides(matrix: _Matrix, reference: Shape, entity: Shape) -> bool:
-    """An open set that meets a boundary meets what lies beside it.
+    """Return whether each open set that meets a boundary meets what lies beside it.
 
     Beside the boundary of a line lies its interior, beside that of an area both its interior
     and its exterior.
@@ -127,8 +127,9 @@ def _boundaries_have_sides(matrix: _Matrix, reference: Shape, entity: Shape) -> 
 
 
 def _faces_connect(matrix: _Matrix) -> bool:
-    """Two areas cut the plane into faces of four kinds, each reached from outside over borders.
+    """Return whether each face of two areas is reached from outside over borders.
 
+    Two areas cut the plane into faces of four kinds.
     Crossing the border of one area changes sides for that area alone; crossing a border that
     both have in common changes sides for both.
     """
@@ -160,7 +161,7 @@ _INTERSECTING: Final = MatrixSet(
 
 
 def unsatisfiable(condition: Condition) -> bool:
-    """Whether the condition is false for every pair there can be."""
+    """Return whether the condition is false for every pair there can be."""
     return not _holds_for_intersecting(condition) and not _holds_for_disjoint(condition)
 
 
@@ -180,7 +181,10 @@ def _intersecting(leaf: Leaf) -> int:
 
 
 def _holds_for_disjoint(condition: Condition) -> bool:
-    """One block of bits for each interval, nearest first; in each a bit for a pair of shapes."""
+    """Return whether a disjoint pair can satisfy it.
+
+    There is one block of bits for each interval, nearest first, with a bit for a pair of shapes.
+    """
     distances = sorted(
         {leaf.metres for leaf in leaves(condition) if isinstance(leaf, WithinDistance)} - {0.0}
     )

@@ -49,11 +49,11 @@ class CandidateSearch:
         self._west, self._south, self._east, self._north = np.ascontiguousarray(sampled)
 
     def meeting(self, references: Positions) -> tuple[Positions, Positions]:
-        """Pairs (reference, other entity) whose boxes meet, reference by reference."""
+        """Return pairs (reference, other entity) whose boxes meet, reference by reference."""
         return self._query(references, self._geometries[references])
 
     def within(self, references: Positions, reach: float) -> tuple[Positions, Positions]:
-        """Pairs (reference, other entity) whose boxes, grown by ``reach``, meet."""
+        """Return pairs (reference, other entity) whose boxes, grown by ``reach``, meet."""
         west, south, east, north = self.boxes[references].T
         around: Any = shapely.box(west - reach, south - reach, east + reach, north + reach)
         return self._query(references, around)
@@ -69,7 +69,7 @@ class CandidateSearch:
         return first[other], second[other]
 
     def steps(self, references: Positions, reach: float = 0.0) -> Iterator[Positions]:
-        """The references in groups that give at most about PAIRS_PER_STEP pairs.
+        """Yield the references in groups that give at most about PAIRS_PER_STEP pairs.
 
         A group with more has one reference. The bound holds however crowded a part of the world
         is: it counts the boxes that lie between the same sides.
@@ -101,7 +101,7 @@ class CandidateSearch:
         return most
 
     def sides(self, pairs: Pairs) -> tuple[Sides, Sides]:
-        """The boxes of references and entities, ready to be compared pair by pair."""
+        """Return the boxes of references and entities, ready to be compared pair by pair."""
         references = _once(pairs.references)
         return tuple(self.boxes.take(references, axis=0).T), tuple(
             self.boxes.take(pairs.entities, axis=0).T
@@ -128,13 +128,13 @@ class CandidateSearch:
 
 
 def _once(references: Positions) -> Positions:
-    """One reference for all, because pairs come reference by reference."""
+    """Return one reference where all are the same: pairs come reference by reference."""
     is_same = len(references) and references[0] == references[-1]
     return references[:1] if is_same else references
 
 
 def lies_in(inner: Sides, outer: Sides) -> Bools:
-    """Whether the inner box does not reach out of the outer one."""
+    """Return whether the inner box does not reach out of the outer one."""
     return (
         (outer[0] <= inner[0])
         & (outer[1] <= inner[1])
@@ -169,11 +169,11 @@ class PairDistances:
         self._margin = rounding_of(search.boxes)
 
     def candidates(self, references: Positions, reach: float) -> tuple[Positions, Positions]:
-        """Pairs (reference, entity), among them all that are not further apart than ``reach``."""
+        """Return pairs (reference, entity), with all that are not further apart than ``reach``."""
         return self._search.within(references, reach + self._slack(reach))
 
     def rough(self, pairs: Pairs) -> DistanceVerdict:
-        """Verdicts from the boxes alone, undecided where a limit lies between the bounds."""
+        """Return verdicts from the boxes alone, undecided where a limit lies between the bounds."""
         (west, south, east, north), entities = self._search.sides(pairs)
         e_west, e_south, e_east, e_north = entities
         gap_x = np.maximum(np.maximum(e_west - east, west - e_east), 0)
@@ -189,7 +189,7 @@ class PairDistances:
         return verdict
 
     def exact(self, pairs: Pairs, limits: ResolutionLimits) -> DistanceVerdict:
-        """Verdicts from the computed distances: at most the limit, the limit included."""
+        """Return verdicts from the computed distances: at most the limit, the limit included."""
         references, entities = pairs.references, pairs.entities
         first, second = self._geometries[references], self._geometries[entities]
         distances = distances_in_steps(first, second, limits)
@@ -205,5 +205,5 @@ class PairDistances:
         return verdict
 
     def _slack(self, limit: float) -> float:
-        """More than rounding can change at a distance of about ``limit``."""
+        """Return more than rounding can change at a distance of about ``limit``."""
         return self._margin + limit * _SAFETY

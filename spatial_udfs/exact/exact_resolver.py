@@ -28,14 +28,14 @@ class Resolution:
     missing_refs: tuple[int, ...] = ()
 
     def rows(self) -> tuple[Int64s, NDArray[np.int32]]:
-        """The membership rows (peid, stageNo) of the visible stages, in stage order."""
+        """Return the membership rows (peid, stageNo) of the visible stages, in stage order."""
         shown = [(n, s) for n, s in enumerate(self.stages, start=1) if self.visible[n - 1]]
         peids = np.concatenate([members for _, members in shown])
         numbers = [np.full(len(members), number, np.int32) for number, members in shown]
         return peids, np.concatenate(numbers)
 
     def peids(self) -> Int64s:
-        """The distinct visible peids, ascending: what a broker filters by."""
+        """Return the distinct visible peids, ascending: what a broker filters by."""
         return np.unique(self.rows()[0])
 
 
@@ -67,7 +67,7 @@ class ExactResolver:
     def resolve(
         self, neighborhood: Neighborhood, limits: ResolutionLimits = UNLIMITED
     ) -> Resolution:
-        """The members of every stage; errors: NoReferenceError, ResolutionLimitError."""
+        """Return the members of every stage; errors: NoReferenceError, ResolutionLimitError."""
         table = self._table
         references, missing = table.positions_of(np.array(neighborhood.refs, np.int64))
         if not len(references):
@@ -98,7 +98,7 @@ class ExactResolver:
         self._stages.related.forget()
 
     def memory(self) -> ResolverMemory:
-        """What is remembered at the moment."""
+        """Return what is remembered at the moment."""
         related = self._stages.related
         return ResolverMemory(
             entities=len(self._table),
@@ -127,7 +127,7 @@ class ExactResolver:
 
 
 def _repeats(stage: WrittenStage, earlier: WrittenStage) -> bool:
-    """Whether the references of ``earlier`` can give nothing new in ``stage``.
+    """Return whether the references of ``earlier`` can give nothing new in ``stage``.
 
     All that they are tied to was found in ``earlier`` or was a reference there. When those
     members and references are all references now, they are excluded from ``stage``.

@@ -34,15 +34,15 @@ class Pairs:
     memory: PairMemory | None = None
 
     def __len__(self) -> int:
-        """The number of pairs."""
+        """Return the number of pairs."""
         return len(self.entities)
 
     def where(self, chosen: Bools) -> Pairs:
-        """Some of the pairs."""
+        """Return some of the pairs."""
         return self.at(np.flatnonzero(chosen))
 
     def at(self, chosen: Int64s) -> Pairs:
-        """The pairs at these places of the arrays."""
+        """Return the pairs at these places of the arrays."""
         return Pairs(
             self.references[chosen],
             self.entities[chosen],
@@ -74,11 +74,11 @@ class PairMemory:
         self.rows = 0
 
     def known(self, references: Positions) -> Bools:
-        """Which of the references have a row here."""
+        """Return which of the references have a row here."""
         return self._starts[references] > 0
 
     def lengths(self, references: Positions) -> NDArray[np.int32]:
-        """The lengths of rows that are known."""
+        """Return the lengths of rows that are known."""
         return self._lengths[references]
 
     def add(self, references: Positions, pairs: Pairs) -> Pairs | None:
@@ -104,7 +104,7 @@ class PairMemory:
         return Pairs(pairs.references, pairs.entities, pairs.kinds, places, self)
 
     def get(self, references: Positions) -> Pairs:
-        """The rows of references that are known."""
+        """Return the rows of references that are known."""
         starts, lengths = self._starts[references] - 1, self._lengths[references]
         # After the starts: growing replaces these two by longer ones with the same beginning.
         entities, kinds = self._entities, self._kinds
@@ -123,7 +123,7 @@ class PairMemory:
             self._kinds[places] = kinds
 
     def nbytes(self) -> int:
-        """The memory taken."""
+        """Return the memory taken."""
         arrays = (self._starts, self._lengths, self._entities, self._kinds)
         return sum(array.nbytes for array in arrays)
 

@@ -43,7 +43,7 @@ class RelatedPairs:
         self._turns = Turns()
 
     def meeting(self, references: Positions) -> Iterator[Pairs]:
-        """All pairs of the references (ascending, unique) whose boxes meet, in steps."""
+        """Yield all pairs of the references (ascending, unique) whose boxes meet, in steps."""
         memory = self.memory
         known = memory.known(references)
         if known.all():
@@ -113,7 +113,7 @@ class RelatedPairs:
             self._matrices.forget()
 
     def prepared_coordinates(self) -> int:
-        """The size of the areas that are kept prepared."""
+        """Return the size of the areas that are kept prepared."""
         return self._matrices.prepared_coordinates
 
     def _remembered(self, memory: PairMemory, references: Positions) -> Iterator[Pairs]:
@@ -164,7 +164,7 @@ class RelatedPairs:
         pairs.remember(turned_back, self.kinds.transposed(pairs.kinds[places]))
 
     def _compact_steps(self) -> Iterator[Positions]:
-        """All positions in groups that lie close together, so that most pairs are mutual."""
+        """Yield all positions in groups that lie close together, so that most pairs are mutual."""
         size = candidate_search.REFERENCES_PER_STEP
         west, south, east, north = self._search.boxes.T
         strips = max(1, math.isqrt(self._count // size))

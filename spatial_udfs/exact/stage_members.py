@@ -45,7 +45,7 @@ class OpenEntities:
         self._found: list[Positions] = []
 
     def among(self, entities: Positions) -> Bools:
-        """Which of these are open."""
+        """Return which of these entities are open."""
         if self._own is not None or self._found or len(self._references) > FEW_REFERENCES:
             return self.mask()[entities]
         return self._of_categories[entities] & ~is_in(entities, self._references)
@@ -55,7 +55,7 @@ class OpenEntities:
         self._found.append(selected)
 
     def mask(self) -> Bools:
-        """All open entities of the world."""
+        """Return all open entities of the world."""
         if self._own is None:
             self._own = self._of_categories.copy()
             self._own[self._references] = False
@@ -86,7 +86,7 @@ class FarCount:
         self._came += np.bincount(entities[counted], minlength=len(self._came))
 
     def selected(self, eligible: Bools) -> Positions:
-        """Eligible entities with at least one reference left over."""
+        """Return eligible entities with at least one reference left over."""
         left = self._references[self._shapes] > self._came
         return np.flatnonzero(eligible & left).astype(np.int32)
 
@@ -108,7 +108,7 @@ class StageMembers:
         references: Positions,
         limits: ResolutionLimits,
     ) -> Positions:
-        """The candidates that the condition ties to a reference."""
+        """Return the candidates that the condition ties to a reference."""
         if not len(references):
             return EMPTY
         needs = needs_of(condition)
@@ -137,7 +137,7 @@ class StageMembers:
     def _select_by_distance(
         self, condition: Condition, pairs: Pairs, limits: ResolutionLimits
     ) -> Positions:
-        """Pairs that boxes cannot decide get an exact distance, unless that cannot matter."""
+        """Return what is selected; a pair gets an exact distance only where boxes cannot decide."""
         kinds, distances = self.related.kinds, self._distances
         rough = distances.rough(pairs)
         verdict = verdict_of(condition, kinds, pairs.kinds, rough)
@@ -151,7 +151,7 @@ class StageMembers:
     def _pairs(
         self, needs: ConditionNeeds, candidates: OpenEntities, references: Positions
     ) -> Iterator[Pairs]:
-        """Pairs of candidates. Kinds are known, unknown yet, or not needed at all."""
+        """Yield pairs of candidates. Kinds are known, unknown yet, or not needed at all."""
         if needs.meeting_only or not needs.has_distance:
             for pairs in self.related.meeting(references):
                 yield pairs.where(self._fitting(needs, candidates, pairs))
@@ -173,7 +173,7 @@ class StageMembers:
                 yield part.where(self._fitting(needs, candidates, part))
 
     def _fitting(self, needs: ConditionNeeds, candidates: OpenEntities, pairs: Pairs) -> Bools:
-        """Pairs of candidates that may nest as the condition needs it."""
+        """Return which pairs are of candidates and may nest as the condition needs it."""
         fitting = candidates.among(pairs.entities)
         if needs.entity_inside:
             fitting &= self._search.entity_may_be_inside(pairs)
@@ -182,7 +182,7 @@ class StageMembers:
         return fitting
 
     def _keys(self, *parts: Pairs) -> Int64s:
-        """One number for each pair."""
+        """Return one number for each pair."""
         count = np.int64(len(self._shapes))
         keys = [part.references * count + part.entities for part in parts]
         return np.concatenate(keys)

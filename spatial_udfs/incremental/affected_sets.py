@@ -49,7 +49,7 @@ def affected_sets(
     new: EntityTable,
     asked: Bools,
 ) -> Bools:
-    """For each set that is asked for, whether it must be resolved again.
+    """Return for each set that is asked for whether it must be resolved again.
 
     ``known`` are the old members of these sets, of every stage that another one starts from.
     """
@@ -76,7 +76,7 @@ def affected_sets(
 def _with_references(
     neighborhoods: Sequence[Neighborhood | None], known: MemberRows
 ) -> tuple[Int32s, Int32s, Int64s]:
-    """The members with the references in front, as members of stage 0."""
+    """Return the members with the references in front, as members of stage 0."""
     counts = [0 if each is None else len(each.refs) for each in neighborhoods]
     refs = [ref for each in neighborhoods if each is not None for ref in each.refs]
     owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
@@ -88,7 +88,7 @@ def _with_references(
 
 
 def _watched_stages(neighborhoods: Sequence[Neighborhood | None]) -> dict[Sight, Bools]:
-    """By sight: which stages of which sets are references of a stage that sees so far."""
+    """Return by sight which stages of which sets are references of a stage that sees so far."""
     written = [() if each is None else each.written_out() for each in neighborhoods]
     longest = max(map(len, written), default=0)
     patterns = {frozenset(stage.categories) for stages in written for stage in stages}
@@ -107,7 +107,7 @@ def _watched_stages(neighborhoods: Sequence[Neighborhood | None]) -> dict[Sight,
 
 
 def _sight(stage: WrittenStage) -> float:
-    """Rounded up to a power of two, so that ten thousand distances are some twenty."""
+    """Return how far a stage sees, up to a power of two: many distances become some twenty."""
     if not _near_only(stage.condition):
         return ANYWHERE
     metres = _reach(stage.condition)
@@ -129,7 +129,7 @@ class _Influence:
         self._everywhere = np.ones(len(new), np.bool_)
 
     def of(self, metres: float, patterns: frozenset[str]) -> Bools | None:
-        """By position in the new version; None when nothing of these categories arrived."""
+        """Return a mask of the new version; None when nothing of these categories arrived."""
         fitting = self._masks.of(tuple(patterns))[self._arrived]
         if not fitting.any():
             return None
@@ -162,7 +162,7 @@ class InPlace:
 
 
 def in_place(neighborhoods: Sequence[Neighborhood | None], usable: Bools) -> InPlace:
-    """Of the usable sets those whose stages are all of a frequent kind, and blind to what is far.
+    """Return the usable sets whose stages are all of a frequent kind and see nothing far.
 
     A stage with a condition that holds from afar looks at every entity of the world: what a
     single change does to it is no matter of the neighborhood's surroundings.

@@ -21,7 +21,7 @@ def changed_members(
     chosen: InPlace,
     world: ChangedWorld,
 ) -> MemberRows:
-    """All rows of the chosen sets on the new version; ``known`` are those on the old one."""
+    """Return all rows of the chosen sets on the new version; ``known`` are those on the old one."""
     known = known.where(chosen.sets[known.sets])
     longest = max((kind.number for kind in chosen.kinds), default=0)
     keys = RowKeys(longest + 1, len(world))
@@ -43,7 +43,7 @@ def _references(
     keys: RowKeys,
     world: ChangedWorld,
 ) -> tuple[Int64s, Int64s]:
-    """The references as rows of stage 0: those that the old version had, and the new one."""
+    """Return the references as rows of stage 0: those that the old version had, and the new one."""
     refs = {
         number: neighborhood.refs
         for number in np.flatnonzero(chosen.sets).tolist()
@@ -65,7 +65,7 @@ def _with_gained(
     keys: RowKeys,
     world: ChangedWorld,
 ) -> MemberRows:
-    """The rows in their order, with the new ones where they belong."""
+    """Return the rows in their order, with the new ones where they belong."""
     sets, stages = keys.sets_of(gained), keys.stages_of(gained)
     shown = np.array(
         [

@@ -64,11 +64,11 @@ class ChangedWorld:
         self._margin = _SAFETY * float(np.abs(boxes).max(initial=1.0))
 
     def __len__(self) -> int:
-        """The number of entities that one of the versions has."""
+        """Return the number of entities that one of the versions has."""
         return len(self.peids)
 
     def numbers_of(self, peids: Int64s) -> tuple[Int64s, Bools]:
-        """The numbers of the peids, and which of them are known at all."""
+        """Return the numbers of the peids, and which of them are known at all."""
         # Most stand there many times: each is looked up once.
         coded = pc.dictionary_encode(pa.array(peids))
         different: Int64s = coded.dictionary.to_numpy()
@@ -79,13 +79,13 @@ class ChangedWorld:
         return numbers[places], known[places]
 
     def of_categories(self, patterns: tuple[str, ...]) -> Bools:
-        """Which entities of the new version have such a category there."""
+        """Return which entities of the new version have such a category there."""
         mask = np.zeros(len(self.peids), np.bool_)
         mask[self._new_places] = self._masks.of(patterns)
         return mask
 
     def near(self, geometries: Geometries, condition: Condition, among: Bools) -> Pairs:
-        """(place in ``geometries``, entity of the new version) that the condition may tie.
+        """Return pairs (place in ``geometries``, entity of the new version) that may be tied.
 
         A condition that is false from afar is false for every pair that is missing here.
         """
@@ -105,7 +105,7 @@ class ChangedWorld:
         return asked, chosen[found]
 
     def holding(self, condition: Condition, references: Int64s, entities: Int64s) -> Bools:
-        """For pairs of entities of the new version, whether the condition holds."""
+        """Return for pairs of entities of the new version whether the condition holds."""
         other: NDArray[np.bool_] = references != entities
         holds = np.zeros(len(references), np.bool_)
         holds[other] = pairs_hold(
@@ -126,7 +126,7 @@ def pairs_hold(
     references: Int64s,
     entities: Int64s,
 ) -> Bools:
-    """For each pair of places in ``geometries``, whether the condition ties the entity.
+    """Return for each pair of places in ``geometries`` whether the condition ties the entity.
 
     The geometries stand by ascending peid.
     """
@@ -172,7 +172,7 @@ class _Involved:
     def _matrix_kinds(
         self, disjoint: Kinds, fits: Bools, first: Positions, second: Positions
     ) -> Kinds:
-        """Pairs whose boxes do not meet are disjoint, and need no matrix."""
+        """Return the kinds; pairs whose boxes do not meet are disjoint and need no matrix."""
         (west, south, east, north), others = _sides(self._boxes, first), _sides(self._boxes, second)
         meet = (
             (west <= others[2]) & (others[0] <= east) & (south <= others[3]) & (others[1] <= north)
@@ -185,7 +185,7 @@ class _Involved:
         return PairMatrices(self._geometries, self._shapes, self._kinds)
 
     def _nest(self, needs: ConditionNeeds, first: Positions, second: Positions) -> Bools:
-        """Where the pair may nest as the condition needs it (``located_boxes``)."""
+        """Return where the pair may nest as the condition needs it (``located_boxes``)."""
         fits = np.ones(len(first), np.bool_)
         if not (needs.entity_inside or needs.reference_inside):
             return fits

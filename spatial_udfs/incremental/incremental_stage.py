@@ -92,7 +92,7 @@ class ChangingRows:
         return self._members_among(came, kind)
 
     def _doubtful(self, kind: StageKind, references: _References) -> Int64s:
-        """Pairs of untouched entities that must be decided by all references there are now."""
+        """Return pairs of untouched entities that all references of now must decide."""
         keys, world = self._keys, self._world
         went, sets = keys.entities_of(references.went), keys.sets_of(references.went)
         different = as_set(went)
@@ -104,12 +104,12 @@ class ChangingRows:
         return doubtful[~self._is_reference(doubtful, kind, new=True)]
 
     def _freed(self, kind: StageKind, went: Int64s) -> Int64s:
-        """What was a reference could not be a member, and perhaps is one now."""
+        """Return references that went: they could not be members, and perhaps are now."""
         fitting = self._world.of_categories(kind.categories) & ~self._world.touched
         return went[fitting[self._keys.entities_of(went)]]
 
     def _tied(self, kind: StageKind, pairs: Int64s, referenced: Bools) -> Bools:
-        """For each pair (set, entity), whether a reference of the set ties the entity."""
+        """Return for each pair (set, entity) whether a reference of the set ties the entity."""
         keys, world = self._keys, self._world
         entities, sets = keys.entities_of(pairs), keys.sets_of(pairs)
         different = as_set(entities)
@@ -123,7 +123,7 @@ class ChangingRows:
         return tied
 
     def _tied_to_new(self, kind: StageKind, came: Int64s) -> Int64s:
-        """Pairs (set, entity) that a reference ties which the set did not have, or elsewhere."""
+        """Return pairs (set, entity) that a reference ties which is new there or has moved."""
         keys, world = self._keys, self._world
         references, sets = keys.entities_of(came), keys.sets_of(came)
         different = as_set(references)
@@ -135,7 +135,7 @@ class ChangingRows:
         return self._members_to_be(keys.of(sets[owner], 0, found[at]), kind)
 
     def _arrived(self, kind: StageKind, referenced: Bools) -> Int64s:
-        """Pairs of a touched entity, as it is now, and every set with a reference that ties it."""
+        """Return pairs of a touched entity and every set with a reference that ties it now."""
         keys, world = self._keys, self._world
         fitting = np.flatnonzero(world.touched & world.of_categories(kind.categories))
         asked, near = world.near(world.after[fitting], kind.condition, referenced)
@@ -153,7 +153,7 @@ class ChangingRows:
         return different[~self._is_reference(different, kind, new=True)]
 
     def _holding(self, kind: StageKind, references: Int64s, entities: Int64s) -> Bools:
-        """Each pair of entities is decided once, however many sets ask for it."""
+        """Return whether the condition holds; each pair is decided once, for all sets."""
         pairs: Int64s = references * len(self._world) + entities
         different = as_set(pairs)
         holds = self._world.holding(
@@ -162,7 +162,7 @@ class ChangingRows:
         return holds[np.searchsorted(different, pairs)]
 
     def _is_reference(self, pairs: Int64s, kind: StageKind, *, new: bool) -> Bools:
-        """For each pair, whether the entity is a reference of the set's stage."""
+        """Return for each pair whether the entity is a reference of the set's stage."""
         found = np.zeros(len(pairs), np.bool_)
         for stage in kind.ref_stages:
             rows = self._rows(pairs, stage)
@@ -173,7 +173,7 @@ class ChangingRows:
         return found
 
     def _reference_mask(self, kind: StageKind) -> Bools:
-        """Which entities are a reference of the stage in any of the sets, or were one."""
+        """Return which entities are a reference of the stage in any of the sets, or were one."""
         wanted = np.zeros(self._keys.stages, np.bool_)
         wanted[list(kind.ref_stages)] = True
         of_stages = wanted[self._stages] & kind.owners[self._sets]
@@ -184,14 +184,14 @@ class ChangingRows:
         return mask & self._world.exists
 
     def _reference_rows(self, kind: StageKind, wanted: Bools) -> Int64s:
-        """Pairs (set, reference) of the wanted entities on the new version."""
+        """Return pairs (set, reference) of the wanted entities on the new version."""
         old = self._old[wanted[self._entities]]
         gained = self.gained[wanted[self._keys.entities_of(self.gained)]]
         rows = np.concatenate([old[~is_in(old, self.lost)], gained])
         return as_set(self._of_kind(rows, kind.ref_stages, kind))
 
     def _members_of(self, kind: StageKind) -> Int64s:
-        """The entities that were members of the stage in any of the sets."""
+        """Return the entities that were members of the stage in any of the sets."""
         members: Int64s = self._entities[(self._stages == kind.number) & kind.owners[self._sets]]
         return members
 
@@ -202,7 +202,7 @@ class ChangingRows:
         return is_in(self._rows(pairs, kind.number), self._old)
 
     def _of_kind(self, rows: Int64s, stages: Sequence[int], kind: StageKind) -> Int64s:
-        """Rows of these stages, in sets that have the kind, as pairs (set, entity)."""
+        """Return rows of these stages, in sets that have the kind, as pairs (set, entity)."""
         keys = self._keys
         sets = keys.sets_of(rows)
         fits = kind.owners[sets] & np.isin(keys.stages_of(rows), stages)

@@ -23,26 +23,26 @@ class MemberRows:
     peids: Int64s
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.peids)
 
     def where(self, chosen: Bools) -> MemberRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         return MemberRows(
             self.sets[chosen], self.stages[chosen], self.shown[chosen], self.peids[chosen]
         )
 
     def visible(self) -> MemberRows:
-        """The rows of visible stages."""
+        """Return the rows of visible stages."""
         return self if self.shown.all() else self.where(self.shown)
 
     def numbered(self, numbers: Int64s) -> MemberRows:
-        """The rows with other set numbers: ``numbers[old]`` is the new one."""
+        """Return the rows with other set numbers: ``numbers[old]`` is the new one."""
         return MemberRows(numbers[self.sets].astype(np.int32), self.stages, self.shown, self.peids)
 
     @classmethod
     def joined(cls, parts: Sequence[MemberRows]) -> MemberRows:
-        """All rows of some parts, in order; no set stands in two of them."""
+        """Return all rows of some parts, in order; no set stands in two of them."""
         if not parts:
             return NO_ROWS
         sets = np.concatenate([part.sets for part in parts])
@@ -69,40 +69,40 @@ class RowKeys:
 
     def of(self, sets: NDArray[np.integer], stages: NDArray[np.integer] | int, entities: Int64s
     ) -> Int64s:  # fmt: skip
-        """The keys of rows."""
+        """Return the keys of rows."""
         keys: Int64s = (sets.astype(np.int64) * self.stages + stages) * self.entities + entities
         return keys
 
     def sets_of(self, keys: Int64s) -> Int64s:
-        """The sets of rows."""
+        """Return the sets of rows."""
         return keys // (self.stages * self.entities)
 
     def stages_of(self, keys: Int64s) -> Int64s:
-        """The stages of rows."""
+        """Return the stages of rows."""
         return keys // self.entities % self.stages
 
     def entities_of(self, keys: Int64s) -> Int64s:
-        """The entities of rows."""
+        """Return the entities of rows."""
         return keys % self.entities
 
 
 def joined(*parts: Int64s) -> Int64s:
-    """The keys of all parts in ascending order, each once."""
+    """Return the keys of all parts in ascending order, each once."""
     return as_set(np.concatenate(parts))
 
 
 def merged(many: Int64s, few: Int64s) -> Int64s:
-    """Two ascending arrays that have nothing in common as one, without sorting all again."""
+    """Return two ascending arrays that have nothing in common as one, without sorting all again."""
     return np.insert(many, np.searchsorted(many, few), few)
 
 
 def without(keys: Int64s, ascending: Int64s) -> Int64s:
-    """The keys that are none of the others."""
+    """Return the keys that are none of the others."""
     return keys[~is_in(keys, ascending)]
 
 
 def differences(old: Int64s, new: Int64s) -> tuple[Int64s, Int64s]:
-    """What only the first and only the second has; both ascend, each key once.
+    """Return what only the first and only the second has; both ascend, each key once.
 
     Most keys are in both. Two ascending runs are merged in one go, where looking each key up in
     the other array would be the slowest part of a comparison.
@@ -118,7 +118,7 @@ def differences(old: Int64s, new: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def matched(values: Int64s, others: Int64s) -> tuple[Int64s, Int64s]:
-    """All pairs of places at which the two arrays hold the same value."""
+    """Return all pairs of places at which the two arrays hold the same value."""
     order = np.argsort(others, kind="stable")
     ordered = others[order]
     first = np.searchsorted(ordered, values)

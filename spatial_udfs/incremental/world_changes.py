@@ -25,16 +25,16 @@ class WorldChanges:
     left_places: pa.ChunkedArray
 
     def touched(self) -> Int64s:
-        """Every entity that may count differently for a neighborhood."""
+        """Return every entity that may count differently for a neighborhood."""
         parts = (self.added, self.removed, self.moved, self.recategorised)
         return np.unique(np.concatenate(parts))
 
     def arrived(self) -> Int64s:
-        """Those of them that the new version has."""
+        """Return those of them that the new version has."""
         return np.unique(np.concatenate((self.added, self.moved, self.recategorised)))
 
     def counts(self) -> dict[str, int]:
-        """How many of each kind, by name."""
+        """Return how many of each kind, by name."""
         return {
             "added": len(self.added),
             "removed": len(self.removed),

@@ -35,15 +35,15 @@ class Verdict:
     can_fail: Bools
 
     def negated(self) -> Verdict:
-        """NOT."""
+        """Return the verdict of NOT."""
         return Verdict(self.can_fail, self.can_hold)
 
     def both(self, other: Verdict) -> Verdict:
-        """AND."""
+        """Return the verdict of AND."""
         return Verdict(self.can_hold & other.can_hold, self.can_fail | other.can_fail)
 
     def either(self, other: Verdict) -> Verdict:
-        """OR."""
+        """Return the verdict of OR."""
         return Verdict(self.can_hold | other.can_hold, self.can_fail & other.can_fail)
 
 
@@ -53,7 +53,7 @@ DistanceVerdict = Callable[[float], Verdict]
 def verdict_of(
     condition: Condition, names: PairKinds, kinds: Kinds, distance: DistanceVerdict
 ) -> Verdict:
-    """The condition on pairs of these kinds, whose distances ``distance`` judges."""
+    """Return the verdict on pairs of these kinds, whose distances ``distance`` judges."""
 
     def leaf_verdict(leaf: Leaf) -> Verdict:
         if isinstance(leaf, WithinDistance):
@@ -65,7 +65,7 @@ def verdict_of(
 
 
 def truth_by_kind(condition: Condition, names: PairKinds) -> Bools:
-    """A condition without distances, for every kind known now."""
+    """Return the truth of a condition without distances for every kind known now."""
     # Once for all relations: another thread may add kinds between two of them.
     known = names.count()
 
@@ -109,7 +109,7 @@ class ConditionNeeds:
 
     @classmethod
     def of(cls, condition: Condition) -> ConditionNeeds:
-        """The needs of the condition."""
+        """Return the needs of the condition."""
         distances = {isinstance(leaf, WithinDistance) for leaf in leaves(condition)}
         disjoint = np.arange(len(SHAPE_PAIRS), dtype=np.uint16)
         undecided = _anything(len(SHAPE_PAIRS))

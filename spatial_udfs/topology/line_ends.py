@@ -43,7 +43,7 @@ class StraightSegments:
         self._ends[places] = ends
 
     def share_an_end_only(self, first: Positions, second: Positions) -> Bools:
-        """Pairs of segments that surely have one end in common and no other point."""
+        """Return pairs of segments that surely have one end in common and no other point."""
         result = self._is_segment[first]
         if result.any():
             result &= self._is_segment[second]
@@ -133,5 +133,5 @@ class SharedLineEnds:
 
 
 def _with_cell(matrix: str, cell: int, meets: bool) -> str:
-    """The matrix with a cell of dimension 0, or none: boundaries of lines are points."""
+    """Return the matrix with a cell of dimension 0, or none: boundaries of lines are points."""
     return matrix[:cell] + ("0" if meets else "F") + matrix[cell + 1 :]

@@ -34,7 +34,7 @@ _TURNED_PAIRS: Final = np.array(
 
 
 def shape_pairs(references: ShapeCodes, entities: ShapeCodes) -> NDArray[np.uint8]:
-    """The place of each pair of shapes in SHAPE_PAIRS."""
+    """Return the place of each pair of shapes in SHAPE_PAIRS."""
     return references * np.uint8(SHAPE_COUNT) + entities
 
 
@@ -52,7 +52,7 @@ class PairKinds:
         self._truth = lru_cache(maxsize=1024)(self._leaf_truth)
 
     def of(self, matrices: NDArray[Any], pairs: NDArray[np.uint8]) -> Kinds:
-        """The kinds of pairs with these matrices and shapes."""
+        """Return the kinds of pairs with these matrices and shapes."""
         texts, known = matrices.tolist(), self._numbers
         try:
             numbers = [known[text] for text in texts]
@@ -64,7 +64,7 @@ class PairKinds:
         return kinds
 
     def transposed(self, kinds: Kinds) -> Kinds:
-        """The kinds of the same pairs seen from the entity."""
+        """Return the kinds of the same pairs seen from the entity."""
         pair = kinds % np.uint16(PAIRS_OF_SHAPES)
         turned: Kinds = self._transposed[kinds // np.uint16(PAIRS_OF_SHAPES)]
         turned *= np.uint16(PAIRS_OF_SHAPES)
@@ -72,20 +72,20 @@ class PairKinds:
         return turned
 
     def count(self) -> int:
-        """How many matrices are known now."""
+        """Return how many matrices are known now."""
         return len(self._cells)
 
     def matrices(self) -> list[str]:
-        """The matrices in the order of their numbers, from number 1 on."""
+        """Return the matrices in the order of their numbers, from number 1 on."""
         by_number = {number: text for text, number in self._numbers.items() if number}
         return [by_number[number] for number in range(1, self.count())]
 
     def truth(self, leaf: Leaf, matrices: int) -> Bools:
-        """For each kind with one of the first ``matrices``, whether the relation holds."""
+        """Return for each kind with one of the first ``matrices`` whether the relation holds."""
         return self._truth(leaf, matrices)
 
     def _number(self, matrix: str) -> int:
-        """The number of a matrix; its transposed matrix gets one at the same time."""
+        """Return the number of a matrix; its transposed matrix gets one at the same time."""
         if matrix in self._numbers:
             return self._numbers[matrix]
         if matrix[:2] == "FF" and matrix[3:5] == "FF":

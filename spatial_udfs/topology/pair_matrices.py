@@ -167,7 +167,7 @@ class PairMatrices:
         return self._names.of(matrices, shape_pairs(self._shapes[first], self._shapes[second]))
 
     def _prepared_copy(self, position: int) -> Any:
-        """A prepared copy of the area: the table's own geometry may be in use elsewhere."""
+        """Return a prepared copy of the area: the table's own geometry may be in use elsewhere."""
         copy = self._prepared.get(position)
         if copy is not None:
             self._prepared.move_to_end(position)

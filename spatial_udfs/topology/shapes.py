@@ -24,7 +24,7 @@ ShapeCodes = NDArray[np.uint8]
 
 
 def stored_geometries(written: NDArray[Any], peids: Int64s) -> Geometries:
-    """Geometries out of WKB; one that cannot be read is an error that names its entity."""
+    """Return geometries out of WKB; one that cannot be read is an error that names its entity."""
     read: Geometries = shapely.from_wkb(written, on_invalid="ignore")
     broken = np.flatnonzero(shapely.is_missing(read))
     if len(broken):
@@ -33,12 +33,12 @@ def stored_geometries(written: NDArray[Any], peids: Int64s) -> Geometries:
 
 
 def shape_codes(table: EntityTable) -> ShapeCodes:
-    """Positions in SHAPES; a geometry without a place in the DE-9IM is an error of the world."""
+    """Return places in SHAPES; a geometry that the DE-9IM does not know is a WorldError."""
     return shapes_of(table.geometries, table.peids)
 
 
 def shapes_of(geometries: Geometries, peids: Int64s) -> ShapeCodes:
-    """The same for some entities, whose peids are for the error."""
+    """Return the same for some entities, whose peids are for the error."""
     types = shapely.get_type_id(geometries)
     unusable = (types < 0) | (types == _COLLECTION_TYPE) | shapely.is_empty(geometries)
     if unusable.any():

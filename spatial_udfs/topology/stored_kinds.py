@@ -25,29 +25,29 @@ _SHAPE_PAIR_BITS: Final = 4
 
 
 def reference_shapes(kinds: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """The place in ``SHAPES`` of the reference of pairs of these kinds."""
+    """Return the place in ``SHAPES`` of the reference of pairs of these kinds."""
     return ((kinds & (1 << _SHAPE_PAIR_BITS) - 1) // SHAPE_COUNT).astype(np.uint8)
 
 
 def _shift(cell: int) -> int:
-    """Where a cell's bits are: the first cell is the highest digit, as it is written."""
+    """Return where a cell's bits are: the first cell is the highest digit, as it is written."""
     return _SHAPE_PAIR_BITS + _CELL_BITS * (_CELLS - 1 - cell)
 
 
 def decoded(kind: int) -> tuple[Shape, Shape, str]:
-    """Shape of the reference, shape of the entity, and the matrix."""
+    """Return the shape of the reference, the shape of the entity, and the matrix."""
     reference, entity = SHAPE_PAIRS[kind & (1 << _SHAPE_PAIR_BITS) - 1]
     cells = (kind >> _shift(cell) & (1 << _CELL_BITS) - 1 for cell in range(_CELLS))
     return reference, entity, "".join(CELL_SYMBOLS[cell] for cell in cells)
 
 
 def encoded(reference: Shape, entity: Shape, matrix: str) -> int:
-    """The kind of a matrix such as ``FF1F00102`` and the shapes of both ends."""
+    """Return the kind of a matrix such as ``FF1F00102`` and the shapes of both ends."""
     return encoded_cells(matrix) | SHAPE_PAIRS.index((reference, entity))
 
 
 def encoded_cells(matrix: str) -> int:
-    """What a matrix is in a kind; the place of the shapes in ``SHAPE_PAIRS`` is added to it."""
+    """Return the bits of a matrix in a kind; the place in ``SHAPE_PAIRS`` is added to them."""
     return sum(CELL_SYMBOLS.index(symbol) << _shift(cell) for cell, symbol in enumerate(matrix))
 
 

@@ -124,7 +124,7 @@ def heavy_distance(first: Any, second: Any, limits: ResolutionLimits) -> float:
 
 
 def _has_start_inside(geometry: Any, area: Any) -> bool:
-    """Whether a part of the geometry begins in an area: GEOS calls that a distance of 0."""
+    """Return whether a part of the geometry begins in an area: GEOS calls that a distance of 0."""
     if shapely.get_type_id(area) not in _POLYGONS:
         return False
     parts = shapely.get_parts(geometry)

@@ -14,11 +14,12 @@ from redis_link.connection.client import RedisClient, connect
 from schemas.language.notation import read_neighborhood
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from testing.synthetic_city import SRID, synthetic_city
+from testing.world_writers import entity_rows
 from tests.scenes.surroundings import Surroundings
 from tests.servers.certificates import Certificates
 from tests.servers.redis_server import RedisServer, running_redis
 from tests.servers.running_broker import RunningBroker, running_broker
-from world.snapshot import entity_rows, load_snapshot
+from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
 

@@ -20,7 +20,7 @@ from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.subscription import parse_subscription
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
-from world.snapshot import entity_rows
+from testing.world_writers import entity_rows
 from world.versions.store import WorldStore
 
 Row = tuple[int, int, int]

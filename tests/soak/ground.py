@@ -17,9 +17,9 @@ from schemas.language.notation import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from testing.city_edits import edited_city
-from testing.geoparquet_writer import write_geoparquet
 from testing.neighborhood_patterns import peids_of
 from testing.synthetic_city import synthetic_city
+from testing.world_writers import write_geoparquet
 from tests.oracle.definition import entities_of, resolve_by_definition
 
 # Category of the first reference, and the neighborhood of one reference and another.

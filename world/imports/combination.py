@@ -28,7 +28,7 @@ SUPPORTED: Final = (0, 1, 3, 4, 5, 6)
 
 
 def readable(rows: Candidates) -> tuple[Candidates, list[Problem]]:
-    """The rows with a geometry of a supported type and finite coordinates, in two dimensions."""
+    """Return the rows with finite coordinates of a supported type, in two dimensions."""
     types = shapely.get_type_id(rows.geometries)
     faults = {
         ProblemKind.MISSING_GEOMETRY: types == NO_GEOMETRY,
@@ -57,7 +57,7 @@ def readable(rows: Candidates) -> tuple[Candidates, list[Problem]]:
 
 
 def storable(rows: Candidates) -> tuple[Candidates, list[Problem]]:
-    """The rows whose projected geometry is finite and valid by OGC Simple Features."""
+    """Return the rows whose projected geometry is finite and valid by OGC Simple Features."""
     outside = ~finite(rows.geometries)
     broken = ~outside & ~shapely.is_valid(rows.geometries)
     problems = [
@@ -82,7 +82,7 @@ def storable(rows: Candidates) -> tuple[Candidates, list[Problem]]:
 
 
 def finite(geometries: Geometries) -> NDArray[np.bool_]:
-    """Whether all coordinates of each geometry are finite; true where there are none."""
+    """Return whether all coordinates of each geometry are finite; true where there are none."""
     coordinates, owners = shapely.get_coordinates(geometries, return_index=True)
     result = np.ones(len(geometries), np.bool_)
     result[owners[~np.isfinite(coordinates).all(axis=1)]] = False
@@ -100,7 +100,7 @@ class Occurrence(NamedTuple):
 
 
 def without_duplicates(sources: Sequence[Candidates]) -> tuple[list[Candidates], list[Problem]]:
-    """Each peid once, and a problem for each row that had to go."""
+    """Return the rows with each peid once, and a problem for each row that had to go."""
     counts = [len(rows) for rows in sources]
     peids = np.concatenate([np.empty(0, np.int64), *(rows.peids for rows in sources)])
     owner = np.repeat(np.arange(len(sources)), counts)
@@ -124,7 +124,7 @@ def without_duplicates(sources: Sequence[Candidates]) -> tuple[list[Candidates],
 
 
 def duplicate(peid: int, first: Occurrence, later: Occurrence) -> Problem:
-    """The problem of a later row; one that only repeats the first is told apart."""
+    """Return the problem of a later row; one that only repeats the first is told apart."""
     different = [
         word
         for word, mine, its in (
@@ -170,7 +170,7 @@ class Combined:
 
 
 def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Combined:
-    """All readings in the given CRS, or in the one that fits them."""
+    """Return the entities of all readings, in the given CRS or in the one that fits them."""
     problems: list[Problem] = []
     usable: list[tuple[Candidates, CRS]] = []
     checked = in_threads(lambda reading: readable(reading.rows), readings)

@@ -27,7 +27,7 @@ ANY_METRIC: Final = 32631
 
 
 def given_crs(srid: int) -> CRS:
-    """The CRS that a user asked for; anything but a metric one is an error."""
+    """Return the CRS that a user asked for; anything but a metric one is an error."""
     try:
         crs = CRS.from_epsg(srid)
     except CRSError as error:
@@ -41,9 +41,9 @@ def given_crs(srid: int) -> CRS:
 
 
 def is_metric(crs: CRS) -> bool:
-    """Whether planar distances in this CRS are metres on the ground, near enough.
+    """Return whether planar distances in this CRS are metres on the ground, near enough.
 
-    The unit alone does not tell: Web Mercator says metres, and at 52° its are 1.6 too many.
+    The unit alone does not tell: distances in Web Mercator are 1.6 times too long at 52°.
     """
     return (
         crs.is_projected
@@ -54,7 +54,7 @@ def is_metric(crs: CRS) -> bool:
 
 
 def _is_true_to_scale(crs: CRS) -> bool:
-    """Whether no scale at the corners and in the middle of the CRS's area is far from 1."""
+    """Return whether no scale at the corners and in the middle of the CRS's area is far from 1."""
     area = crs.area_of_use
     if area is None:
         return True
@@ -67,7 +67,7 @@ def _is_true_to_scale(crs: CRS) -> bool:
 
 
 def choose_crs(sources: Sequence[CRS], count_zones: Callable[[], Counter[int]]) -> CRS:
-    """The sources' own CRS when they share one that is metric, else the UTM zone of the data.
+    """Return the sources' own CRS if they share a metric one, else the UTM zone of the data.
 
     Zones are counted only when they decide: counting may mean to read everything.
     """
@@ -81,7 +81,7 @@ def choose_crs(sources: Sequence[CRS], count_zones: Callable[[], Counter[int]]) 
 
 
 def utm_zones(geometries: Geometries, crs: CRS) -> Counter[int]:
-    """How many geometries begin in each UTM zone (by EPSG code): the fullest is the world's.
+    """Return how many geometries begin in each UTM zone (by EPSG code): the fullest is the world's.
 
     Counting bears a stray point at 0° 0° and data around the date line, where a bounding box
     would put the middle of the data on the other side of the Earth.
@@ -99,7 +99,7 @@ def utm_zones(geometries: Geometries, crs: CRS) -> Counter[int]:
 
 
 def project(rows: Candidates, source: CRS, target: CRS) -> Candidates:
-    """The rows with their geometries in the target CRS; infinite where it is not defined."""
+    """Return the rows with their geometries in the target CRS; infinite where it is not defined."""
     if source.equals(target, ignore_axis_order=True):
         return rows
     return replace(
@@ -126,7 +126,7 @@ def _transformer(source: str, target: str) -> Transformer:
 
 
 def epsg_code(crs: CRS) -> int:
-    """The EPSG code of a version's CRS; ``is_metric`` lets no CRS without one through."""
+    """Return the EPSG code of a version's CRS; ``is_metric`` lets no CRS without one through."""
     code = crs.to_epsg()
     if code is None:
         raise SettingsError(f"CRS {crs.name} has no EPSG code")

@@ -1,4 +1,4 @@
-"""Sources in, one more world version out. The Spark job shares all but reading and writing."""
+"""Imports sources as one more world version; the Spark job shares all but reading and writing."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class ImportReport:
     combined: Combined | None = field(default=None, compare=False, repr=False)
 
     def entities(self) -> pa.Table | None:
-        """The rows (UNVERSIONED_ENTITIES) of a version that was made just now, in any order."""
+        """Return the rows (UNVERSIONED_ENTITIES) of a version made just now, in any order."""
         return None if self.combined is None else self.combined.entities
 
     def snapshot(self) -> EntityTable | None:
-        """The version in memory, if it was made just now: as reading it would give it."""
+        """Return the version in memory, if it was made just now: as reading it would give it."""
         if self.combined is None:
             return None
         return entity_table(self.combined.entities, self.facts, self.combined.geometries)
@@ -75,7 +75,7 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
     force: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """One more version of the world out of the sources, or the newest if that is the same."""
+    """Import the sources as one more version; report the newest one if that is the same."""
     tell = progress or silent
     options = ImportOptions.checked(srid=srid, rules=rules, category=category, id_field=id_field)
     store = WorldStore(str(world))
@@ -122,7 +122,7 @@ def exclusive(store: WorldStore) -> Iterator[None]:
 def same_version(
     store: WorldStore, facts: tuple[SourceFacts, ...], options: ImportOptions
 ) -> VersionFacts | None:
-    """The newest version, if it came from the same sources by the same options."""
+    """Return the newest version, if it came from the same sources by the same options."""
     versions = store.versions()
     if versions and versions[-1].same_input(facts, options.fingerprint(facts)):
         return versions[-1]
@@ -157,7 +157,7 @@ def refuse_if_empty(
 def report_of(
     store: WorldStore, facts: VersionFacts, *, created: bool, strict: bool
 ) -> ImportReport:
-    """The report about a version that stands in the store."""
+    """Return the report about a version that stands in the store."""
     problems = summarize(problems_of(store.problems(facts.version)))
     refuse_if_strict(problems, strict=strict)
     entities = store.entities(facts.version)
@@ -165,7 +165,7 @@ def report_of(
 
 
 def top_categories(entities: pa.Table) -> dict[str, int]:
-    """How many entities stand under each first level of the hierarchy, most first."""
+    """Return how many entities stand under each first level of the hierarchy, most first."""
     lists = entities.column(entity.CATEGORIES)
     # A world has few different lists of categories: counted by Arrow, taken apart once each.
     listed = pc.value_counts(pc.binary_join(lists, _BETWEEN)).to_pylist()

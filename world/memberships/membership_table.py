@@ -84,7 +84,7 @@ SCHEMA: Final = pa.schema(
 
 
 def memberships_path(out: str) -> str:
-    """The table under the folder of results."""
+    """Return the path of the table under the folder of results."""
     return f"{out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
 
 

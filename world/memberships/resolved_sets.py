@@ -47,18 +47,18 @@ class ResolvedSets:
     whole: bool = True
 
     def membership_count(self) -> int:
-        """How many rows the memberships have."""
+        """Return how many rows the memberships have."""
         shown = np.bincount(self.rows.sets[self.rows.shown], minlength=len(self.hashes))
         return int(shown[self.set_of].sum())
 
     def memberships(self) -> Iterator[tuple[Int64s, Int64s, Int32s]]:
-        """Rows (subId, peid, stageNo) in blocks."""
+        """Yield rows (subId, peid, stageNo) in blocks."""
         shown = self.rows.visible()
         for subscriptions, places in written_out(shown.sets, self.set_of):
             yield self.sub_ids[subscriptions], shown.peids[places], shown.stages[places]
 
     def split(self, parts: int) -> list[ResolvedSets]:
-        """Visible rows, and subscriptions in some groups that have about as many memberships."""
+        """Return groups of subscriptions with about as many memberships, and their visible rows."""
         rows = self.rows.visible()
         shown = np.bincount(rows.sets, minlength=len(self.hashes))
         ends = np.cumsum(shown[self.set_of])
@@ -101,7 +101,7 @@ class ResolvedSets:
 
     @classmethod
     def load(cls, folder: Path) -> ResolvedSets | None:
-        """What was saved there, or None when some of it is gone or of another method."""
+        """Return what was saved there, or None when some of it is gone or of another method."""
         try:
             members, sets, subscriptions = (
                 pq.read_table(folder / name)
@@ -131,7 +131,7 @@ class ResolvedSets:
 
 
 def written_out(sets: NDArray[np.integer], set_of: Int64s) -> Iterator[tuple[Int64s, Int64s]]:
-    """Every subscription with every row of its set, in blocks: places in both arrays.
+    """Yield every subscription with every row of its set, in blocks: places in both arrays.
 
     ``sets`` ascends; ``set_of`` has the set of each subscription. Subscriptions are few beside
     rows, so a block is a range of them.
@@ -155,7 +155,7 @@ def written_out(sets: NDArray[np.integer], set_of: Int64s) -> Iterator[tuple[Int
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    """Whole or not at all, and on the disk when it is there."""
+    """Write a file whole or not at all; it is on the disk when it is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     with part.open("wb") as file:

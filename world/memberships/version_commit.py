@@ -104,7 +104,10 @@ def _last_writer(table: DeltaTable) -> str:
 
 
 def statistics_of(footer: pq.FileMetaData) -> str:
-    """Rows, and the least and largest number of each column of numbers, as the footer has them."""
+    """Return what Delta's log keeps about a Parquet file, so that readers can leave it out.
+
+    These are the rows, and the least and largest number of each column of numbers.
+    """
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     content: dict[str, Any] = {
         "numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {},

@@ -70,7 +70,7 @@ class ProblemSummary:
 
 
 def problem_table(problems: Sequence[Problem]) -> pa.Table:
-    """The problems as rows of the table ``problems``, without its version."""
+    """Return the problems as rows of the table ``problems``, without its version."""
     columns = [
         [problem.kind.value for problem in problems],
         [problem.kept for problem in problems],
@@ -87,7 +87,7 @@ def problem_table(problems: Sequence[Problem]) -> pa.Table:
 
 
 def problems_of(table: pa.Table) -> list[Problem]:
-    """The problems that stand in a table, as objects."""
+    """Return the problems that stand in a table, as objects."""
     return [
         Problem(**{**row, "kind": ProblemKind(row["kind"])})
         for row in table.select(version_tables.UNVERSIONED_PROBLEMS.names).to_pylist()
@@ -95,7 +95,7 @@ def problems_of(table: pa.Table) -> list[Problem]:
 
 
 def summarize(problems: Sequence[Problem]) -> tuple[ProblemSummary, ...]:
-    """One summary for each kind, in the order of ``ProblemKind``."""
+    """Return one summary for each kind, in the order of ``ProblemKind``."""
     by_kind: dict[ProblemKind, list[Problem]] = {}
     for problem in problems:
         by_kind.setdefault(problem.kind, []).append(problem)
@@ -130,11 +130,11 @@ class Candidates:
     geometries: Geometries
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.peids)
 
     def where(self, chosen: NDArray[np.bool_]) -> Candidates:
-        """Only the chosen rows."""
+        """Return only the chosen rows."""
         return replace(
             self,
             ordinals=self.ordinals[chosen],
@@ -145,7 +145,7 @@ class Candidates:
         )
 
     def problem(self, position: int, kind: ProblemKind, reason: str, *, kept: bool) -> Problem:
-        """A remark about the row at this position."""
+        """Return a remark about the row at this position."""
         return Problem(
             kind=kind,
             kept=kept,
@@ -156,7 +156,7 @@ class Candidates:
         )
 
     def as_table(self) -> pa.Table:
-        """The rows as the store takes them."""
+        """Return the rows as the store takes them."""
         wkb = shapely.to_wkb(self.geometries, output_dimension=2, byte_order=1, include_srid=False)
         peids, _, names, geometries = (field.type for field in version_tables.UNVERSIONED_ENTITIES)
         return pa.Table.from_arrays(
@@ -170,7 +170,7 @@ class Candidates:
         )
 
     def _category_lists(self) -> pa.Array:
-        """The categories as Arrow has them; what many rows share is written once and repeated."""
+        """Return the categories as an Arrow array; lists that rows share are converted once."""
         lists = self.categories.tolist()
         shared = {id(each): each for each in lists}
         places = {name: place for place, name in enumerate(shared)}
@@ -180,7 +180,7 @@ class Candidates:
 
 
 def objects(values: Sequence[Any]) -> Objects:
-    """An array with one element for each value, even where all values are lists."""
+    """Return an array with one element for each value, even where all values are lists."""
     array = np.empty(len(values), object)
     array[:] = values
     return array

@@ -48,7 +48,7 @@ GEOMETRY_TYPES: Final = (
 def read_geojson(
     path: Path, *, id_field: str | None, category: str | None
 ) -> tuple[Candidates, list[Problem]]:
-    """The features of a file as rows, and what is wrong with those that cannot be used."""
+    """Return the features of a file as rows, and what is wrong with those that cannot be used."""
     features = _features(path)
     peid_key = id_field or entity.PEID
     peids = [_attribute(feature, peid_key) for feature in features]
@@ -145,7 +145,7 @@ def _properties(feature: dict[str, Any]) -> dict[str, Any]:
 
 
 def _attribute(feature: dict[str, Any], key: str) -> Any:
-    """A property; the identifier of a feature may also stand beside them, by RFC 7946."""
+    """Return a property; the identifier of a feature may also stand beside them, by RFC 7946."""
     value = _properties(feature).get(key)
     return feature.get("id") if value is None and key == "id" else value
 
@@ -157,7 +157,7 @@ def _locator(ordinal: int) -> str:
 def _geometries(
     features: list[dict[str, Any]],
 ) -> tuple[Geometries, dict[int, tuple[ProblemKind, str]]]:
-    """The geometries, None where there is none, and by ordinal why one cannot be read."""
+    """Return the geometries, None where there is none, and by ordinal why one cannot be read."""
     geometries = np.empty(len(features), object)
     faults: dict[int, tuple[ProblemKind, str]] = {}
     for ordinal, feature in enumerate(features):

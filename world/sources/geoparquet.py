@@ -37,7 +37,7 @@ CURVE: Final = object()
 
 
 def read_layout(path: Path, *, id_field: str | None, category: str | None) -> GeoParquetLayout:
-    """The layout of a source; a SourceError when it is no GeoParquet that can be imported."""
+    """Return the layout of a source; a SourceError if it is no GeoParquet that we can import."""
     layouts = {_layout_of_file(path, file, id_field, category) for file in parquet_files(path)}
     if len(layouts) > 1:
         raise SourceError(f"{path}: its files differ in their columns or their CRS")
@@ -45,14 +45,14 @@ def read_layout(path: Path, *, id_field: str | None, category: str | None) -> Ge
 
 
 def row_count(path: Path) -> int:
-    """The number of rows, out of the footers."""
+    """Return the number of rows, out of the footers."""
     return sum(pq.read_metadata(file).num_rows for file in parquet_files(path))
 
 
 def read_batches(
     path: Path, layout: GeoParquetLayout
 ) -> Iterator[tuple[Candidates, list[Problem]]]:
-    """The rows of a source, some thousands at a time."""
+    """Yield the rows of a source, some thousands at a time."""
     try:
         yield from in_threads(
             lambda numbered: batch_candidates(numbered[0], layout, numbered[1]),
@@ -76,7 +76,7 @@ def _numbered_batches(
 def batch_candidates(
     batch: pa.RecordBatch, layout: GeoParquetLayout, ordinals: Int64s
 ) -> tuple[Candidates, list[Problem]]:
-    """One batch as rows, and what is wrong with those that cannot be used."""
+    """Return one batch as rows, and what is wrong with those that cannot be used."""
     geometries, faults = _decoded(batch.column(layout.geometry).to_numpy(zero_copy_only=False))
     problems: list[Problem] = []
     try:
@@ -116,7 +116,7 @@ def _raw_rows(
 
 
 def _decoded(wkb: NDArray[Any]) -> tuple[Geometries, dict[int, ProblemKind]]:
-    """The geometries, None where there is none, and by position what cannot be read."""
+    """Return the geometries, None where there is none, and by position what cannot be read."""
     written = np.array([value is not None for value in wkb], np.bool_)
     deep = [position for position, value in enumerate(wkb) if is_too_deep(value)]
     if deep:
@@ -196,7 +196,7 @@ def _primary_column(file: Path, schema: pa.Schema) -> tuple[str, dict[str, Any]]
 
 
 def _crs(file: Path, facts: dict[str, Any]) -> CRS:
-    """GeoParquet: left out means longitude and latitude, null means that nobody knows."""
+    """Return the CRS; one that is left out is longitude and latitude, null is unknown."""
     if "crs" not in facts:
         return WGS84
     if facts["crs"] is None:

@@ -33,20 +33,20 @@ class GeoParquetLayout:
     category: str | None
 
     def columns(self) -> list[str]:
-        """The columns to read."""
+        """Return the columns to read."""
         optional = (self.categories, self.name)
         return [self.peid, self.geometry, *(column for column in optional if column is not None)]
 
 
 def row_locator(ordinal: int) -> str:
-    """How problems name a row: people count from 1."""
+    """Return how problems name a row: people count from 1."""
     return f"row {ordinal + 1}"
 
 
 def faultless_rows(
     batch: pa.RecordBatch, layout: GeoParquetLayout, ordinals: Int64s, geometries: Geometries
 ) -> Candidates | None:
-    """The rows, column by column, if nothing is wrong with any peid or category; else None.
+    """Return the rows, column by column, if nothing is wrong with any peid or category; else None.
 
     UnicodeDecodeError where bytes of a text are not UTF-8: Arrow does not look at them.
     """
@@ -72,7 +72,7 @@ def faultless_rows(
 
 
 def _categories(column: pa.Array) -> NDArray[Any] | None:
-    """The categories of each row, or None where any is missing or cannot be one.
+    """Return the categories of each row, or None where any is missing or cannot be one.
 
     A world has few different lists of them: each is read once.
     """

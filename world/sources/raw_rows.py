@@ -37,7 +37,7 @@ class RawRows:
     default_category: str | None = None
 
     def candidates(self) -> tuple[Candidates, list[Problem]]:
-        """The rows whose peid and categories can be used, and what is wrong with the others."""
+        """Return the rows with a usable peid and categories, and the problems of the others."""
         problems: list[Problem] = []
         peids = np.zeros(len(self.peids), np.int64)
         categories = np.empty(len(self.peids), object)
@@ -138,7 +138,7 @@ def _shown(value: Any) -> str:
 
 
 def _integer(value: Any) -> int | None:
-    """The integer that a value is, or is the decimal notation of; None for anything else."""
+    """Return the integer that a value is, or is the decimal notation of; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -152,7 +152,7 @@ def _integer(value: Any) -> int | None:
 
 
 def written_name(value: Any) -> str | None:
-    """A name as it is kept: without space around it, None where nothing is left."""
+    """Return a name as it is kept: without space around it, None where nothing is left."""
     if isinstance(value, str):
         return value.strip() or None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -162,7 +162,7 @@ def written_name(value: Any) -> str | None:
 
 @lru_cache(maxsize=65_536)
 def category_fault(category: str) -> str | None:
-    """Why a string cannot be a category, or None when it can.
+    """Return why a string cannot be a category, or None when it can.
 
     A category is matched like an MQTT topic, so it must not look like a filter, and an empty
     level would be one that no person can see.
@@ -183,7 +183,7 @@ def category_fault(category: str) -> str | None:
 
 
 def read_categories(value: Any) -> tuple[tuple[str, ...], list[str]]:
-    """The usable categories of a row, sorted and each once, and what is wrong with the others.
+    """Return the usable categories of a row, sorted, each once, and faults of the others.
 
     A trailing slash is ignored, as it is in a pattern. None and an empty list give nothing.
     """

@@ -44,7 +44,7 @@ class ImportOptions:
         category: str | None,
         id_field: str | None,
     ) -> ImportOptions:
-        """The options, or an error that names the wrong one, before anything is read."""
+        """Return the options, or an error that names the wrong one, before anything is read."""
         if srid is not None:
             given_crs(srid)
         if category is not None:
@@ -55,7 +55,7 @@ class ImportOptions:
         return cls(srid, load_rules(rules), category, id_field)
 
     def fingerprint(self, sources: Sequence[SourceFacts]) -> str:
-        """One checksum of all options; rules count only where an OSM source is read by them."""
+        """Return one checksum of all options; rules count only if there is an OSM source."""
         uses_rules = any(source.kind == SourceKind.OSM for source in sources)
         written = {
             "generation": IMPORTER_GENERATION,
@@ -79,7 +79,7 @@ class Reading:
 def read_sources(
     paths: Sequence[Path], options: ImportOptions, tell: Progress
 ) -> Iterator[Reading]:
-    """All rows of all sources in their order; all OSM extracts together, where the first stands."""
+    """Yield the rows of all sources in order; OSM extracts together, where the first stands."""
     extracts = [path for path in paths if kind_of(path) is SourceKind.OSM]
     for path in paths:
         match kind_of(path):

@@ -37,7 +37,7 @@ SUFFIXES: Final = {
 
 
 def kind_of(path: Path) -> SourceKind:
-    """The kind by the name's ending; a folder is GeoParquet in several files."""
+    """Return the kind by the name's ending; a folder is GeoParquet in several files."""
     if not path.exists():
         raise SourceError(f"{path}: no such file")
     if path.is_dir():
@@ -50,7 +50,7 @@ def kind_of(path: Path) -> SourceKind:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """The files of a GeoParquet source in a fixed order: itself, or those in its folder."""
+    """Return the files of a GeoParquet source in a fixed order: itself, or those in its folder."""
     if not path.is_dir():
         return [path]
     try:
@@ -69,7 +69,7 @@ def parquet_files(path: Path) -> list[Path]:
 
 
 def describe(paths: Sequence[Path], progress: Progress) -> tuple[SourceFacts, ...]:
-    """The facts of all sources; reads each of them once from end to end."""
+    """Return the facts of all sources; reads each of them once from end to end."""
     if not paths:
         raise SourceError("no source given")
     kinds = [kind_of(path) for path in paths]

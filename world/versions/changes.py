@@ -18,7 +18,7 @@ _BETWEEN = "\x00"
 def compare_versions(
     store: WorldStore, old: int, new: int, entities: pa.Table | None = None
 ) -> WorldChanges:
-    """What came into a world between two of its versions; ``entities`` of the new one, if known."""
+    """Return what is different between two versions; ``entities`` of the new one, if known."""
     nothing = np.empty(0, np.int64)
     if old == new:
         nowhere = pa.chunked_array([], pa.binary())
@@ -29,7 +29,7 @@ def compare_versions(
 
 
 def compare_entities(old: pa.Table, new: pa.Table, *, same_crs: bool = True) -> WorldChanges:
-    """The differences of two tables of entities (UNVERSIONED_ENTITIES).
+    """Return the differences of two tables of entities (UNVERSIONED_ENTITIES).
 
     Coordinates of another CRS are other coordinates: then every entity has moved.
     """
@@ -59,14 +59,14 @@ def _peids(rows: pa.Table) -> Int64s:
 
 
 def _places(peids: Int64s, wanted: Int64s) -> Int64s:
-    """Where each wanted peid stands among the peids; all of them do."""
+    """Return where each wanted peid stands among the peids; all of them do."""
     order = np.argsort(peids)
     places: Int64s = order[np.searchsorted(peids, wanted, sorter=order)]
     return places
 
 
 def _differs(before: pa.Table, after: pa.Table, name: str) -> Bools:
-    """Where the two columns hold other values; two nulls are the same."""
+    """Return where the two columns hold other values; two nulls are the same."""
     old, new = before.column(name), after.column(name)
     same = pc.fill_null(pc.equal(old, new), fill_value=False)
     both_null = pc.and_(pc.is_null(old), pc.is_null(new))
@@ -75,7 +75,7 @@ def _differs(before: pa.Table, after: pa.Table, name: str) -> Bools:
 
 
 def _recategorised(before: pa.Table, after: pa.Table) -> Bools:
-    """Where the categories are another set; their order says nothing."""
+    """Return where the categories are another set; their order says nothing."""
     texts = [pc.binary_join(rows.column(entity.CATEGORIES), _BETWEEN) for rows in (before, after)]
     differs = np.array(pc.not_equal(*texts).to_numpy(), np.bool_)
     for place in np.flatnonzero(differs).tolist():

@@ -22,7 +22,7 @@ ROWS_AT_ONCE: Final = 65_536
 
 
 def content_checksum(entities: pa.Table) -> str:
-    """The checksum of all rows, as 64 hexadecimal digits."""
+    """Return the checksum of all rows, as 64 hexadecimal digits."""
     digests = b"".join(
         hashlib.sha256(text).digest()
         for batch in entities.to_batches(max_chunksize=ROWS_AT_ONCE)
@@ -33,7 +33,7 @@ def content_checksum(entities: pa.Table) -> str:
 
 
 def _row_texts(rows: pa.RecordBatch) -> pa.StringArray:
-    """``peid|categories|name|geometry``: a text that no other row has.
+    """Return ``peid|categories|name|geometry`` of each row: a text that no other row has.
 
     Every category and the name are preceded by their length in characters, as in ``4:road``;
     a row without a name has nothing there. The geometry is hexadecimal.
@@ -57,7 +57,7 @@ def _with_length(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _hexadecimal(values: pa.BinaryArray) -> pa.StringArray:
-    """Every byte as two digits, of all values at once."""
+    """Return every byte as two hexadecimal digits, of all values at once."""
     lengths = pc.binary_length(values).to_numpy()
     ends = np.concatenate([[0], np.cumsum(lengths)])
     start = np.frombuffer(values.buffers()[1], np.int32)[values.offset] if len(values) else 0

@@ -82,7 +82,7 @@ def remove_files(table: DeltaTable) -> None:
 
 
 def versions_to_keep(store: WorldStore, newest: int, in_use: Collection[int]) -> frozenset[int]:
-    """The newest versions and those that somebody needs."""
+    """Return the newest versions and those that somebody needs."""
     there = [facts.version for facts in store.versions()]
     return frozenset({*there[-max(newest, 1) :], *(number for number in there if number in in_use)})
 

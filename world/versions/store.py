@@ -52,15 +52,15 @@ class WorldStore:
         self.path = str(path).rstrip("/") or "/"
 
     def table_uri(self, table: str) -> str:
-        """Where a table of this world lies."""
+        """Return where a table of this world lies."""
         return f"{self.path.rstrip('/')}/{table}"
 
     def local_folder(self) -> Path | None:
-        """The world's folder, or None when it lies in an object store."""
+        """Return the world's folder, or None when it lies in an object store."""
         return local_folder(self.path)
 
     def versions(self) -> list[VersionFacts]:
-        """All complete versions, oldest first; none where there is no world yet."""
+        """Return all complete versions, oldest first; none where there is no world yet."""
         self.check_table(entity.VERSIONS_TABLE)
         with self.world_errors(entity.VERSIONS_TABLE):
             table = self.find_table(entity.VERSIONS_TABLE)
@@ -68,14 +68,14 @@ class WorldStore:
         return sorted((VersionFacts.from_row(row) for row in rows), key=lambda facts: facts.version)
 
     def latest(self) -> VersionFacts:
-        """The newest complete version."""
+        """Return the newest complete version."""
         versions = self.versions()
         if not versions:
             raise WorldError(f"no world at {self.path}: import one with 'spaps import'")
         return versions[-1]
 
     def facts_of(self, version: int | None) -> VersionFacts:
-        """The facts of one version; the newest when None is asked for."""
+        """Return the facts of one version; the newest when None is asked for."""
         if version is None:
             return self.latest()
         versions = self.versions()
@@ -86,7 +86,7 @@ class WorldStore:
         raise WorldError(f"world {self.path} has no version {version} (there: {there})")
 
     def entities(self, version: int) -> pa.Table:
-        """The entities of one version, without reading any other."""
+        """Return the entities of one version, without reading any other."""
         names = version_tables.UNVERSIONED_ENTITIES.names
         return self._rows(entity.ENTITIES_TABLE, version, names)
 
@@ -97,7 +97,7 @@ class WorldStore:
         return shapes
 
     def problems(self, version: int) -> pa.Table:
-        """The problems that the import of one version met."""
+        """Return the problems that the import of one version met."""
         names = version_tables.UNVERSIONED_PROBLEMS.names
         return self._rows(entity.PROBLEMS_TABLE, version, names)
 
@@ -110,7 +110,7 @@ class WorldStore:
         rules_sha256: str = "",
         problems: pa.Table | None = None,
     ) -> VersionFacts:
-        """One more version out of entities that are clean and unique (UNVERSIONED_ENTITIES)."""
+        """Write one more version; the entities (UNVERSIONED_ENTITIES) are clean and unique."""
         problems = (
             version_tables.UNVERSIONED_PROBLEMS.empty_table() if problems is None else problems
         )
@@ -141,7 +141,7 @@ class WorldStore:
             return str(self.open_table(entity.VERSIONS_TABLE).metadata().id)
 
     def next_version(self) -> int:
-        """The number that the next version gets."""
+        """Return the number that the next version gets."""
         versions = self.versions()
         return versions[-1].version + 1 if versions else 1
 
@@ -157,7 +157,7 @@ class WorldStore:
                 )
 
     def state(self) -> dict[str, int]:
-        """How often each table has been written to: changes when anybody writes."""
+        """Return how often each table has been written to: changes when anybody writes."""
         with self.world_errors():
             return {table: self.open_table(table).version() for table in SCHEMAS}
 

@@ -91,7 +91,7 @@ class VersionFacts:
     checksum: str
 
     def as_row(self) -> dict[str, Any]:
-        """The row to write, by column name."""
+        """Return the row to write, by column name."""
         return {
             entity.VERSION: self.version,
             entity.SRID: self.srid,
@@ -105,7 +105,7 @@ class VersionFacts:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> VersionFacts:
-        """The facts out of a row as pyarrow gives it."""
+        """Return the facts out of a row as pyarrow gives it."""
         return cls(
             version=row[entity.VERSION],
             srid=row[entity.SRID],
@@ -118,7 +118,7 @@ class VersionFacts:
         )
 
     def same_input(self, sources: tuple[SourceFacts, ...], rules_sha256: str) -> bool:
-        """Whether importing these sources by these rules would make this version again.
+        """Return whether importing these sources by these rules would make this version again.
 
         Paths do not count: a file that was moved is still the same file.
         """

@@ -25,12 +25,12 @@ from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.incremental import affected_sets, changed_world
 from spatial_udfs.incremental.incremental_stage import ChangingRows
 from spatial_udfs.incremental.member_rows import MemberRows
+from testing.world_writers import entity_rows
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
 from tests.strategies.neighborhoods import neighborhoods
 from tests.strategies.worlds import CATEGORIES, EXACT_PLACEMENTS, geometries, table_of, worlds
 from world.memberships.resolved_sets import ResolvedSets
-from world.snapshot import entity_rows
 from world.versions.changes import compare_entities
 
 Rows = list[tuple[int, tuple[str, ...], Any]]

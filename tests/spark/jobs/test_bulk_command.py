@@ -24,6 +24,7 @@ from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.subscription import Registration
 from spatial_udfs.entity_table import EntityTable
+from testing.world_writers import entity_rows
 from tests.scenes.bulk_scene import bulk_rows, exact_rows, write_world
 from tests.scenes.registrations import BROKER, register, unregister
 from tests.servers.redis_content import pairs_in_redis
@@ -32,7 +33,6 @@ from tests.strategies.drawn_city import drawn_city
 from world.locks import output_lock
 from world.memberships.membership_table import SCHEMA
 from world.memberships.run_marks import RunMark, append_run, read_marks
-from world.snapshot import entity_rows
 from world.versions.store import WorldStore
 
 pytestmark = pytest.mark.spark

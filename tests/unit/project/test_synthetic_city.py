@@ -11,8 +11,8 @@ import pytest
 import shapely
 
 from spatial_udfs.entity_table import EntityTable, Positions
-from testing.geoparquet_writer import write_geoparquet
 from testing.synthetic_city import synthetic_city
+from testing.world_writers import write_geoparquet
 
 CITY_SIZE = 5_000
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import shapely
 
+from testing.world_writers import entity_rows
 from tests.strategies.worlds import table_of
-from world.snapshot import entity_rows, load_snapshot
+from world.snapshot import load_snapshot
 from world.versions.changes import compare_entities, compare_versions
 from world.versions.removal import remove_versions, versions_to_keep
 from world.versions.store import WorldStore

@@ -11,9 +11,10 @@ import shapely
 from deltalake import DeltaTable
 
 from schemas.entity import ENTITIES_TABLE, PROBLEMS_TABLE, VERSION
+from testing.world_writers import entity_rows
 from tests.strategies.worlds import table_of
 from world.imports.world_import import exclusive
-from world.snapshot import entity_rows, load_snapshot
+from world.snapshot import load_snapshot
 from world.versions import removal
 from world.versions.delta_tables import delta_rows
 from world.versions.removal import remove_versions

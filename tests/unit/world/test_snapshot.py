@@ -14,10 +14,10 @@ from deltalake import write_deltalake
 
 from schemas.errors import WorldError
 from spatial_udfs.entity_table import EntityTable
-from testing.geoparquet_writer import write_geoparquet
 from testing.synthetic_city import SRID, synthetic_city
+from testing.world_writers import entity_rows, write_geoparquet
 from world.imports.world_import import import_world
-from world.snapshot import entity_rows, load_snapshot
+from world.snapshot import load_snapshot
 from world.versions import version_tables
 from world.versions.checksum import content_checksum
 from world.versions.store import WorldStore

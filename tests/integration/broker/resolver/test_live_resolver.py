@@ -28,8 +28,9 @@ from schemas.errors import WorldError
 from schemas.language.notation import read_neighborhood
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
+from testing.world_writers import entity_rows
 from tests.strategies.worlds import table_of
-from world.snapshot import entity_rows, load_snapshot
+from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
 
