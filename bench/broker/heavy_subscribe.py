@@ -90,7 +90,7 @@ def stream(link: Link, seconds: float, rate: float) -> list[float]:
 
 
 class HeavySubscriber(threading.Thread):
-    """Subscribes to one large neighborhood after the other until told to stop."""
+    """Subscribes to one large neighborhood after the other until it is stopped."""
 
     def __init__(self, link: Link, descriptors: Callable[[], str]) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.codec.framing import varint
+from broker.codec.fields import varint
 
 Peids: TypeAlias = NDArray[np.int64]
 

@@ -70,7 +70,7 @@ class PreparedResolver:
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until it is stopped."""
     world, mode, *url = sys.argv[1:]
     service.LiveResolver = PreparedResolver
     settings = load_settings(

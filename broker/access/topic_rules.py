@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from broker.access.access_files import read_text
+from broker.codec.fields import FilterError, parse_filter
 from broker.codec.reason_codes import ReasonCode
-from broker.codec.topics import FilterError, parse_filter
 from broker.core.verdicts import Action, Identity, Verdict
 from schemas.errors import SettingsError
 

@@ -1,8 +1,8 @@
-"""Control packets of a client: our strict checks first, then the ``mqtt5`` package.
+"""Reads the control packets of a client: strict checks first, then the ``mqtt5`` package.
 
-The package trusts lengths and text, so every byte is walked before it sees the packet. What
-it accepts beyond the specification (reserved bits, identifiers that are 0, empty lists) is
-refused here, with the reason code that belongs to it.
+The package trusts lengths and text, so every byte is checked before. What it accepts beyond the
+specification (reserved bits, identifiers that are 0, empty lists) is refused here, with the
+reason code that the specification gives.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import mqtt5
 
 from broker.codec import properties as rules
-from broker.codec.framing import check_text, field_end, string_end, varint
+from broker.codec.fields import check_text, check_topic_name, field_end, string_end, varint
 from broker.codec.publish import MessageProperties, select_properties
 from broker.codec.reason_codes import (
     OldProtocolError,
@@ -22,7 +22,6 @@ from broker.codec.reason_codes import (
     malformed,
     violation,
 )
-from broker.codec.topics import check_topic_name
 
 _OLD_PROTOCOLS: Final = {(b"MQIsdp", 3): "3.1", (b"MQTT", 4): "3.1.1"}
 _WILL: Final = 0x04
@@ -52,7 +51,7 @@ class WillFields:
 
 @dataclass(frozen=True, slots=True)
 class ConnectHead:
-    """CONNECT up to its properties: what an answer must keep to, whatever the rest is.
+    """CONNECT up to its properties: what the answer depends on, whatever the rest is.
 
     ``position`` is where the client identifier begins.
     """
@@ -72,7 +71,7 @@ class Connect:
 
 
 def read_connect_head(data: bytes, body: int, end: int, most_users: int) -> ConnectHead:
-    """The beginning of the CONNECT in a body; OldProtocolError for an older MQTT."""
+    """Return the beginning of the CONNECT in a body; OldProtocolError for an older MQTT."""
     position = field_end(data, body, end)
     if position + 4 > end:
         raise malformed("CONNECT is cut off")
@@ -89,7 +88,7 @@ def read_connect_head(data: bytes, body: int, end: int, most_users: int) -> Conn
 
 
 def read_connect(data: bytes, body: int, end: int, head: ConnectHead, most_users: int) -> Connect:
-    """The CONNECT in a body whose beginning was read; the will's user properties count too."""
+    """Return the CONNECT whose beginning was read; the will's user properties count too."""
     flags = head.flags
     position = string_end(data, head.position, end)
     section: rules.PropertySection | None = None
@@ -147,7 +146,7 @@ def _will_fields(
 def read_acknowledgement(
     data: bytes, body: int, end: int, codes: frozenset[int], most_users: int
 ) -> tuple[int, int]:
-    """Packet identifier and reason code of PUBACK, PUBREC, PUBREL or PUBCOMP."""
+    """Return packet identifier and reason code of PUBACK, PUBREC, PUBREL or PUBCOMP."""
     packet_id = _packet_id(data, body, end)
     if end == body + 2:
         return packet_id, ReasonCode.SUCCESS
@@ -162,7 +161,7 @@ def read_acknowledgement(
 
 
 def read_subscribe(data: bytes, body: int, end: int, most_users: int) -> mqtt5.SubscribePacket:
-    """The SUBSCRIBE in a body; its filters are well-formed text, no more."""
+    """Return the SUBSCRIBE in a body; of its filters only the text is checked."""
     _packet_id(data, body, end)
     section = rules.read_properties(data, body + 2, end, rules.IN_SUBSCRIBE, most_users)
     position = section.stop
@@ -180,7 +179,7 @@ def read_subscribe(data: bytes, body: int, end: int, most_users: int) -> mqtt5.S
 
 
 def read_unsubscribe(data: bytes, body: int, end: int, most_users: int) -> mqtt5.UnsubscribePacket:
-    """The UNSUBSCRIBE in a body."""
+    """Return the UNSUBSCRIBE in a body."""
     _packet_id(data, body, end)
     section = rules.read_properties(data, body + 2, end, rules.IN_UNSUBSCRIBE, most_users)
     position = section.stop
@@ -199,7 +198,7 @@ def _filter_end(data: bytes, position: int, end: int) -> int:
 
 
 def read_disconnect(data: bytes, body: int, end: int, most_users: int) -> mqtt5.DisconnectPacket:
-    """The DISCONNECT in a body."""
+    """Return the DISCONNECT in a body."""
     if end > body + 1:
         section = rules.read_properties(data, body + 1, end, rules.IN_DISCONNECT, most_users)
         if section.stop != end:
@@ -208,7 +207,7 @@ def read_disconnect(data: bytes, body: int, end: int, most_users: int) -> mqtt5.
 
 
 def check_auth(data: bytes, body: int, end: int, most_users: int) -> None:
-    """Refuse an AUTH packet that is not well formed; none is ever answered otherwise."""
+    """Refuse an AUTH packet that is not well formed; the broker never accepts one."""
     if end > body + 1:
         section = rules.read_properties(data, body + 1, end, rules.IN_AUTH, most_users)
         if section.stop != end:
@@ -225,7 +224,7 @@ def _packet_id(data: bytes, body: int, end: int) -> int:
 
 
 def _read(data: bytes, first: int, body: int, end: int, kind: type[Packet]) -> Packet:
-    """The packet as the package reads it; what it still refuses is malformed."""
+    """Return the packet as the package reads it; what it refuses is malformed."""
     whole = bytes((first,)) + varint(end - body) + data[body:end]
     try:
         packet, _ = mqtt5.read(memoryview(whole))

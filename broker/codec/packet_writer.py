@@ -1,7 +1,7 @@
-"""Packets of the broker other than PUBLISH, by the ``mqtt5`` package.
+"""Writes the packets of the broker other than PUBLISH, with the ``mqtt5`` package.
 
-The two-byte acknowledgements of every day are written by hand: they are most of what leaves
-the broker under QoS 1 and 2.
+Acknowledgements without reasons are written by hand: they are most of what the broker sends
+under QoS 1 and 2.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import mqtt5
 
-from broker.codec.framing import varint
+from broker.codec.fields import varint
 from broker.codec.reason_codes import ReasonCode
 
 PINGRESP: Final = b"\xd0\x00"
@@ -26,7 +26,7 @@ PUBCOMP: Final = 0x70
 SUBACK: Final = 0x90
 UNSUBACK: Final = 0xB0
 
-# Long enough for any sentence of ours, short enough never to be the reason for a large packet.
+# Long enough for any reason string of the broker, too short to make a packet large.
 MAX_REASON_CHARACTERS: Final = 1_000
 
 UserProperties = Sequence[tuple[str, str]]
@@ -41,7 +41,7 @@ Code = TypeVar(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnackFields:
-    """What CONNACK tells an accepted client beyond the reason code."""
+    """The fields of CONNACK for an accepted client beyond the reason code."""
 
     session_present: bool
     receive_maximum: int
@@ -54,7 +54,7 @@ class ConnackFields:
 
 
 def connack(fields: ConnackFields) -> bytes:
-    """The CONNACK that accepts."""
+    """Return the CONNACK that accepts a client."""
     return mqtt5.ConnAckPacket(
         session_present=fields.session_present,
         session_expiry_interval=fields.session_expiry,
@@ -68,14 +68,14 @@ def connack(fields: ConnackFields) -> bytes:
 
 
 def connack_refusal(reason: ReasonCode, text: str | None) -> bytes:
-    """The CONNACK that refuses."""
+    """Return the CONNACK that refuses a client."""
     return mqtt5.ConnAckPacket(
         reason_code=fitting(mqtt5.ConnAckReasonCode, reason), reason_str=shortened(text)
     ).write()
 
 
 def acknowledgement(kind: int, packet_id: int, reason: int = 0, text: str | None = None) -> bytes:
-    """PUBACK, PUBREC, PUBREL or PUBCOMP."""
+    """Return PUBACK, PUBREC, PUBREL or PUBCOMP."""
     if not reason:
         return bytes((kind, 2, packet_id >> 8, packet_id & 0xFF))
     if not text:
@@ -92,7 +92,7 @@ def acknowledgement(kind: int, packet_id: int, reason: int = 0, text: str | None
 def suback(
     packet_id: int, codes: Sequence[int], text: str | None, properties: UserProperties
 ) -> bytes:
-    """SUBACK with one code for each filter."""
+    """Return SUBACK with one code for each filter."""
     return mqtt5.SubAckPacket(
         packet_id,
         [fitting(mqtt5.SubAckReasonCode, code) for code in codes],
@@ -102,7 +102,7 @@ def suback(
 
 
 def unsuback(packet_id: int, codes: Sequence[int], text: str | None) -> bytes:
-    """UNSUBACK with one code for each filter."""
+    """Return UNSUBACK with one code for each filter."""
     return mqtt5.UnsubAckPacket(
         packet_id,
         [fitting(mqtt5.UnsubAckReasonCode, code) for code in codes],
@@ -113,7 +113,7 @@ def unsuback(packet_id: int, codes: Sequence[int], text: str | None) -> bytes:
 def refused_filters(
     kind: int, packet_id: int, code: ReasonCode, count: int, text: str | None
 ) -> bytes:
-    """SUBACK or UNSUBACK that refuses every filter, in time that the count hardly matters for."""
+    """Return SUBACK or UNSUBACK that refuses every filter; many filters cost hardly more."""
     properties = b""
     if text is not None:
         encoded = text.encode()
@@ -125,14 +125,14 @@ def refused_filters(
 
 
 def disconnect(reason: ReasonCode, text: str | None) -> bytes:
-    """DISCONNECT from the broker."""
+    """Return the DISCONNECT of the broker."""
     return mqtt5.DisconnectPacket(
         reason_code=fitting(mqtt5.DisconnectReasonCode, reason), reason_str=shortened(text)
     ).write()
 
 
 def fitting(kind: type[Code], reason: int) -> Code:
-    """The reason code as this packet may carry it; "unspecified error" stands for any other."""
+    """Return the reason code if this packet may have it, else "unspecified error"."""
     try:
         return kind(int(reason))
     except ValueError:
@@ -140,7 +140,7 @@ def fitting(kind: type[Code], reason: int) -> Code:
 
 
 def shortened(text: str | None) -> str | None:
-    """A text that fits a reason string whatever it quotes."""
+    """Return a text that fits a reason string, whatever it quotes."""
     if text is None or len(text) <= MAX_REASON_CHARACTERS:
         return text
     return text[: MAX_REASON_CHARACTERS - 1] + "…"

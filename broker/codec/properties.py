@@ -1,7 +1,7 @@
-"""Which properties may stand in which packet, how often, and with which values.
+"""Checks which properties stand in which packet, how often, and with which values.
 
-The checks run over the bytes before anything else does: the ``mqtt5`` package reads past the
-end of a property section and panics on text that is not UTF-8.
+The bytes are checked before anything else reads them: the ``mqtt5`` package reads past the end
+of a property section and panics on text that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from broker.codec.framing import check_text, field_end, read_varint, string_end
+from broker.codec.fields import check_text, field_end, read_varint, string_end
 from broker.codec.reason_codes import (
     ProtocolError,
     ReasonCode,
@@ -39,7 +39,7 @@ TOPIC_ALIAS: Final = 0x23
 USER_PROPERTY: Final = 0x26
 MAXIMUM_PACKET_SIZE: Final = 0x27
 
-# Gives the end of the value at a position, or raises.
+# Returns the end of the value at a position, or raises.
 ValueReader: TypeAlias = Callable[[bytes, int, int], int]
 # What a packet may hold besides user properties, which every packet may.
 PropertyRules: TypeAlias = Mapping[int, ValueReader]
@@ -54,7 +54,7 @@ _OWN_SIZE: Final = 6
 
 
 class Property(NamedTuple):
-    """Where a property stands: ``data[start]`` is its identifier, ``stop`` is behind its value."""
+    """A property from ``start``, where its identifier is, to ``stop``, after its value."""
 
     identifier: int
     start: int
@@ -64,8 +64,8 @@ class Property(NamedTuple):
 class PropertySection(NamedTuple):
     """A checked property section.
 
-    ``found`` holds its properties in order, of the user properties only those of our names:
-    the others can be many, and nobody looks at them. ``users`` counts them all.
+    ``found`` holds its properties in order, of the user properties only nsid and peid: the
+    others can be many, and nothing reads them. ``users`` counts all user properties.
     """
 
     found: list[Property]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from broker.codec.framing import SHORT_VARINTS, field_end, varint
+from broker.codec.fields import SHORT_VARINTS, field_end, varint
 from broker.codec.properties import (
     IN_PUBLISH,
     MESSAGE_EXPIRY_INTERVAL,

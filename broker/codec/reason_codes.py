@@ -1,4 +1,4 @@
-"""The reason codes of MQTT 5, one name for each value, whatever the packet."""
+"""The reason codes of MQTT 5, one name for each value, and the errors that have one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ProtocolError(SpapsError):
     """The connection must end with ``reason``; the text becomes the reason string."""
 
     def __init__(self, reason: ReasonCode, message: str) -> None:
-        """Keep the code apart from the text: the text is left out when the client wants none."""
+        """Keep code and text apart: a client may want no text."""
         super().__init__(message)
         self.reason = reason
 
@@ -94,10 +94,10 @@ class UserPropertyLimitError(ProtocolError):
 
 
 def malformed(message: str) -> ProtocolError:
-    """The packet cannot be parsed as the specification says."""
+    """Return the error for a packet that cannot be parsed as the specification says."""
     return ProtocolError(ReasonCode.MALFORMED_PACKET, message)
 
 
 def violation(message: str) -> ProtocolError:
-    """The packet can be parsed, but means something that is not allowed."""
+    """Return the error for a packet that can be parsed, but is not allowed."""
     return ProtocolError(ReasonCode.PROTOCOL_ERROR, message)

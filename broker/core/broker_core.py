@@ -161,8 +161,8 @@ class Core:
     def end_session(self, session: Session) -> None:
         """End a session by an operator's decision; its client is disconnected with 0x98."""
         if session.connection is not None:
-            text = "ended by an operator"
-            self.disconnect(session.connection, ReasonCode.ADMINISTRATIVE_ACTION, text)
+            reason = ReasonCode.ADMINISTRATIVE_ACTION
+            self.disconnect(session.connection, reason, "ended by an operator")
         if self.sessions.find(session.name) is session:
             self._lifecycle.end(session)
 
@@ -233,8 +233,6 @@ class Core:
     def restore(self, records: Iterable[Record]) -> None:
         """Restore a state that was stored; before the first connection."""
         StateRestore(self._state, self._lifecycle, self._retained_writer).restore(records)
-
-    # --- the rest
 
     def access_changed(self, client_id: str | None = None) -> None:
         """Forget the verdicts about one client, or all, because rights have changed."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from broker.codec.framing import varint
+from broker.codec.fields import varint
 
 if TYPE_CHECKING:
     from broker.core.sessions.connection import Connection
@@ -171,8 +171,8 @@ def delivery_packet(
 ) -> tuple[bytes, ...]:
     """Return the packet in parts; ``new_alias``: it may introduce an alias that later ones use."""
     message = delivery.message
-    # Sent again it says what it said before, also when a subscription has ended since: MQTT wants
-    # what was begun to be completed, and without its nsid nobody knows what it is for.
+    # A repetition has the same properties as before, also when a subscription has ended since: MQTT
+    # wants deliveries to be completed, and without its nsid the client cannot assign the message.
     extra = b"".join([one.extra for one in delivery.subscriptions if one.active or is_again])
     topic_field = message.topic_field
     aliases = connection.aliases_out

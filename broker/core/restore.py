@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from broker.codec.topics import SYSTEM_PREFIX, parse_filter
+from broker.codec.fields import SYSTEM_PREFIX, parse_filter
 from broker.core import journal
 from broker.core.core_state import CoreState
 from broker.core.message import Delivery, Stage

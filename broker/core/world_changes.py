@@ -1,4 +1,4 @@
-"""What a change of the world means to clients: their pairs are counted again, and they are told.
+"""What a change of the world does to clients: pairs are counted again, and notices are sent.
 
 The broker publishes the world in force as a retained message for all. The changes of its own
 neighborhoods go to each session by its own subscription to the topic: they are not routed,

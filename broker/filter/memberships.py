@@ -126,7 +126,8 @@ class Memberships(Protocol):
         """``look_up`` as a plain function over the tables in force, for the fast path.
 
         The memberships themselves replace it when their tables change, so it is to be taken
-        again in each call into the core. LOOK_UP_GAIN
+        again in each call into the core. It saves the call of a method: 0.07 of 1.3 µs a PUBLISH
+        (bench/broker/core.py).
         """
 
     def look_up(self, peid: int) -> Slots | None:

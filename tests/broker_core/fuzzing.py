@@ -24,7 +24,7 @@ from broker.filter.memberships_memory import MemoryMemberships
 from schemas.errors import SpapsError
 from schemas.language.neighborhood import neighborhood_hash
 from schemas.language.notation import read_neighborhood
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.packet_table import AT_WORK, FIRST
 
 # Inputs that one core lives through.
@@ -176,7 +176,7 @@ class Fuzzer:
     def make_input(self) -> bytes:
         """What one client sends."""
         draw = self.random
-        start = wire.connect(draw.choice("abc"), flags=draw.choice([0, 2]))
+        start = encode.connect(draw.choice("abc"), flags=draw.choice([0, 2]))
         if draw.random() < 0.3:
             start = self._changed(draw.choice(self._first))
         data = b"".join([start, *(self._packet() for _ in range(draw.randint(1, 4)))])
@@ -185,18 +185,18 @@ class Fuzzer:
     def _packet(self) -> bytes:
         draw, kind = self.random, self.random.random()
         if kind < 0.2:
-            properties = wire.user("neighborhood", self._neighborhood())
+            properties = encode.user("neighborhood", self._neighborhood())
             if draw.random() < 0.5:
-                properties += wire.user("nsid", draw.choice(["1", "2", "0", "-1", "x", "9" * 12]))
+                properties += encode.user("nsid", draw.choice(["1", "2", "0", "-1", "x", "9" * 12]))
             name = draw.choice(["a/b", "#", "+/b", "$share/g/a/#", "t"])
-            found = wire.subscribe((name, draw.choice([0, 1, 2])), properties=properties)
+            found = encode.subscribe((name, draw.choice([0, 1, 2])), properties=properties)
             return found if draw.random() < 0.7 else self._changed(found)
         if kind < 0.3:
             peid = draw.choice(["1", "4711", "0", "", "-1", "٣", "9" * 19, str(2**63 - 1)])
             qos = draw.choice([0, 0, 1, 2])
-            return wire.publish(
+            return encode.publish(
                 draw.choice(["a/b", "t", "at/2", "at/x"]), b"x" * draw.choice([0, 1, 130]),
-                properties=wire.user("peid", peid), qos=qos,
+                properties=encode.user("peid", peid), qos=qos,
                 packet_id=draw.randint(1, 5) if qos else None,
             )  # fmt: skip
         found = draw.choice(self._legal if draw.random() < 0.9 else self._packets)
@@ -219,7 +219,7 @@ class Fuzzer:
             return self._bytes_changed(packet)
         body = self._bytes_changed(packet[2 if packet[1] < 0x80 else 3 :])
         first = packet[0] if draw.random() < 0.9 else draw.randrange(256)
-        return wire.packet(first, body)
+        return encode.packet(first, body)
 
     def _bytes_changed(self, data: bytes) -> bytes:
         draw, changed = self.random, bytearray(data)

@@ -16,7 +16,7 @@ from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, R
 from broker.core.sessions.connection import Connection
 from broker.core.verdicts import Action, Identity
 from broker.filter.memberships_memory import MemoryMemberships
-from tests.broker_core import wire
+from tests.broker_core import encode
 
 
 class Clock:
@@ -61,7 +61,7 @@ class Client:
     def subscribe(self, pattern: str, options: int = 0, **keywords: Any) -> Any:
         (answer,) = [
             one
-            for one in self.send(wire.subscribe((pattern, options), **keywords))
+            for one in self.send(encode.subscribe((pattern, options), **keywords))
             if isinstance(one, mqtt5.SubAckPacket)
         ]
         return answer
@@ -69,14 +69,14 @@ class Client:
     def subscribe_near(
         self, pattern: str, descriptor: str, nsid: int | None = None, options: int = 0
     ) -> Any:
-        properties = wire.user("neighborhood", descriptor)
+        properties = encode.user("neighborhood", descriptor)
         if nsid is not None:
-            properties += wire.user("nsid", str(nsid))
+            properties += encode.user("nsid", str(nsid))
         return self.subscribe(pattern, options, properties=properties)
 
 
 class Harness:
-    """Answers the core's requests as told by ``logins``, ``verdicts`` and ``neighborhoods``.
+    """Answers the core's requests as set in ``logins``, ``verdicts`` and ``neighborhoods``.
 
     What is in ``held`` (kinds of requests) is not answered but collected in ``waiting``.
     """
@@ -111,7 +111,7 @@ class Harness:
     def connect(self, client_id: str = "c", host: str | None = None, **keywords: Any) -> Client:
         """A client at work; its CONNACK is the first of its packets."""
         client = self.open(host)
-        client.send(wire.connect(client_id, **keywords))
+        client.send(encode.connect(client_id, **keywords))
         return client
 
     def advance(self, seconds: float) -> None:

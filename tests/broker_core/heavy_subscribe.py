@@ -6,7 +6,7 @@ import mqtt5
 
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 
@@ -26,12 +26,12 @@ def finish(harness: Harness, client: Client) -> int:
 
 
 def near(descriptor: str, nsid: int = 1, pattern: str = "t") -> bytes:
-    properties = wire.user("neighborhood", descriptor) + wire.user("nsid", str(nsid))
-    return wire.subscribe((pattern, 0), properties=properties)
+    properties = encode.user("neighborhood", descriptor) + encode.user("nsid", str(nsid))
+    return encode.subscribe((pattern, 0), properties=properties)
 
 
 def about(peid: int, payload: bytes = b"x") -> bytes:
-    return wire.publish("t", payload, properties=wire.user("peid", str(peid)))
+    return encode.publish("t", payload, properties=encode.user("peid", str(peid)))
 
 
 def switch_to(memberships: MemoryMemberships | RedisMemberships, builder: object) -> None:

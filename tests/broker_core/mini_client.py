@@ -7,7 +7,7 @@ from typing import Any
 
 import mqtt5
 
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 EXPIRY = b"\x11\x00\x00\x0e\x10"
@@ -24,13 +24,13 @@ class Message:
     peid: int | None
 
     def packet(self, packet_id: int, *, duplicate: bool = False) -> bytes:
-        return wire.publish(
+        return encode.publish(
             self.topic,
             self.payload,
             qos=self.qos,
             packet_id=packet_id if self.qos else None,
             duplicate=duplicate,
-            properties=b"" if self.peid is None else wire.user("peid", str(self.peid)),
+            properties=b"" if self.peid is None else encode.user("peid", str(self.peid)),
         )
 
 
@@ -94,12 +94,12 @@ class MiniClient:
                 for packet_id, message in self._unacknowledged.items():
                     link.send(message.packet(packet_id, duplicate=True))
                 for packet_id in sorted(self._released):
-                    link.send(wire.ack(PUBREL, packet_id))
+                    link.send(encode.ack(PUBREL, packet_id))
             case mqtt5.PublishPacket():
                 self._receive(link, packet)
             case mqtt5.PubRelPacket():
                 self._received.discard(packet.packet_id)
-                link.send(wire.ack(PUBCOMP, packet.packet_id))
+                link.send(encode.ack(PUBCOMP, packet.packet_id))
             case mqtt5.PubAckPacket():
                 message = self._unacknowledged.pop(packet.packet_id)
                 self.acknowledged.add(message.payload)
@@ -108,7 +108,7 @@ class MiniClient:
                 if known is not None:
                     self.acknowledged.add(known.payload)
                     self._released.add(packet.packet_id)
-                link.send(wire.ack(PUBREL, packet.packet_id))
+                link.send(encode.ack(PUBREL, packet.packet_id))
             case mqtt5.PubCompPacket():
                 self._released.discard(packet.packet_id)
             case mqtt5.SubAckPacket() | mqtt5.UnsubAckPacket():
@@ -119,11 +119,11 @@ class MiniClient:
     def _receive(self, link: Client, packet: Any) -> None:
         qos = int(packet.qos)
         if qos == 2 and packet.packet_id in self._received:
-            link.send(wire.ack(PUBREC, packet.packet_id))
+            link.send(encode.ack(PUBREC, packet.packet_id))
             return
         self.log.append((packet.payload, qos))
         if qos == 1:
-            link.send(wire.ack(PUBACK, packet.packet_id))
+            link.send(encode.ack(PUBACK, packet.packet_id))
         elif qos == 2:
             self._received.add(packet.packet_id)
-            link.send(wire.ack(PUBREC, packet.packet_id))
+            link.send(encode.ack(PUBREC, packet.packet_id))

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.broker_core import wire
-from tests.broker_core.wire import ack, connect, packet, publish, subscribe, text, unsubscribe, user
+from tests.broker_core import encode
+from tests.broker_core.encode import (
+    ack,
+    connect,
+    packet,
+    publish,
+    subscribe,
+    text,
+    unsubscribe,
+    user,
+)
 
 MALFORMED = 0x81
 PROTOCOL_ERROR = 0x82
@@ -31,7 +40,7 @@ class Case:
         return self.name
 
 
-WILL = wire.will("gone", b"bye")
+WILL = encode.will("gone", b"bye")
 LOGIN = text("user") + text("secret")
 
 # Sent as the first packet.
@@ -48,7 +57,7 @@ FIRST = [
         "connect with will and its properties",
         connect(
             flags=0x06,
-            rest=wire.will(
+            rest=encode.will(
                 "gone", b"",
                 b"\x18\x00\x00\x00\x05\x01\x01\x02\x00\x00\x00\x09" + user("peid", "7"),
             ),
@@ -92,27 +101,27 @@ FIRST = [
     Case("connect, client id with U+0000", connect("a\0b"), MALFORMED),
     Case(
         "connect, will with wildcard",
-        connect(flags=0x06, rest=wire.will("a/#", b"")), TOPIC_INVALID,
+        connect(flags=0x06, rest=encode.will("a/#", b"")), TOPIC_INVALID,
     ),
     Case(
         "connect, will without topic",
-        connect(flags=0x06, rest=wire.will("", b"")), PROTOCOL_ERROR,
+        connect(flags=0x06, rest=encode.will("", b"")), PROTOCOL_ERROR,
     ),
     Case(
         "connect, will with an alias",
-        connect(flags=0x06, rest=wire.will("t", b"", b"\x23\x00\x01")),
+        connect(flags=0x06, rest=encode.will("t", b"", b"\x23\x00\x01")),
         MALFORMED,
     ),
     Case(
         "connect, will peid no number",
-        connect(flags=0x06, rest=wire.will("t", b"", user("peid", "x"))), 0x83,
+        connect(flags=0x06, rest=encode.will("t", b"", user("peid", "x"))), 0x83,
     ),
-    Case("connect, will for $SYS", connect(flags=0x06, rest=wire.will("$SYS/x", b"")), 0x87),
+    Case("connect, will for $SYS", connect(flags=0x06, rest=encode.will("$SYS/x", b"")), 0x87),
 ]  # fmt: skip
 
 # Sent by a client at work.
 AT_WORK = [
-    Case("ping", wire.PINGREQ, None, "PingRespPacket"),
+    Case("ping", encode.PINGREQ, None, "PingRespPacket"),
     Case("ping with a body", b"\xc0\x01x", MALFORMED),
     Case("ping with flags", b"\xc1\x00", MALFORMED),
     Case("publish", publish("a/b", b"payload")),

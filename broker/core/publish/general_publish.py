@@ -12,8 +12,7 @@ from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_PUBLISH, Drop
 from broker.core.journal import PacketReceived
 from broker.core.message import NO_EXPIRY, Message
-from broker.core.publish.look_ahead import LookAhead
-from broker.core.publish.router import Router
+from broker.core.publish.router import LookAhead, Router
 from broker.core.publish.routes import Route, contradiction
 from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.connection import Connection

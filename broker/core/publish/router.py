@@ -1,24 +1,30 @@
 """Who gets a message: plain subscriptions, neighborhoods, one member of each share group.
 
 ``FanOut`` serves the fast path with copies of the packet. ``Router`` serves everything else.
+``LookAhead`` requests memberships that only Redis knows.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from broker.codec.publish import PEID_VALUE_AT, QOS_0_HEADERS, SHORT_LENGTHS
+from broker.codec.fields import MAX_REMAINING_LENGTH, read_header
+from broker.codec.publish import PEID_VALUE_AT, QOS_0_HEADERS, SHORT_LENGTHS, read_publish
+from broker.codec.reason_codes import ProtocolError
 from broker.core.core_state import CoreState
 from broker.core.counters import BYTES_OF_WORK, WORK_OF_A_MATCH
 from broker.core.message import Message
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.publish.routes import Route
+from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.core.subscribe.subscription import FilterNode, ShareGroup, Subscription
 from broker.filter.memberships import Slots
 
+# Packets were compared with the real limit when they came in.
+_NO_LIMIT: Final = 2 * MAX_REMAINING_LENGTH
 # A peid with more slots is compared with what the topic leads to, if that is less.
 MANY_SLOTS: Final = 32
 
@@ -79,13 +85,11 @@ class Router:
         """
         if not slots or not route.spatial:
             return []
-        found = None
-        if len(slots) > MANY_SLOTS:
-            candidates = sum(len(home.spatial) for home in route.spatial)
-            if candidates * 4 < len(slots):
-                found = list(_bisect_each(route.spatial, slots))
-        if found is None:
-            slot_owners, homes = self._state.slots.slot_owners, route.spatial
+        slot_owners, homes = self._state.slots.slot_owners, route.spatial
+        is_many = len(slots) > MANY_SLOTS
+        if is_many and sum(len(home.spatial) for home in homes) * 4 < len(slots):
+            found = list(_bisect_each(homes, slots))
+        else:
             found = [owner.subscription for s in slots if (owner := slot_owners[s]).home in homes]
         self._state.counters.matches += len(found)
         return found
@@ -133,15 +137,13 @@ class FanOut:
 
         ``at`` is where the content of the properties begins.
         """
-        state = self._state
-        if slots is None or len(slots) > MANY_SLOTS:
-            return -1
-        if state.counters.work >= state.counters.work_limit:
+        state, counters = self._state, self._state.counters
+        if slots is None or len(slots) > MANY_SLOTS or counters.work >= counters.work_limit:
             return -1
         hits = self._hits(route, slots)
         if hits is None:
             return -1
-        state.counters.work += len(hits)
+        counters.work += len(hits)
         readers = route.readers if state.access.is_restricted else None
         message: Message | None = None
         # Receivers that hold the same neighborhood under the same number get the same bytes.
@@ -165,7 +167,7 @@ class FanOut:
                 state.outbox.writes.append(connection)
             connection.out.append(copy)
             copies += 1
-            state.counters.publish_bytes_sent += len(copy)
+            counters.publish_bytes_sent += len(copy)
         return copies
 
     def _hits(self, route: Route, slots: Slots) -> list[Subscription] | None:
@@ -200,3 +202,48 @@ def _with_extra(route: Route, packet: bytes, at: int, extra: bytes) -> bytes:
     remaining = len(route.topic_field) + 1 + len(extra) + len(packet) - at
     length = SHORT_LENGTHS[packet[at - 1] + len(extra)]
     return b"".join((QOS_0_HEADERS[remaining], route.topic_field, length, extra, packet[at:]))
+
+
+class LookAhead:
+    """Requests all memberships that a chunk of input needs, and blocks its publisher until then."""
+
+    __slots__ = ("_resume", "_state")
+
+    def __init__(self, state: CoreState, resume: Callable[[Connection], None]) -> None:
+        self._state = state
+        self._resume = resume
+
+    def ask(self, connection: Connection, data: bytes, start: int) -> None:
+        """Ask for every peid from the packet at ``start`` to the end of the chunk."""
+        peids = tuple(self._unknown_peids(data, start))
+
+        def came(found: Mapping[int, Slots], error: str | None) -> None:
+            if connection.is_blocked:
+                connection.found = found
+                connection.failed = frozenset() if error is None else frozenset(peids)
+                self._resume(connection)
+
+        connection.is_blocked = True
+        self._state.ask_memberships(peids, came)
+
+    def _unknown_peids(self, data: bytes, position: int) -> dict[int, None]:
+        most_users = self._state.limits.user_properties
+        look_up, known = self._state.memberships.look_up, self._state.routes.by_topic
+        wanted: dict[int, None] = {}
+        try:
+            while position < len(data):
+                header = read_header(data, position, _NO_LIMIT)
+                if header is None or header[1] > len(data):
+                    break
+                if data[position] & 0xF0 == 0x30:
+                    publish = read_publish(data, data[position], *header, most_users)
+                    peid = publish.properties.peid
+                    if peid is None and (route := known.get(publish.topic)) is not None:
+                        peid = route.gateway_peid
+                    if peid is not None and look_up(peid) is None:
+                        wanted[peid] = None
+                position = header[1]
+        except ProtocolError:
+            # Reported when its turn comes: the packets before it are served.
+            pass
+        return wanted

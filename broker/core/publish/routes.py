@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
-from broker.codec.framing import check_text
+from broker.codec.fields import SYSTEM_PREFIX, check_text, check_topic_name
 from broker.codec.publish import parse_peid
 from broker.codec.reason_codes import ReasonCode
-from broker.codec.topics import SYSTEM_PREFIX, check_topic_name
 from broker.core.limits import BrokerLimits
 from broker.core.subscribe.subscription import FilterNode, ShareGroup
 from schemas.errors import SettingsError

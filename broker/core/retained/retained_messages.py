@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from broker.codec.topics import SYSTEM_PREFIX
+from broker.codec.fields import SYSTEM_PREFIX
 from broker.core.journal import RetainedRemoved, RetainedSaved
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message

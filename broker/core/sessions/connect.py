@@ -70,16 +70,13 @@ class ConnectHandler:
         packet = connect.packet
         connection.wants_reasons = packet.request_problem_info
         if packet.authentication_method is not None:
-            raise ProtocolError(
-                ReasonCode.BAD_AUTHENTICATION_METHOD, "enhanced authentication is not offered"
-            )
+            text = "enhanced authentication is not offered"
+            raise ProtocolError(ReasonCode.BAD_AUTHENTICATION_METHOD, text)
         client_id = packet.client_id or self._new_client_id()
         connection.claim = Identity(client_id, packet.username)
         if len(client_id.encode()) > self._state.limits.client_id_bytes:
-            raise ProtocolError(
-                ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
-                f"a client identifier of more than {self._state.limits.client_id_bytes} bytes",
-            )
+            text = f"a client identifier of more than {self._state.limits.client_id_bytes} bytes"
+            raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, text)
         self._check_will(connect.will)
         connection.is_blocked = True
 
@@ -186,9 +183,7 @@ class ConnectHandler:
         answer = connack(fields)
         if not connection.takes(len(answer)):
             # Not even CONNACK may be sent to it. It was never served, so its will is void.
-            log.info(
-                "client refused: its maximum packet size is too small", extra=connection.log_fields
-            )
+            log.info("client refused: maximum packet size too small", extra=connection.log_fields)
             self._state.counters.refused_connects += 1
             self._lifecycle.agree(session, packet.session_expiry_interval, None)
             self._lifecycle.close(connection, None)
@@ -240,9 +235,8 @@ class ConnectHandler:
             return
         deadline = connection.last_seen + PATIENCE * connection.keep_alive
         if self._state.clock() >= deadline:
-            self._lifecycle.close(
-                connection, ReasonCode.KEEP_ALIVE_TIMEOUT, "nothing was heard within the keep alive"
-            )
+            text = "nothing was heard within the keep alive"
+            self._lifecycle.close(connection, ReasonCode.KEEP_ALIVE_TIMEOUT, text)
         else:
             connection.keep_alive_timer = self._state.timers.at(
                 deadline, lambda: self._watch(connection)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from broker.codec.framing import Inbox
+from broker.codec.fields import Inbox
 from broker.codec.reason_codes import ProtocolError, ReasonCode, violation
 from broker.core.limits import BrokerLimits
 
@@ -102,7 +102,7 @@ class Connection:
         self.peer = peer
         self.state = State.NEW
         self.session: Session | None = None
-        # Where the client comes from: for the log, and as far as quotas tell addresses apart.
+        # The client's address: for the log, and as far as quotas distinguish addresses.
         self.address: str | None = None
         self.host: str | None = None
         # Who the client says it is, before that is proven.

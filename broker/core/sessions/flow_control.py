@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from typing import Final
 
 from broker.codec.reason_codes import ProtocolError, ReasonCode
@@ -39,7 +38,7 @@ class OutgoingFlow:
         self._charged = 0
         self._spare = min(limits.queued_bytes >> 8, limits.total_queued_bytes >> 13)
 
-    def restart(self, receive_maximum: int) -> Iterator[Delivery]:
+    def restart(self, receive_maximum: int) -> list[Delivery]:
         """Begin on a new connection: what was not acknowledged is sent again, before the queue.
 
         Return the deliveries of which only PUBREL is to be repeated.
@@ -51,7 +50,12 @@ class OutgoingFlow:
         self.queue.extendleft(reversed(again))
         released = [one for one in self.identified.values() if one.stage is Stage.RELEASED]
         self._in_flight = len(released)
-        return iter(released)
+        return released
+
+    @property
+    def may_start(self) -> bool:
+        """Whether one more may be in flight."""
+        return self._in_flight < self.quota
 
     @property
     def is_idle(self) -> bool:
@@ -69,16 +73,9 @@ class OutgoingFlow:
             )
         )
 
-    @property
-    def may_start(self) -> bool:
-        """Whether one more may be in flight."""
-        return self._in_flight < self.quota
-
     def reason_to_refuse(self, size: int) -> Drop | None:
-        """Return why a delivery of ``size`` bytes cannot be kept, or None when it can.
-
-        As far as the session's own limits go, an empty flow takes any one.
-        """
+        """Return why a delivery of ``size`` bytes cannot be kept, or None when it can."""
+        # By the session's own limits an empty flow takes any one.
         if self.queue or self.identified:
             limits = self._limits
             if len(self.queue) >= limits.queued_messages or self.bytes + size > limits.queued_bytes:
@@ -177,8 +174,7 @@ class OutgoingFlow:
     def _free_id(self) -> int:
         """Return an identifier that is not in use; far fewer may be in flight than there are."""
         candidate = self._last_id % MAX_PACKET_ID + 1
-        identified = self.identified
-        while candidate in identified:
+        while candidate in self.identified:
             candidate = candidate % MAX_PACKET_ID + 1
         self._last_id = candidate
         return candidate
@@ -242,15 +238,13 @@ class IncomingFlow:
     def release(self, packet_id: int) -> bool:
         """Take PUBREL; return whether there was such a message."""
         self._open.discard(packet_id)
-        if packet_id in self.received:
-            self.received.remove(packet_id)
-            self._account.add(-IDENTIFIER_BYTES)
-            return True
-        return False
+        if packet_id not in self.received:
+            return False
+        self.received.remove(packet_id)
+        self._account.add(-IDENTIFIER_BYTES)
+        return True
 
     def _check_maximum(self) -> None:
         if len(self._open) + self._unanswered >= self._maximum:
-            raise ProtocolError(
-                ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
-                f"more than {self._maximum} messages without an acknowledgement",
-            )
+            text = f"more than {self._maximum} messages without an acknowledgement"
+            raise ProtocolError(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, text)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
-from broker.codec.framing import read_header
+from broker.codec.fields import read_header
 from broker.codec.publish import QOS_0
 from broker.codec.reason_codes import ProtocolError, ReasonCode, UserPropertyLimitError
 from broker.core.core_state import CoreState

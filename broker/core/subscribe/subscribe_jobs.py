@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 import mqtt5
 
+from broker.codec.fields import FilterError, ParsedFilter, parse_filter
 from broker.codec.reason_codes import ReasonCode
-from broker.codec.topics import FilterError, ParsedFilter, parse_filter
 from broker.core.core_state import CoreState
 from broker.core.counters import Refusal
 from broker.core.sessions.session import Session

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.codec.framing import count_filters
+from broker.codec.fields import SHARE_PREFIX, count_filters
 from broker.codec.packet_reader import read_subscribe, read_unsubscribe
 from broker.codec.packet_writer import SUBACK, UNSUBACK, refused_filters, unsuback
 from broker.codec.reason_codes import ReasonCode, violation
-from broker.codec.topics import SHARE_PREFIX
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_FILTER, WORK_OF_A_SUBSCRIBE, Refusal
 from broker.core.publish.message_delivery import MessageDelivery

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from broker.codec.framing import varint
+from broker.codec.fields import varint
 from schemas.mqtt_names import NSID
 
 if TYPE_CHECKING:

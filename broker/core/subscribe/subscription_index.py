@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from sys import getsizeof
 from typing import Final
 
-from broker.codec.topics import SHARE_PREFIX, ParsedFilter
+from broker.codec.fields import SHARE_PREFIX, ParsedFilter
 from broker.core.publish.routes import Routes
 from broker.core.subscribe.subscription import (
     NO_SLOT,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.codec.topics import ParsedFilter
+from broker.codec.fields import ParsedFilter
 from broker.core.core_state import CoreState
 from broker.core.journal import SubscriptionSaved
 from broker.core.requests import Resolved

@@ -11,7 +11,7 @@ from broker.durability.redis_journal import RedisJournal
 from broker.ports import JournalLimits
 from redis_link.connection.client import RedisClient
 from schemas.redis_keys import journal_messages_key, journal_sessions_key
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Harness
 from tests.servers.redis_server import RedisServer
 
@@ -56,6 +56,6 @@ def test_they_are_renamed_once_and_keep_what_they_share(
     assert {one.client_id for one in queued} == {"ann\0c", "bob\0d", "e"}
     assert {one.message.payload for one in queued} == {LARGE.payload}
     for client_id, user in owners.items():
-        login = {"flags": 0} if user is None else {"flags": 0x80, "rest": wire.text(user)}
+        login = {"flags": 0} if user is None else {"flags": 0x80, "rest": encode.text(user)}
         connack = harness.connect(client_id, **login).take()[0]
         assert connack.session_present, client_id

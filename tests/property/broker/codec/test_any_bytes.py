@@ -19,7 +19,7 @@ from broker.codec.packet_reader import (
 )
 from broker.codec.publish import read_publish
 from broker.codec.reason_codes import ProtocolError
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.packet_table import AT_WORK, FIRST
 
@@ -70,7 +70,7 @@ def test_the_outcome_is_legal_and_does_not_depend_on_the_pieces(
         end = whole.packets[-1]
         is_old = isinstance(end, bytes)
         was_said = isinstance(end, mqtt5.DisconnectPacket | mqtt5.ConnAckPacket)
-        # A client that said goodbye, or that never said CONNECT, is not told anything.
+        # A client that sent DISCONNECT, or never CONNECT, gets no answer.
         assert is_old or was_said or whole.harness.core.counters.protocol_errors == 0
     # The broker goes on.
     assert len(whole.harness.connect("other").take()) == 1
@@ -138,7 +138,7 @@ def test_the_scanner_reads_what_the_package_reads(  # noqa: PLR0913 - the fields
     assert (scanned.topic.decode(), scanned.payload) == (topic or "t", payload)
     assert (scanned.qos, scanned.retain) == (qos, retain)
     assert scanned.properties.expiry == expiry
-    again, _ = mqtt5.read(memoryview(wire.publish("x", b"", properties=scanned.properties.raw)))
+    again, _ = mqtt5.read(memoryview(encode.publish("x", b"", properties=scanned.properties.raw)))
     assert isinstance(again, mqtt5.PublishPacket)
     # An nsid is the broker's alone.
     assert again.user_properties == [one for one in users if one[0] != "nsid"]
@@ -157,7 +157,7 @@ def test_a_megabyte_byte_by_byte_is_joined_once() -> None:
     client = harness.connect("c")
     client.subscribe("t")
     client.take()
-    data = wire.publish("t", bytes(range(256)) * 4_000)
+    data = encode.publish("t", bytes(range(256)) * 4_000)
     receive = harness.core.receive
     for byte in data:
         receive(client.connection, bytes((byte,)))

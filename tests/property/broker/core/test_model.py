@@ -19,7 +19,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.journal import Record
 from broker.core.verdicts import Action, Identity
 from spatial_udfs.entity_table import Int64s
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.mini_client import Message, MiniClient
 
@@ -124,10 +124,10 @@ class Broker(RuleBasedStateMachine):
             return
         self.harness.store()
         if neighborhood is None:
-            link.send(wire.subscribe((pattern, qos)))
+            link.send(encode.subscribe((pattern, qos)))
         else:
-            properties = wire.user("neighborhood", neighborhood) + wire.user("nsid", str(nsid))
-            link.send(wire.subscribe((pattern, qos), properties=properties))
+            properties = encode.user("neighborhood", neighborhood) + encode.user("nsid", str(nsid))
+            link.send(encode.subscribe((pattern, qos), properties=properties))
         self.harness.store()
         assert any(isinstance(one, mqtt5.SubAckPacket) for one in link.packets)
         key: str | int = pattern if neighborhood is None else nsid
@@ -143,7 +143,7 @@ class Broker(RuleBasedStateMachine):
             return
         # The client must see UNSUBACK, or it is right that messages go on coming.
         self.harness.store()
-        link.send(wire.unsubscribe(pattern))
+        link.send(encode.unsubscribe(pattern))
         self.harness.store()
         assert any(isinstance(one, mqtt5.UnsubAckPacket) for one in link.packets)
         self.held[name] = {k: held for k, held in self.held[name].items() if held[0] != pattern}

@@ -1,4 +1,4 @@
-"""The hot path and the general path give every client the same bytes."""
+"""The fast path and the general path give every client the same bytes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from broker.core.limits import BrokerLimits
 from broker.core.publish.fast_publish import Read, Stop
 from broker.core.publish.routes import GatewayRules
 from broker.core.verdicts import AccessControl, Action, Identity
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 NEIGHBORHOODS = {"A": [1, 2, 3], "B": [2, 3, 4], "C": [], "D": list(range(60))}
 MOST_USERS = 40
-# Around what the hot path takes.
+# Around what the fast path takes.
 PAYLOADS = [0, 1, 150, 160, 200, 300, 8_120, 8_150, 8_170, 8_180, 8_185, 8_190, 8_195, 8_200, 9_000]
 # The smallest packet limit under which every SUBSCRIBE is taken.
 SMALL_PACKET = 150
@@ -28,7 +28,7 @@ FILTERS = st.sampled_from(["s/#", "s/+", "s/a", "#", "+/+", "at/+", "$share/g/s/
 
 
 class Alone:
-    """Stands in for the hot path and leaves everything to the general one."""
+    """Stands in for the fast path and leaves everything to the general one."""
 
     def run(self, reads: Iterator[Read], position: int = 0, _found: object = None) -> Stop | None:
         for connection, data in reads:
@@ -69,27 +69,27 @@ CALM: dict[str, Any] = {
     "paused": False,
     "senders": [0, 1],
 }
-LARGE = wire.publish("s/a", b"x" * 150)
-MISMATCH = wire.publish("at/2", properties=wire.user("peid", "1"))
+LARGE = encode.publish("s/a", b"x" * 150)
+MISMATCH = encode.publish("at/2", properties=encode.user("peid", "1"))
 PROPERTIES = (
     st.just(b"")
     | st.sampled_from([b"1", b"2", b"3", b"0", b"59", b"999", b"007", b"-1", b"", b"1" * 18])
-    .map(lambda value: wire.user("peid", value))
-    | st.just(wire.user("peid", str(2**63 - 1)))
-    | st.just(wire.user("peid", "2") + wire.user("a", "b"))
-    | st.just(wire.user("a", "b") + wire.user("peid", "2"))
-    | st.just(wire.user("peic", "2"))
-    | st.just(b"\x02\x00\x00\x00\x05" + wire.user("peid", "3"))
+    .map(lambda value: encode.user("peid", value))
+    | st.just(encode.user("peid", str(2**63 - 1)))
+    | st.just(encode.user("peid", "2") + encode.user("a", "b"))
+    | st.just(encode.user("a", "b") + encode.user("peid", "2"))
+    | st.just(encode.user("peic", "2"))
+    | st.just(b"\x02\x00\x00\x00\x05" + encode.user("peid", "3"))
     # What a publisher may not say: an nsid, two peids.
-    | st.just(wire.user("nsid", "1"))
-    | st.just(wire.user("nsid", "7") + wire.user("peid", "2"))
-    | st.just(wire.user("peid", "2") + wire.user("nsid", "7"))
-    | st.just(wire.user("peid", "2") * 2)
+    | st.just(encode.user("nsid", "1"))
+    | st.just(encode.user("nsid", "7") + encode.user("peid", "2"))
+    | st.just(encode.user("peid", "2") + encode.user("nsid", "7"))
+    | st.just(encode.user("peid", "2") * 2)
     | st.sampled_from([MOST_USERS - 1] * 3 + [MOST_USERS])
-    .map(lambda count: wire.user("peid", "2") + wire.user("", "") * count)
+    .map(lambda count: encode.user("peid", "2") + encode.user("", "") * count)
 )  # fmt: skip
 PUBLISHES = st.builds(
-    lambda topic, payload, properties, retain: wire.publish(
+    lambda topic, payload, properties, retain: encode.publish(
         topic, payload, properties=properties, retain=retain
     ),
     TOPICS,
@@ -117,9 +117,9 @@ def prepare(
     for nsid, one in enumerate(subscriptions, start=1):
         if one.pattern.startswith("$share") and one.options == 4:
             continue
-        extra = b"" if one.identifier is None else b"\x0b" + wire.varint(one.identifier)
+        extra = b"" if one.identifier is None else b"\x0b" + encode.varint(one.identifier)
         if one.neighborhood is not None:
-            extra += wire.user("neighborhood", one.neighborhood) + wire.user("nsid", str(nsid))
+            extra += encode.user("neighborhood", one.neighborhood) + encode.user("nsid", str(nsid))
         clients[one.client].subscribe(one.pattern, one.options, properties=extra)
     return clients
 
@@ -157,7 +157,7 @@ def test_same_bytes(
         if paused:
             clients[0].harness.core.pause_writing(clients[1].connection)
         # Some routes are known from the start, the others are made by the first of two times.
-        clients[2].send(wire.publish("s/a"), wire.publish("at/2"))
+        clients[2].send(encode.publish("s/a"), encode.publish("at/2"))
         for _ in range(2):
             clients[0].send(b"".join(publishes))
         # Reads of several clients in one turn, some of them cut in the middle of a packet.
@@ -179,12 +179,12 @@ def test_same_bytes(
         assert getattr(first, name) == getattr(second, name), name
 
 
-def test_the_hot_path_is_taken_at_all() -> None:
+def test_the_fast_path_is_taken_at_all() -> None:
     """Otherwise the comparison above would prove nothing."""
     clients = prepare([Subscription(1, "s/#", 0, "A", None)], None, general=False)
     core = clients[0].harness.core
-    clients[0].send(wire.publish("s/a", b"x"))
-    # Whatever does not take the hot path would fail now.
+    clients[0].send(encode.publish("s/a", b"x"))
+    # Whatever does not take the fast path would fail now.
     del core._intake._dispatch
-    clients[0].send(wire.publish("s/a", b"x", properties=wire.user("peid", "2")) * 10)
+    clients[0].send(encode.publish("s/a", b"x", properties=encode.user("peid", "2")) * 10)
     assert len(clients[1].messages()) == 10

@@ -9,7 +9,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Drop
 from broker.core.requests import Judge
 from broker.core.verdicts import Action
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.access_rules import EXPIRY, Rules
 from tests.broker_core.harness import Harness
 
@@ -33,10 +33,10 @@ def test_publish(rules: Rules, harness: Harness) -> None:
     client = harness.connect("c")
     client.subscribe("#")
     client.take()
-    client.send(wire.publish("secret", b"x"), wire.publish("open", b"x"))
+    client.send(encode.publish("secret", b"x"), encode.publish("open", b"x"))
     assert [one.topic for one in client.messages()] == ["open"]
     for qos in (1, 2):
-        (answer,) = client.send(wire.publish("secret", b"x", qos=qos, packet_id=qos))
+        (answer,) = client.send(encode.publish("secret", b"x", qos=qos, packet_id=qos))
         assert int(answer.reason_code) == 0x87
     assert harness.core.counters.drops[Drop.REFUSED] == 1
 
@@ -44,7 +44,7 @@ def test_publish(rules: Rules, harness: Harness) -> None:
 def test_subscribe(rules: Rules, harness: Harness) -> None:
     rules.denied = {(Action.SUBSCRIBE, "a/#")}
     client = harness.connect("c")
-    (suback,) = client.send(wire.subscribe(("a/#", 0), ("b", 1), ("$share/g/a/#", 0)))
+    (suback,) = client.send(encode.subscribe(("a/#", 0), ("b", 1), ("$share/g/a/#", 0)))
     assert [int(code) for code in suback.reason_codes] == [0x87, 1, 0x87]
     assert harness.core.index.count == 1
     assert harness.core.index.shared_count == 0
@@ -64,15 +64,17 @@ def test_receive_is_judged_for_each_topic(rules: Rules, harness: Harness) -> Non
     reader, publisher = harness.connect("r"), harness.connect("p")
     reader.subscribe("a/#", 1)
     for _ in range(3):
-        publisher.send(wire.publish("a/secret", b"x"), wire.publish("a/open", b"x"))
-    publisher.send(wire.publish("a/secret", b"x", qos=1, packet_id=1))
+        publisher.send(encode.publish("a/secret", b"x"), encode.publish("a/open", b"x"))
+    publisher.send(encode.publish("a/secret", b"x", qos=1, packet_id=1))
     assert [one.topic for one in reader.messages()] == ["a/open"] * 3
     assert harness.core.counters.drops[Drop.NOT_ALLOWED] == 4
 
 
 def test_retained_messages_are_judged(rules: Rules, harness: Harness) -> None:
     publisher = harness.connect("p")
-    publisher.send(wire.publish("a/1", b"x", retain=True), wire.publish("a/2", b"x", retain=True))
+    publisher.send(
+        encode.publish("a/1", b"x", retain=True), encode.publish("a/2", b"x", retain=True)
+    )
     rules.denied = {(Action.RECEIVE, "a/1")}
     reader = harness.connect("r")
     reader.subscribe("a/#")
@@ -83,7 +85,7 @@ def test_what_an_author_may_no_longer_say_is_not_given_out(rules: Rules, harness
     """CVE-2018-12546: the retained messages of somebody whose right was taken away."""
     publisher = harness.connect("p")
     for topic in ("a/1", "a/2", "a/3"):
-        publisher.send(wire.publish(topic, b"x", retain=True))
+        publisher.send(encode.publish(topic, b"x", retain=True))
     publisher.lose()
     rules.denied = {(Action.PUBLISH, "a/2")}
     harness.core.access_changed()
@@ -99,7 +101,7 @@ def test_what_an_author_may_no_longer_say_is_not_given_out(rules: Rules, harness
 
 
 def test_the_author_of_a_retained_will_is_its_client(rules: Rules, harness: Harness) -> None:
-    gone = harness.connect("g", flags=0x26, rest=wire.will("a/will", b"bye"))
+    gone = harness.connect("g", flags=0x26, rest=encode.will("a/will", b"bye"))
     gone.lose()
     rules.denied = {(Action.PUBLISH, "a/will")}
     harness.core.access_changed()
@@ -114,16 +116,16 @@ def test_a_reader_may_go_on_while_an_author_is_judged() -> None:
     harness = Harness(access=rules)
     publisher = harness.connect("p")
     for topic in ("a/1", "a/2"):
-        publisher.send(wire.publish(topic, b"x", qos=1, packet_id=1, retain=True))
+        publisher.send(encode.publish(topic, b"x", qos=1, packet_id=1, retain=True))
     reader = harness.connect("r")
     harness.core.access_changed()
     rules.is_slow = True
-    reader.send(wire.subscribe(("a/#", 1)))
+    reader.send(encode.subscribe(("a/#", 1)))
     harness.held = (Judge,)
-    reader.send(wire.subscribe(("a/#", 1)))
+    reader.send(encode.subscribe(("a/#", 1)))
     harness.answer_waiting()  # the subscription itself
     while harness.waiting:
-        assert isinstance(reader.send(wire.PINGREQ)[-1], mqtt5.PingRespPacket)
+        assert isinstance(reader.send(encode.PINGREQ)[-1], mqtt5.PingRespPacket)
         harness.answer_waiting()
     assert {one.topic for one in reader.messages()} == {"a/1", "a/2"}
 
@@ -132,7 +134,7 @@ def test_verdicts_are_remembered(rules: Rules, harness: Harness) -> None:
     reader, publisher = harness.connect("r"), harness.connect("p")
     reader.subscribe("t")
     for _ in range(50):
-        publisher.send(wire.publish("t", b"x"))
+        publisher.send(encode.publish("t", b"x"))
     assert len(reader.messages()) == 50
     assert rules.asked == [(Action.SUBSCRIBE, "t"), (Action.PUBLISH, "t"), (Action.RECEIVE, "t")]
 
@@ -142,16 +144,16 @@ def test_a_right_that_is_taken_away_stops_everything(rules: Rules, harness: Harn
     publisher = harness.connect("p")
     reader.subscribe("t", 1)
     for number in (1, 2, 3):
-        publisher.send(wire.publish("t", b"%d" % number, qos=1, packet_id=number))
+        publisher.send(encode.publish("t", b"%d" % number, qos=1, packet_id=number))
     (in_flight,) = reader.messages()
     rules.denied = {(Action.RECEIVE, "t"), (Action.PUBLISH, "t")}
     harness.core.access_changed()
     # Queued.
-    reader.send(wire.ack(0x40, in_flight.packet_id))
+    reader.send(encode.ack(0x40, in_flight.packet_id))
     assert reader.messages() == []
     # Live.
     publisher.take()
-    (puback,) = publisher.send(wire.publish("t", b"4", qos=1, packet_id=4))
+    (puback,) = publisher.send(encode.publish("t", b"4", qos=1, packet_id=4))
     assert int(puback.reason_code) == 0x87
     assert reader.messages() == []
 
@@ -159,7 +161,7 @@ def test_a_right_that_is_taken_away_stops_everything(rules: Rules, harness: Harn
 def test_a_right_that_is_taken_away_stops_repetitions(rules: Rules, harness: Harness) -> None:
     reader, publisher = harness.connect("r", properties=EXPIRY), harness.connect("p")
     reader.subscribe("t", 1)
-    publisher.send(wire.publish("t", b"x", qos=1, packet_id=1))
+    publisher.send(encode.publish("t", b"x", qos=1, packet_id=1))
     assert len(reader.messages()) == 1
     reader.lose()
     rules.denied = {(Action.RECEIVE, "t")}
@@ -172,10 +174,10 @@ def test_a_right_that_is_given_back_is_seen(rules: Rules, harness: Harness) -> N
     rules.denied = {(Action.RECEIVE, "t")}
     client = harness.connect("c")
     client.subscribe("t")
-    client.send(wire.publish("t", b"1"))
+    client.send(encode.publish("t", b"1"))
     rules.denied = set()
     harness.core.access_changed()
-    client.send(wire.publish("t", b"2"))
+    client.send(encode.publish("t", b"2"))
     assert [one.payload for one in client.messages()] == [b"2"]
 
 
@@ -189,12 +191,12 @@ def test_a_slow_verdict_holds_back_its_publisher_in_order_and_nobody_else() -> N
     harness.held = (Judge,)
     harness.core.receive(
         publisher.connection,
-        wire.publish("a", b"1") + wire.publish("b", b"2") + wire.publish("a", b"3"),
+        encode.publish("a", b"1") + encode.publish("b", b"2") + encode.publish("a", b"3"),
     )
     harness.settle()
     assert publisher.connection.is_blocked
-    harness.core.receive(publisher.connection, wire.publish("a", b"4") + wire.PINGREQ)
-    (pong,) = other.send(wire.PINGREQ)
+    harness.core.receive(publisher.connection, encode.publish("a", b"4") + encode.PINGREQ)
+    (pong,) = other.send(encode.PINGREQ)
     assert isinstance(pong, mqtt5.PingRespPacket)
     assert publisher.take()[1:] == []
     while harness.waiting:
@@ -213,10 +215,10 @@ def test_a_client_that_leaves_while_judged_leaves_nothing_behind() -> None:
     harness = Harness(access=rules)
     harness.held = (Judge,)
     client = harness.connect("c")
-    client.send(wire.subscribe(("t", 0)))
+    client.send(encode.subscribe(("t", 0)))
     client.lose()
     publisher = harness.connect("p")
-    publisher.send(wire.publish("t", b"x"))
+    publisher.send(encode.publish("t", b"x"))
     publisher.lose()
     harness.answer_waiting()
     assert harness.core.index.count == 0

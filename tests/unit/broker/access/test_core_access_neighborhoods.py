@@ -7,11 +7,11 @@ import pytest
 from broker.core.counters import Drop
 from broker.core.requests import Resolve
 from broker.core.verdicts import Action
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.access_rules import EXPIRY, Rules
 from tests.broker_core.harness import Harness
 
-NEAR = wire.user("peid", "1")
+NEAR = encode.user("peid", "1")
 
 
 @pytest.fixture(params=[False, True], ids=["at once", "later"])
@@ -49,17 +49,17 @@ def test_inside_the_neighborhood_and_yet_not_to_be_read(
 ) -> None:
     rules.denied = {(Action.RECEIVE, "secret")}
     publisher, client = harness.connect("p"), harness.connect("c")
-    publisher.send(wire.publish("secret", b"kept", properties=NEAR, retain=True))
-    publisher.send(wire.publish("open", b"kept", properties=NEAR, retain=True))
+    publisher.send(encode.publish("secret", b"kept", properties=NEAR, retain=True))
+    publisher.send(encode.publish("open", b"kept", properties=NEAR, retain=True))
     client.subscribe_near(pattern, "near", nsid=1, options=1)
     harness.advance(1)
     for _ in range(2):
         for qos in (0, 1):
             for topic in ("secret", "open"):
                 publisher.send(
-                    wire.publish(topic, b"live", properties=NEAR, qos=qos, packet_id=1)
+                    encode.publish(topic, b"live", properties=NEAR, qos=qos, packet_id=1)
                     if qos
-                    else wire.publish(topic, b"live", properties=NEAR)
+                    else encode.publish(topic, b"live", properties=NEAR)
                 )
     received = client.messages()
     assert {one.topic for one in received} == {"open"}
@@ -77,7 +77,7 @@ def test_a_right_that_goes_while_a_packet_waits_for_the_journal(
     client.take()
     harness.stores = False
     for number, topic in enumerate(("secret", "open", "secret"), start=1):
-        publisher.send(wire.publish(topic, b"%d" % number, qos=2, packet_id=number))
+        publisher.send(encode.publish(topic, b"%d" % number, qos=2, packet_id=number))
     rules.denied = {(Action.RECEIVE, "secret")}
     harness.core.access_changed()
     harness.settle()
@@ -88,9 +88,9 @@ def test_a_right_that_goes_while_a_packet_waits_for_the_journal(
     assert (only.topic, only.payload) == ("open", b"2")
     assert harness.core.counters.drops[Drop.NOT_ALLOWED] == 2
     # Both places of the client's receive maximum are free again, but for the one that came.
-    client.send(wire.ack(0x50, only.packet_id), wire.ack(0x70, only.packet_id))
+    client.send(encode.ack(0x50, only.packet_id), encode.ack(0x70, only.packet_id))
     for number in (4, 5):
-        publisher.send(wire.publish("open", b"%d" % number, qos=2, packet_id=number))
+        publisher.send(encode.publish("open", b"%d" % number, qos=2, packet_id=number))
     assert [one.payload for one in client.messages()] == [b"4", b"5"]
     session = harness.core.sessions.find("c")
     assert session is not None
@@ -106,7 +106,7 @@ def test_a_right_that_is_asked_for_again_and_still_there_loses_nothing(
     client.take()
     harness.stores = False
     for number in (1, 2, 3):
-        publisher.send(wire.publish("open", b"%d" % number, qos=2, packet_id=number))
+        publisher.send(encode.publish("open", b"%d" % number, qos=2, packet_id=number))
     assert rules.asked
     harness.core.access_changed()
     harness.stores = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.codec import publish
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.fuzzing import Fuzzer
 from tests.broker_core.harness import Harness
 
@@ -43,11 +43,11 @@ def test_a_seed_gives_the_same_run() -> None:
 
 
 def test_a_peid_property_that_ends_with_its_name_is_an_error_of_the_client() -> None:
-    # Found by the fuzzer: the hot path looked for the value beyond the end of the data.
+    # Found by the fuzzer: the fast path looked for the value beyond the end of the data.
     harness = Harness()
     client, other = harness.connect("c"), harness.connect("d")
     other.subscribe("t")
-    client.send(wire.publish("t"))
-    client.send(wire.packet(0x30, wire.text("t") + b"\x08" + wire.user("peid", "1")[:8]))
+    client.send(encode.publish("t"))
+    client.send(encode.packet(0x30, encode.text("t") + b"\x08" + encode.user("peid", "1")[:8]))
     assert client.is_closed
     assert not other.is_closed

@@ -7,7 +7,7 @@ from typing import Any
 import mqtt5
 import pytest
 
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.packet_table import AT_WORK, FIRST, Case
 
@@ -63,11 +63,11 @@ def test_byte_by_byte(case: Case, is_first: bool) -> None:
 @every_case
 def test_with_more_behind_it(case: Case, is_first: bool) -> None:
     client = start(is_first)
-    client.send(case.data + wire.PINGREQ + wire.PINGREQ)
+    client.send(case.data + encode.PINGREQ + encode.PINGREQ)
     pongs = [one for one in client.packets if isinstance(one, mqtt5.PingRespPacket)]
     if case.reason is None:
         assert not client.is_closed
-        assert len(pongs) == 2 + case.data.count(wire.PINGREQ) * (case.name == "ping")
+        assert len(pongs) == 2 + case.data.count(encode.PINGREQ) * (case.name == "ping")
     else:
         assert last_reason(client) == case.reason
         assert not pongs
@@ -90,7 +90,7 @@ def test_a_body_that_ends_too_early_is_legal_or_ends_the_connection(
     first, body = case.data[0], case.data[2:] if case.data[1] < 0x80 else case.data[3:]
     for size in range(len(body)):
         client = start(is_first)
-        client.send(wire.packet(first, body[:size]))
+        client.send(encode.packet(first, body[:size]))
         reason = last_reason(client)
         assert reason is None or reason >= 0x80
         if is_first:
@@ -104,9 +104,9 @@ def test_remaining_length_off_by_one(case: Case, is_first: bool, change: int) ->
     # There is no length below 0: PINGREQ is only made longer.
     change = max(change, -length)
     client = start(is_first)
-    header = case.data[:1] + wire.varint(length + change)
+    header = case.data[:1] + encode.varint(length + change)
     # One byte is left over, which begins a packet, or one of the next packet is taken.
-    client.send(header + case.data[skip:] + wire.PINGREQ + wire.PINGREQ)
+    client.send(header + case.data[skip:] + encode.PINGREQ + encode.PINGREQ)
     reason = last_reason(client)
     assert reason is None or reason >= 0x80
 
@@ -117,20 +117,20 @@ def test_whatever_comes_before_connect_ends_the_connection(first: int) -> None:
     client.send(bytes((first,)))
     assert client.is_closed
     assert client.raw == b""
-    client.send(wire.connect())
+    client.send(encode.connect())
     assert client.raw == b""
 
 
 def test_before_connect_the_limit_is_64_kib_from_the_header_alone() -> None:
     client = Harness().open()
-    client.send(b"\x10" + wire.varint(65_536))
+    client.send(b"\x10" + encode.varint(65_536))
     assert client.is_closed
     assert len(client.connection.inbox) == 0
 
 
 def test_at_the_edge_of_the_limit_a_connect_is_still_read() -> None:
     client = Harness().open()
-    client.send(b"\x10" + wire.varint(65_536 - 4))
+    client.send(b"\x10" + encode.varint(65_536 - 4))
     assert not client.is_closed
 
 
@@ -138,10 +138,10 @@ def test_at_the_edge_of_the_packet_limit() -> None:
     harness = Harness()
     limit = 1_048_576
     inside, outside = harness.connect("a"), harness.connect("b")
-    overhead = len(wire.publish("t", b"x" * 1_000_000)) - 1_000_000
-    inside.send(wire.publish("t", b"x" * (limit - overhead)))
+    overhead = len(encode.publish("t", b"x" * 1_000_000)) - 1_000_000
+    inside.send(encode.publish("t", b"x" * (limit - overhead)))
     outside.take()
-    outside.send(wire.publish("t", b"x" * (limit - overhead + 1))[:5])
+    outside.send(encode.publish("t", b"x" * (limit - overhead + 1))[:5])
     assert not inside.is_closed
     (end,) = outside.take()
     assert end.reason_code == mqtt5.DisconnectReasonCode.PACKET_TOO_LARGE
@@ -150,4 +150,4 @@ def test_at_the_edge_of_the_packet_limit() -> None:
 def test_a_helper_that_could_not_fail_would_prove_nothing() -> None:
     client = start(is_first=False)
     with pytest.raises(AssertionError):
-        check(Case("ping", wire.PINGREQ, 0x81), client)
+        check(Case("ping", encode.PINGREQ, 0x81), client)

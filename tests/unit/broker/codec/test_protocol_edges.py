@@ -7,7 +7,7 @@ import pytest
 
 from broker.codec.reason_codes import ReasonCode
 from broker.core.limits import BrokerLimits
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 PUBREC, PUBCOMP = 0x50, 0x70
@@ -48,14 +48,14 @@ def test_it_does_so_for_a_connect_that_is_malformed_after_its_properties(rest: b
 # Topics of 10 and 200 bytes: the remaining length takes one byte, or two.
 @pytest.mark.parametrize("topic", ["t" * 10, "t" * 200])
 @pytest.mark.parametrize("spare", [-1, 0, 1, 2, 3])
-@pytest.mark.parametrize("peid", [b"", wire.user("peid", "7")])
+@pytest.mark.parametrize("peid", [b"", encode.user("peid", "7")])
 def test_the_packet_limit_counts_the_fixed_header(topic: str, spare: int, peid: bytes) -> None:
-    packet = wire.publish(topic, b"x" * 40, properties=peid)
+    packet = encode.publish(topic, b"x" * 40, properties=peid)
     harness = Harness(limits=BrokerLimits(packet_bytes=len(packet) + spare))
     client = harness.connect("c")
     client.subscribe("#")
-    # The second of two finds the route of the first: it would take the hot path.
-    small = wire.publish(topic, b"x" * 3, properties=peid)
+    # The second of two finds the route of the first: it would take the fast path.
+    small = encode.publish(topic, b"x" * 3, properties=peid)
     client.send(small)
     client.take()
     *came, last = client.send(small, packet)
@@ -71,20 +71,20 @@ def qos_2_receiver() -> tuple[Client, int]:
     client = harness.connect("c")
     client.subscribe("t", 2)
     client.take()
-    harness.connect("p").send(wire.publish("t", b"x", qos=2, packet_id=1))
+    harness.connect("p").send(encode.publish("t", b"x", qos=2, packet_id=1))
     (message,) = client.messages()
     return client, message.packet_id
 
 
 def test_pubcomp_in_place_of_pubrec_ends_the_connection() -> None:
     client, packet_id = qos_2_receiver()
-    (end,) = client.send(wire.ack(PUBCOMP, packet_id))
+    (end,) = client.send(encode.ack(PUBCOMP, packet_id))
     assert (type(end), end.reason_code) == (mqtt5.DisconnectPacket, PROTOCOL_ERROR)
     assert client.is_closed
 
 
 def test_pubcomp_after_pubrec_and_once_more_is_legal() -> None:
     client, packet_id = qos_2_receiver()
-    assert [type(one) for one in client.send(wire.ack(PUBREC, packet_id))] == [mqtt5.PubRelPacket]
-    assert client.send(wire.ack(PUBCOMP, packet_id), wire.ack(PUBCOMP, packet_id)) == []
+    assert [type(one) for one in client.send(encode.ack(PUBREC, packet_id))] == [mqtt5.PubRelPacket]
+    assert client.send(encode.ack(PUBCOMP, packet_id), encode.ack(PUBCOMP, packet_id)) == []
     assert not client.is_closed

@@ -10,11 +10,11 @@ import pytest
 from broker.codec.publish import read_publish
 from broker.core.counters import Refusal
 from broker.core.limits import BrokerLimits
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 QUOTA_EXCEEDED = 0x97
-EMPTY = wire.user("", "")
+EMPTY = encode.user("", "")
 LIMITS = BrokerLimits(user_properties_before_connect=5, user_properties=8)
 # One less than the limit, the limit, one more: how many are served.
 AROUND = [(-1, True), (0, True), (1, False)]
@@ -43,7 +43,7 @@ def test_in_connect_and_its_will(more: int, served: bool, of_will: int) -> None:
         "c",
         flags=0x06,
         properties=EMPTY * (count - of_will),
-        rest=wire.will("gone", b"", EMPTY * of_will),
+        rest=encode.will("gone", b"", EMPTY * of_will),
     )
     assert client.is_closed is not served
     assert ended_by_quota(client) is not served
@@ -51,15 +51,15 @@ def test_in_connect_and_its_will(more: int, served: bool, of_will: int) -> None:
 
 
 PACKETS = {
-    "publish": lambda users: wire.publish("t", b"x", properties=users),
-    "publish QoS 2": lambda users: wire.publish("t", b"x", qos=2, packet_id=1, properties=users),
-    "retained": lambda users: wire.publish("t", b"x", retain=True, properties=users),
-    "subscribe": lambda users: wire.subscribe(("t", 0), properties=users),
-    "unsubscribe": lambda users: wire.unsubscribe("t", properties=users),
-    "puback": lambda users: wire.ack(0x40, 9, b"\x00" + wire.section(users)),
-    "pubrec": lambda users: wire.ack(0x50, 9, b"\x00" + wire.section(users)),
-    "pubrel": lambda users: wire.ack(0x62, 9, b"\x00" + wire.section(users)),
-    "pubcomp": lambda users: wire.ack(0x70, 9, b"\x00" + wire.section(users)),
+    "publish": lambda users: encode.publish("t", b"x", properties=users),
+    "publish QoS 2": lambda users: encode.publish("t", b"x", qos=2, packet_id=1, properties=users),
+    "retained": lambda users: encode.publish("t", b"x", retain=True, properties=users),
+    "subscribe": lambda users: encode.subscribe(("t", 0), properties=users),
+    "unsubscribe": lambda users: encode.unsubscribe("t", properties=users),
+    "puback": lambda users: encode.ack(0x40, 9, b"\x00" + encode.section(users)),
+    "pubrec": lambda users: encode.ack(0x50, 9, b"\x00" + encode.section(users)),
+    "pubrel": lambda users: encode.ack(0x62, 9, b"\x00" + encode.section(users)),
+    "pubcomp": lambda users: encode.ack(0x70, 9, b"\x00" + encode.section(users)),
 }
 
 
@@ -77,7 +77,7 @@ def test_in_each_packet_of_a_client_at_work(kind: str, more: int, served: bool) 
 def test_in_disconnect(more: int, served: bool) -> None:
     client = Harness(limits=LIMITS).connect("c")
     users = EMPTY * (LIMITS.user_properties + more)
-    client.send(wire.packet(0xE0, b"\x00" + wire.section(users)))
+    client.send(encode.packet(0xE0, b"\x00" + encode.section(users)))
     assert ended_by_quota(client) is not served
 
 
@@ -93,7 +93,7 @@ def test_what_it_costs_to_refuse() -> None:
     client, other = harness.connect("c"), harness.connect("o")
     other.subscribe("t")
     other.take()
-    publish = wire.publish("t", b"x", properties=EMPTY * 200_000)
+    publish = encode.publish("t", b"x", properties=EMPTY * 200_000)
     began = time.process_time()
     client.send(publish)
     assert time.process_time() - began < 0.05
@@ -107,7 +107,7 @@ def test_what_it_costs_to_refuse() -> None:
 
 
 def reading_seconds(count: int) -> float:
-    body = wire.text("t") + wire.section(wire.user("a", "b") * count)
+    body = encode.text("t") + encode.section(encode.user("a", "b") * count)
     best = float("inf")
     for _ in range(5):
         began = time.process_time()

@@ -9,7 +9,7 @@ import pytest
 
 from broker.codec.reason_codes import ReasonCode
 from broker.core.limits import BrokerLimits
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Harness
 
 
@@ -35,7 +35,7 @@ def test_a_client_that_cannot_take_its_connack_is_not_served() -> None:
     for most, served in ((size, True), (size - 1, False), (2, False)):
         properties = b"\x27" + most.to_bytes(4, "big")
         client = harness.connect(
-            "c", flags=0x06, properties=properties, rest=wire.will("gone", b"")
+            "c", flags=0x06, properties=properties, rest=encode.will("gone", b"")
         )
         assert client.is_closed is not served
         assert (client.raw == b"") is not served
@@ -81,7 +81,7 @@ def test_refused_login() -> None:
 
 
 def test_enhanced_authentication_is_refused() -> None:
-    client = Harness().connect("c", properties=b"\x15" + wire.text("SCRAM-SHA-1"))
+    client = Harness().connect("c", properties=b"\x15" + encode.text("SCRAM-SHA-1"))
     (connack,) = client.take()
     assert connack.reason_code == mqtt5.ConnAckReasonCode.BAD_AUTHENTICATION_METHOD
     assert client.is_closed
@@ -94,9 +94,9 @@ def test_older_mqtt_is_refused_in_its_own_format(
     name: bytes, version: int, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = Harness().open()
-    body = wire.text(name) + bytes((version, 2)) + b"\x00\x3c" + wire.text("c")
+    body = encode.text(name) + bytes((version, 2)) + b"\x00\x3c" + encode.text("c")
     with caplog.at_level(logging.WARNING):
-        client.send(wire.packet(0x10, body))
+        client.send(encode.packet(0x10, body))
     assert client.raw == b"\x20\x02\x00\x01"
     assert client.is_closed
     assert any(f"MQTT {text} " in record.getMessage() for record in caplog.records)
@@ -112,14 +112,14 @@ def test_unknown_version_gets_a_connack_of_mqtt_5() -> None:
 def test_packets_sent_right_after_connect_are_worked_off_after_connack() -> None:
     harness = Harness()
     client = harness.open()
-    client.send(wire.connect("c") + wire.subscribe(("t", 0)) + wire.publish("t", b"x"))
+    client.send(encode.connect("c") + encode.subscribe(("t", 0)) + encode.publish("t", b"x"))
     kinds = [type(one).__name__ for one in client.take()]
     assert kinds == ["ConnAckPacket", "SubAckPacket", "PublishPacket"]
 
 
 def test_ping() -> None:
     client = Harness().connect("c")
-    (answer,) = client.send(wire.PINGREQ)
+    (answer,) = client.send(encode.PINGREQ)
     assert isinstance(answer, mqtt5.PingRespPacket)
 
 
@@ -129,7 +129,7 @@ def test_a_message_arrives_at_the_lower_qos(qos: int, granted: int) -> None:
     harness = Harness()
     publisher, subscriber = harness.connect("p"), harness.connect("s")
     subscriber.subscribe("a/+", granted)
-    publisher.send(wire.publish("a/b", b"x", qos=qos, packet_id=9 if qos else None))
+    publisher.send(encode.publish("a/b", b"x", qos=qos, packet_id=9 if qos else None))
     (message,) = subscriber.messages()
     assert (message.topic, message.payload) == ("a/b", b"x")
     assert int(message.qos) == min(qos, granted)
@@ -137,8 +137,8 @@ def test_a_message_arrives_at_the_lower_qos(qos: int, granted: int) -> None:
 
 def test_acknowledgements_say_when_nobody_is_there() -> None:
     publisher = Harness().connect("p")
-    (puback,) = publisher.send(wire.publish("t", qos=1, packet_id=5))
-    (pubrec,) = publisher.send(wire.publish("t", qos=2, packet_id=6))
+    (puback,) = publisher.send(encode.publish("t", qos=1, packet_id=5))
+    (pubrec,) = publisher.send(encode.publish("t", qos=2, packet_id=6))
     assert puback.packet_id == 5
     assert puback.reason_code == mqtt5.PubAckReasonCode.NO_MATCHING_SUBSCRIBERS
     assert pubrec.reason_code == mqtt5.PubRecReasonCode.NO_MATCHING_SUBSCRIBERS
@@ -149,20 +149,21 @@ def test_all_properties_pass_untouched_and_in_order() -> None:
     publisher, subscriber = harness.connect("p"), harness.connect("s")
     subscriber.subscribe("t")
     properties = (
-        b"\x01\x01" + wire.user("b", "2") + b"\x08" + wire.text("answers") + wire.user("a", "1")
-        + b"\x09" + wire.text(b"\x00\xff") + b"\x03" + wire.text("text/plain") + wire.user("b", "1")
+        b"\x01\x01" + encode.user("b", "2") + b"\x08" + encode.text("answers")
+        + encode.user("a", "1") + b"\x09" + encode.text(b"\x00\xff") + b"\x03"
+        + encode.text("text/plain") + encode.user("b", "1")
     )  # fmt: skip
-    publisher.send(wire.publish("t", b"x", properties=properties))
-    assert subscriber.raw.endswith(wire.publish("t", b"x", properties=properties))
+    publisher.send(encode.publish("t", b"x", properties=properties))
+    assert subscriber.raw.endswith(encode.publish("t", b"x", properties=properties))
 
 
 def test_unsubscribe_ends_it() -> None:
     harness = Harness()
     client = harness.connect("c")
     client.subscribe("t")
-    (unsuback,) = client.send(wire.unsubscribe("t", "other"))
+    (unsuback,) = client.send(encode.unsubscribe("t", "other"))
     assert [int(code) for code in unsuback.reason_codes] == [0x00, 0x11]
-    client.send(wire.publish("t", b"x"))
+    client.send(encode.publish("t", b"x"))
     assert client.messages() == []
     assert harness.core.index.count == 0
 
@@ -171,7 +172,7 @@ def test_disconnect_ends_a_session_without_expiry() -> None:
     harness = Harness()
     client = harness.connect("c")
     client.subscribe("t")
-    client.send(wire.DISCONNECT)
+    client.send(encode.DISCONNECT)
     assert client.is_closed
     assert len(harness.core.sessions) == 0
     assert harness.core.index.count == 0
@@ -194,6 +195,6 @@ def test_reason_strings_only_when_the_client_wants_them() -> None:
     content = harness.connect("b", properties=b"\x17\x00")
     for client in (curious, content):
         client.take()
-        client.send(wire.publish("a/#"))
+        client.send(encode.publish("a/#"))
     assert curious.take()[0].reason_str == "the topic holds a wildcard"
     assert content.take()[0].reason_str is None

@@ -10,7 +10,7 @@ from broker.core.counters import Drop, Refusal
 from broker.core.limits import BrokerLimits, FairShare
 from broker.core.message import DELIVERY_BYTES, Message
 from broker.core.sessions.flow_control import IDENTIFIER_BYTES
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 EXPIRY = b"\x11\x00\x00\x0e\x10"
@@ -19,7 +19,7 @@ SIZE = Message("t", b"x" * 1_000).size + DELIVERY_BYTES
 
 def away(harness: Harness, name: str, user: str | None = None, qos: int = 1) -> None:
     """A session that waits for its client."""
-    flags, rest = (0, b"") if user is None else (0x80, wire.text(user))
+    flags, rest = (0, b"") if user is None else (0x80, encode.text(user))
     client = harness.connect(name, flags=flags, rest=rest, properties=EXPIRY)
     client.subscribe(f"{name}/#", qos)
     client.subscribe("t", qos)
@@ -28,7 +28,7 @@ def away(harness: Harness, name: str, user: str | None = None, qos: int = 1) -> 
 
 def publish(client: Client, topic: str, count: int = 1) -> None:
     for number in range(1, count + 1):
-        client.send(wire.publish(topic, b"x" * 1_000, qos=1, packet_id=number))
+        client.send(encode.publish(topic, b"x" * 1_000, qos=1, packet_id=number))
 
 
 def queued(harness: Harness, name: str) -> int:
@@ -68,7 +68,7 @@ def test_all_queues_together_are_bounded(spare: int, kept: int) -> None:
     # What is fetched and acknowledged makes room.
     again = harness.connect("a", flags=0, properties=EXPIRY)
     (first, *_) = again.messages()
-    again.send(wire.ack(0x40, first.packet_id))
+    again.send(encode.ack(0x40, first.packet_id))
     again.lose()
     publish(writer, "t")
     assert harness.core.counters.drops[Drop.TOTAL_QUEUE_FULL] == 10 - kept + 1
@@ -95,7 +95,7 @@ def test_clients_without_a_user_name_have_the_account_of_their_address() -> None
     hosts = {"a1": "192.0.2.1", "a2": "192.0.2.1", "b": "192.0.2.2", "x1": None, "x2": None}
     for name, host in hosts.items():
         harness.connect(name, host, flags=0, properties=EXPIRY).lose()
-    named = harness.connect("n", "192.0.2.1", flags=0x82, rest=wire.text("192.0.2.1"))
+    named = harness.connect("n", "192.0.2.1", flags=0x82, rest=encode.text("192.0.2.1"))
     assert named.connection.session is not None
 
     def accounts(name: str) -> tuple[int, ...]:
@@ -114,7 +114,7 @@ def test_clients_without_a_user_name_have_the_account_of_their_address() -> None
 def test_a_will_counts_for_the_account_of_the_session_that_it_belongs_to() -> None:
     size = Message("will", b"x" * 1_000).size + DELIVERY_BYTES
     harness = Harness(limits=BrokerLimits(total_queued_bytes=6 * size))
-    will = wire.will("will", b"x" * 1_000)
+    will = encode.will("will", b"x" * 1_000)
     mine = [harness.connect(f"a{n}", "192.0.2.1", flags=0, properties=EXPIRY) for n in range(4)]
     for number, client in enumerate(mine):
         client.lose()
@@ -145,7 +145,7 @@ def test_messages_in_flight_count() -> None:
     found = reader.messages()
     assert len(found) == 3
     assert harness.core.counters.drops[Drop.QUEUE_FULL] == 2
-    reader.send(wire.ack(0x40, found[0].packet_id))
+    reader.send(encode.ack(0x40, found[0].packet_id))
     publish(writer, "t")
     assert len(reader.messages()) == 1
 
@@ -167,14 +167,14 @@ def test_a_released_message_is_not_held_any_longer() -> None:
     reader, writer = harness.connect("r"), harness.connect("w")
     reader.subscribe("t", 2)
     reader.take()
-    writer.send(wire.publish("t", b"x" * 100_000, qos=2, packet_id=1))
+    writer.send(encode.publish("t", b"x" * 100_000, qos=2, packet_id=1))
     (found,) = reader.messages()
-    reader.send(wire.ack(0x50, found.packet_id))
+    reader.send(encode.ack(0x50, found.packet_id))
     session = harness.core.sessions.find("r")
     assert session is not None
     (delivery,) = session.outgoing.identified.values()
     assert (delivery.message.payload, session.outgoing.bytes) == (b"", DELIVERY_BYTES)
-    reader.send(wire.ack(0x70, found.packet_id))
+    reader.send(encode.ack(0x70, found.packet_id))
     assert session.outgoing.bytes == 0
 
 
@@ -221,7 +221,7 @@ def test_a_message_that_is_kept_is_there_once() -> None:
     try:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(1, 21):
-            writer.send(wire.publish("t", b"x" * 100_000, qos=1, packet_id=number, retain=True))
+            writer.send(encode.publish("t", b"x" * 100_000, qos=1, packet_id=number, retain=True))
             reader.take()
             reader.raw = b""
         held = tracemalloc.get_traced_memory()[0] - before
@@ -235,15 +235,15 @@ def test_a_message_that_is_kept_is_there_once() -> None:
 def test_wills_count(spare: int, code: int) -> None:
     size = Message("will", b"x" * 1_000).size + DELIVERY_BYTES
     harness = Harness(limits=BrokerLimits(total_queued_bytes=4 * size + spare))
-    first = harness.connect("a", flags=0x06, rest=wire.will("will", b"x" * 1_000))
+    first = harness.connect("a", flags=0x06, rest=encode.will("will", b"x" * 1_000))
     assert int(first.packets[0].reason_code) == 0
-    second = harness.connect("b", flags=0x06, rest=wire.will("will", b"x" * 1_000))
+    second = harness.connect("b", flags=0x06, rest=encode.will("will", b"x" * 1_000))
     assert int(second.packets[0].reason_code) == code
     assert second.is_closed == (code != 0)
     assert harness.core.counters.refusals[Refusal.WILLS] == (code != 0)
     if code:
         assert "will" in second.packets[0].reason_str
-    first.send(wire.DISCONNECT)
+    first.send(encode.DISCONNECT)
     second.lose()
     assert harness.core._state.shares.queues.used == 0
 
@@ -268,14 +268,14 @@ def test_identifiers_that_are_never_released_count(spare: int, code: int) -> Non
     client = harness.connect("a", flags=0, properties=EXPIRY)
     client.take()
     for number in (1, 2):
-        client.send(wire.publish("t", b"x", qos=2, packet_id=number))
+        client.send(encode.publish("t", b"x", qos=2, packet_id=number))
     client.lose()
     again = harness.connect("a", flags=0, properties=EXPIRY)
     again.take()
-    (answer,) = again.send(wire.publish("t", b"x", qos=2, packet_id=3))
+    (answer,) = again.send(encode.publish("t", b"x", qos=2, packet_id=3))
     assert int(answer.reason_code) == code
-    again.send(wire.ack(0x62, 1))
-    (_, answer) = again.send(wire.ack(0x62, 2), wire.publish("t", b"x", qos=2, packet_id=4))
+    again.send(encode.ack(0x62, 1))
+    (_, answer) = again.send(encode.ack(0x62, 2), encode.publish("t", b"x", qos=2, packet_id=4))
     assert int(answer.reason_code) == 0x10
     again.lose()
     harness.advance(4_000)

@@ -9,7 +9,7 @@ import pytest
 
 from broker.core.counters import Refusal
 from broker.core.limits import BrokerLimits
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 LIMIT = 20
@@ -35,7 +35,7 @@ def connected(limits: BrokerLimits) -> tuple[Harness, Client]:
 @pytest.mark.parametrize("count", [LIMIT - 1, LIMIT, LIMIT + 1])
 def test_filters_in_one_subscribe(count: int) -> None:
     harness, client = connected(BrokerLimits(filters_per_packet=LIMIT))
-    found = answer(client, wire.subscribe(*((one, 0) for one in filters(count)), packet_id=9))
+    found = answer(client, encode.subscribe(*((one, 0) for one in filters(count)), packet_id=9))
     assert isinstance(found, mqtt5.SubAckPacket)
     assert found.packet_id == 9
     served = count <= LIMIT
@@ -44,7 +44,7 @@ def test_filters_in_one_subscribe(count: int) -> None:
     assert harness.core.counters.refusals[Refusal.FILTERS_PER_PACKET] == (0 if served else count)
     if not served:
         assert found.reason_str == f"{count} topic filters in one packet; at most 20 are accepted"
-    (pong,) = client.send(wire.PINGREQ)
+    (pong,) = client.send(encode.PINGREQ)
     assert isinstance(pong, mqtt5.PingRespPacket), "the client stays connected"
 
 
@@ -53,7 +53,7 @@ def test_filters_in_one_unsubscribe(count: int) -> None:
     harness, client = connected(BrokerLimits(filters_per_packet=LIMIT))
     for one in filters(count):
         client.subscribe(one)
-    found = answer(client, wire.unsubscribe(*filters(count), packet_id=9))
+    found = answer(client, encode.unsubscribe(*filters(count), packet_id=9))
     assert isinstance(found, mqtt5.UnsubAckPacket)
     assert found.packet_id == 9
     served = count <= LIMIT
@@ -68,15 +68,15 @@ def test_a_client_that_wants_no_reasons_gets_the_codes_alone() -> None:
     harness = Harness(limits=BrokerLimits(filters_per_packet=1))
     client = harness.connect("c", properties=b"\x17\x00")
     client.take()
-    found = answer(client, wire.unsubscribe("a", "b"))
+    found = answer(client, encode.unsubscribe("a", "b"))
     assert found.reason_str is None
     assert len(found.reason_codes) == 2
 
 
-@pytest.mark.parametrize("packet", [wire.subscribe, wire.unsubscribe])
+@pytest.mark.parametrize("packet", [encode.subscribe, encode.unsubscribe])
 def test_a_packet_whose_last_filter_is_cut_off_is_malformed(packet: Any) -> None:
     _, client = connected(BrokerLimits(filters_per_packet=1))
-    asked = [("a", 0)] * 3 if packet is wire.subscribe else ["a"] * 3
+    asked = [("a", 0)] * 3 if packet is encode.subscribe else ["a"] * 3
     whole = packet(*asked)
     cut = bytes((whole[0], whole[1] - 1)) + whole[2:-1]
     (goodbye,) = client.send(cut)
@@ -113,9 +113,9 @@ def test_an_unsubscribe_looks_at_each_subscription_a_few_times(has_nsids: bool) 
     assert session is not None
     session.subscriptions = Steps(session.subscriptions)
     Steps.count = 0
-    nsids = b"".join(wire.user("nsid", str(number)) for number in range(size))
+    nsids = b"".join(encode.user("nsid", str(number)) for number in range(size))
     properties = nsids if has_nsids else b""
-    found = answer(client, wire.unsubscribe(*filters(size), properties=properties))
+    found = answer(client, encode.unsubscribe(*filters(size), properties=properties))
     assert {int(code) for code in found.reason_codes} == {0}
     assert harness.core.index.count == 0
     assert Steps.count <= 4 * size
@@ -129,14 +129,14 @@ def test_an_unsubscribe_names_neighborhoods_by_filter_and_nsid() -> None:
         client.subscribe_near(pattern, "N", nsid=nsid)
     client.take()
     # Of two nsids only the one under the filter that is named goes.
-    nsids = wire.user("nsid", "2") + wire.user("nsid", "3")
-    found = answer(client, wire.unsubscribe("a", "c", properties=nsids))
+    nsids = encode.user("nsid", "2") + encode.user("nsid", "3")
+    found = answer(client, encode.unsubscribe("a", "c", properties=nsids))
     assert [int(code) for code in found.reason_codes] == [0, 0x11]
     session = harness.core.sessions.find("c")
     assert session is not None
     assert set(session.subscriptions) == {"a", 1, 3}
     # Without nsids everything under the filter goes; named again there is nothing left.
-    found = answer(client, wire.unsubscribe("a", "a", "b"))
+    found = answer(client, encode.unsubscribe("a", "a", "b"))
     assert [int(code) for code in found.reason_codes] == [0, 0x11, 0]
     assert not session.subscriptions
 
@@ -157,15 +157,16 @@ def test_a_small_packet_costs_nothing_for_what_the_session_holds(kind: str) -> N
     if kind == "subscribe":
         client.subscribe("f/1")
     else:
-        nsid = wire.user("nsid", "1") if kind == "neighborhoods" else b""
-        answer(client, wire.unsubscribe("f/1", properties=nsid))
+        nsid = encode.user("nsid", "1") if kind == "neighborhoods" else b""
+        answer(client, encode.unsubscribe("f/1", properties=nsid))
         assert session.neighborhoods == size - 1
         assert "f/1" not in session.by_filter
     assert Steps.count <= 5
 
 
 @pytest.mark.parametrize(
-    "packet", [wire.subscribe(("t", 0)), wire.unsubscribe("t"), wire.PINGREQ, wire.ack(0x50, 9)]
+    "packet",
+    [encode.subscribe(("t", 0)), encode.unsubscribe("t"), encode.PINGREQ, encode.ack(0x50, 9)],
 )
 def test_many_small_packets_in_one_read_give_way(packet: bytes) -> None:
     harness, client = connected(BrokerLimits())
@@ -175,7 +176,7 @@ def test_many_small_packets_in_one_read_give_way(packet: bytes) -> None:
     harness.settle()
     assert client.connection.is_blocked
     assert 100 < len(client.take()) < 6_000
-    assert other.send(wire.PINGREQ), "others are served before the rest"
+    assert other.send(encode.PINGREQ), "others are served before the rest"
     harness.advance(0)
     assert not client.connection.is_blocked
     assert harness.core.counters.turns_given_up > 2

@@ -10,7 +10,7 @@ import pytest
 from broker.core.counters import Drop
 from broker.core.limits import BrokerLimits
 from broker.core.message import DELIVERY_BYTES, Message
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 PUBACK, PUBREC, PUBREL, PUBCOMP = 0x40, 0x50, 0x62, 0x70
@@ -30,7 +30,7 @@ def pair(harness: Harness, qos: int, **keywords: Any) -> tuple[Client, Client]:
 
 def publish(client: Client, count: int, qos: int, start: int = 1) -> None:
     for number in range(start, start + count):
-        client.send(wire.publish("t", b"%d" % number, qos=qos, packet_id=number))
+        client.send(encode.publish("t", b"%d" % number, qos=qos, packet_id=number))
 
 
 def payloads(packets: list[Any]) -> list[bytes]:
@@ -42,9 +42,9 @@ def test_no_more_than_the_receive_maximum_is_in_flight() -> None:
     publish(publisher, 4, 1)
     first, second = subscriber.take()
     assert payloads([first, second]) == [b"1", b"2"]
-    (third,) = subscriber.send(wire.ack(PUBACK, first.packet_id))
+    (third,) = subscriber.send(encode.ack(PUBACK, first.packet_id))
     assert third.payload == b"3"
-    (fourth,) = subscriber.send(wire.ack(PUBACK, second.packet_id))
+    (fourth,) = subscriber.send(encode.ack(PUBACK, second.packet_id))
     assert fourth.payload == b"4"
 
 
@@ -52,9 +52,9 @@ def test_qos_2_counts_until_pubcomp() -> None:
     publisher, subscriber = pair(Harness(), 2, properties=receive_maximum(1))
     publish(publisher, 2, 2)
     (first,) = subscriber.take()
-    (pubrel,) = subscriber.send(wire.ack(PUBREC, first.packet_id))
+    (pubrel,) = subscriber.send(encode.ack(PUBREC, first.packet_id))
     assert isinstance(pubrel, mqtt5.PubRelPacket)
-    (second,) = subscriber.send(wire.ack(PUBCOMP, first.packet_id))
+    (second,) = subscriber.send(encode.ack(PUBCOMP, first.packet_id))
     assert second.payload == b"2"
 
 
@@ -62,25 +62,25 @@ def test_a_refused_qos_2_message_is_done() -> None:
     publisher, subscriber = pair(Harness(), 2, properties=receive_maximum(1))
     publish(publisher, 2, 2)
     (first,) = subscriber.take()
-    (second,) = subscriber.send(wire.ack(PUBREC, first.packet_id, b"\x97"))
+    (second,) = subscriber.send(encode.ack(PUBREC, first.packet_id, b"\x97"))
     assert second.payload == b"2"
 
 
 def test_qos_0_is_not_held_up() -> None:
     publisher, subscriber = pair(Harness(), 1, properties=receive_maximum(1))
     publish(publisher, 2, 1)
-    publisher.send(wire.publish("t", b"now"))
+    publisher.send(encode.publish("t", b"now"))
     assert payloads(subscriber.take()) == [b"1", b"now"]
 
 
 def test_repeated_qos_2_is_routed_once() -> None:
     publisher, subscriber = pair(Harness(), 0)
-    packet = wire.publish("t", b"x", qos=2, packet_id=3)
+    packet = encode.publish("t", b"x", qos=2, packet_id=3)
     publisher.take()
     answers = publisher.send(packet, packet, packet)
     assert [type(one).__name__ for one in answers] == ["PubRecPacket"] * 3
     assert len(subscriber.messages()) == 1
-    (pubcomp,) = publisher.send(wire.ack(PUBREL, 3))
+    (pubcomp,) = publisher.send(encode.ack(PUBREL, 3))
     assert pubcomp.reason_code == mqtt5.PubCompReasonCode.SUCCESS
     publisher.send(packet)
     assert len(subscriber.messages()) == 1
@@ -99,22 +99,24 @@ def test_more_than_our_receive_maximum_ends_the_connection() -> None:
 def test_released_messages_make_room() -> None:
     client = Harness(limits=BrokerLimits(receive_maximum=1)).connect("c")
     for number in range(1, 10):
-        client.send(wire.publish("t", qos=2, packet_id=number))
-        client.send(wire.ack(PUBREL, number))
+        client.send(encode.publish("t", qos=2, packet_id=number))
+        client.send(encode.ack(PUBREL, number))
     assert not client.is_closed
 
 
 def test_a_refused_message_makes_room() -> None:
     client = Harness(limits=BrokerLimits(receive_maximum=1)).connect("c")
     for number in range(1, 4):
-        client.send(wire.publish("t", qos=2, packet_id=number, properties=wire.user("peid", "x")))
+        client.send(
+            encode.publish("t", qos=2, packet_id=number, properties=encode.user("peid", "x"))
+        )
     assert not client.is_closed
 
 
 def test_a_million_repetitions_of_one_identifier_cost_nothing() -> None:
     harness = Harness()
     client = harness.connect("c")
-    chunk = wire.publish("t", b"x" * 10, qos=2, packet_id=1) * 1_000
+    chunk = encode.publish("t", b"x" * 10, qos=2, packet_id=1) * 1_000
     for _ in range(20):
         harness.core.receive(client.connection, chunk)
         harness.core.output_of(client.connection)
@@ -132,7 +134,7 @@ def test_the_wrong_acknowledgement_ends_the_connection(qos: int, wrong: int) -> 
     publisher, subscriber = pair(Harness(), qos)
     publish(publisher, 1, qos)
     (message,) = subscriber.take()
-    (end,) = subscriber.send(wire.ack(wrong, message.packet_id))
+    (end,) = subscriber.send(encode.ack(wrong, message.packet_id))
     assert end.reason_code == mqtt5.DisconnectReasonCode.PROTOCOL_ERROR
 
 
@@ -157,13 +159,13 @@ def test_after_pubrec_only_pubrel_comes_again() -> None:
     publisher, subscriber = pair(harness, 2, properties=EXPIRY)
     publish(publisher, 1, 2)
     (message,) = subscriber.take()
-    subscriber.send(wire.ack(PUBREC, message.packet_id))
+    subscriber.send(encode.ack(PUBREC, message.packet_id))
     subscriber.lose()
     again = harness.connect("s", flags=0, properties=EXPIRY)
     _, pubrel = again.take()
     assert isinstance(pubrel, mqtt5.PubRelPacket)
     assert pubrel.packet_id == message.packet_id
-    again.send(wire.ack(PUBCOMP, message.packet_id))
+    again.send(encode.ack(PUBCOMP, message.packet_id))
     session = harness.core.sessions.find("s")
     assert session is not None
     assert not session.outgoing.identified
@@ -177,15 +179,15 @@ def test_repetitions_respect_the_new_receive_maximum() -> None:
     again = harness.connect("s", flags=0, properties=EXPIRY + receive_maximum(1))
     _, first = again.take()
     assert first.payload == b"1"
-    (second,) = again.send(wire.ack(PUBACK, first.packet_id))
+    (second,) = again.send(encode.ack(PUBACK, first.packet_id))
     assert (second.payload, second.duplicate) == (b"2", True)
 
 
 def test_messages_queue_while_the_client_is_away() -> None:
     harness = Harness()
     publisher, subscriber = pair(harness, 2, properties=EXPIRY)
-    subscriber.send(wire.DISCONNECT)
-    publisher.send(wire.publish("t", b"0"))
+    subscriber.send(encode.DISCONNECT)
+    publisher.send(encode.publish("t", b"0"))
     publish(publisher, 2, 1)
     again = harness.connect("s", flags=0, properties=EXPIRY)
     assert payloads(again.take()) == [b"1", b"2"]
@@ -208,7 +210,7 @@ def test_the_queue_is_bounded_by_bytes(spare: int, kept: int) -> None:
     publisher, subscriber = pair(harness, 1, properties=EXPIRY)
     subscriber.lose()
     for number in range(1, 5):
-        publisher.send(wire.publish("t", b"x" * 1_000, qos=1, packet_id=number))
+        publisher.send(encode.publish("t", b"x" * 1_000, qos=1, packet_id=number))
     session = harness.core.sessions.find("s")
     assert session is not None
     assert len(session.outgoing.queue) == kept
@@ -223,7 +225,7 @@ def test_a_client_that_does_not_read_loses_qos_0_and_keeps_qos_1() -> None:
     other.subscribe("t")
     other.take()
     harness.core.pause_writing(subscriber.connection)
-    publisher.send(wire.publish("t", b"lost"))
+    publisher.send(encode.publish("t", b"lost"))
     publish(publisher, 2, 1)
     assert subscriber.take() == []
     assert payloads(other.take()) == [b"lost", b"1", b"2"]
@@ -231,7 +233,7 @@ def test_a_client_that_does_not_read_loses_qos_0_and_keeps_qos_1() -> None:
     harness.core.resume_writing(subscriber.connection)
     harness.settle()
     assert payloads(subscriber.take()) == [b"1", b"2"]
-    publisher.send(wire.publish("t", b"again"))
+    publisher.send(encode.publish("t", b"again"))
     assert payloads(subscriber.take()) == [b"again"]
 
 
@@ -240,7 +242,7 @@ def test_identifiers_wrap_around_and_skip_those_in_use() -> None:
     publisher, subscriber = pair(harness, 1)
     publish(publisher, 2, 1)
     first, second = subscriber.messages()
-    subscriber.send(wire.ack(PUBACK, first.packet_id))
+    subscriber.send(encode.ack(PUBACK, first.packet_id))
     session = harness.core.sessions.find("s")
     assert session is not None
     session.outgoing._last_id = 65_533
@@ -252,10 +254,10 @@ def test_identifiers_wrap_around_and_skip_those_in_use() -> None:
 def test_a_message_too_large_for_its_receiver_is_left_out() -> None:
     harness = Harness()
     publisher, subscriber = pair(harness, 1, properties=b"\x27\x00\x00\x00\x40")
-    publisher.send(wire.publish("t", b"x" * 32, qos=1, packet_id=1))
-    publisher.send(wire.publish("t", b"x" * 64, qos=1, packet_id=2))
-    publisher.send(wire.publish("t", b"x" * 64))
-    publisher.send(wire.publish("t", b"y" * 32, qos=1, packet_id=3))
+    publisher.send(encode.publish("t", b"x" * 32, qos=1, packet_id=1))
+    publisher.send(encode.publish("t", b"x" * 64, qos=1, packet_id=2))
+    publisher.send(encode.publish("t", b"x" * 64))
+    publisher.send(encode.publish("t", b"y" * 32, qos=1, packet_id=3))
     assert [one[:1] for one in payloads(subscriber.take())] == [b"x", b"y"]
     assert harness.core.counters.drops[Drop.TOO_LARGE] == 2
     session = harness.core.sessions.find("s")
@@ -264,8 +266,8 @@ def test_a_message_too_large_for_its_receiver_is_left_out() -> None:
 
 
 def test_the_largest_packet_that_fits_is_sent() -> None:
-    whole = len(wire.publish("t", b"x" * 40))
+    whole = len(encode.publish("t", b"x" * 40))
     for limit, count in ((whole, 1), (whole - 1, 0)):
         publisher, subscriber = pair(Harness(), 0, properties=b"\x27" + limit.to_bytes(4, "big"))
-        publisher.send(wire.publish("t", b"x" * 40))
+        publisher.send(encode.publish("t", b"x" * 40))
         assert len(subscriber.messages()) == count

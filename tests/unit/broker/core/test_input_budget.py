@@ -9,7 +9,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Refusal
 from broker.core.limits import BrokerLimits
 from broker.core.requests import Resolve
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 QUOTA_EXCEEDED = 0x97
@@ -24,7 +24,7 @@ def from_host(harness: Harness, name: str, host: str) -> Client:
 
 def begin_packet(client: Client, size: int) -> None:
     """Send so many bytes of a PUBLISH that is longer."""
-    head = b"\x30" + wire.varint(900_000)
+    head = b"\x30" + encode.varint(900_000)
     client.send(head + b"\x00" * (size - len(head)))
 
 
@@ -60,7 +60,7 @@ def test_what_is_worked_off_or_gone_does_not_count() -> None:
     harness = Harness()
     client, other = harness.connect("a"), harness.connect("b")
     budget = harness.core._state.input_budget
-    whole = wire.publish("t", b"x" * 5_000)
+    whole = encode.publish("t", b"x" * 5_000)
     client.send(whole[:4_000])
     assert budget.bytes == 4_000
     client.send(whole[4_000:])
@@ -79,7 +79,7 @@ def test_topics_of_aliases_count() -> None:
         if client.is_closed:
             break
         topic = f"{alias}" + "x" * 60_000
-        client.send(wire.publish(topic, properties=b"\x23" + alias.to_bytes(2, "big")))
+        client.send(encode.publish(topic, properties=b"\x23" + alias.to_bytes(2, "big")))
     assert alias == 5, "the fourth one was too much"
     (goodbye,) = client.take()
     assert int(goodbye.reason_code) == QUOTA_EXCEEDED
@@ -90,7 +90,7 @@ def test_an_alias_that_is_used_again_counts_once() -> None:
     client = harness.connect("c")
     for number in range(5):
         topic = f"{number}" + "x" * 60_000
-        client.send(wire.publish(topic, properties=b"\x23\x00\x01"))
+        client.send(encode.publish(topic, properties=b"\x23\x00\x01"))
     assert not client.is_closed
 
 
@@ -102,7 +102,7 @@ def test_topics_with_an_alias_towards_a_client_are_bounded(spare: int, aliased: 
     reader.take()
     writer = harness.connect("w")
     for number in range(4):
-        writer.send(wire.publish(f"{number}" + "x" * 499, b"x"))
+        writer.send(encode.publish(f"{number}" + "x" * 499, b"x"))
     found = reader.messages()
     assert [one.topic_alias for one in found if one.topic_alias] == [*range(1, aliased + 1)]
     assert len(found) == 4
@@ -115,10 +115,10 @@ def test_subscribes_that_wait_are_bounded_by_bytes() -> None:
     client = harness.connect("c")
     client.take()
     packets = [
-        wire.subscribe(
+        encode.subscribe(
             (f"{number}" + "x" * 4_000, 0),
             packet_id=number,
-            properties=wire.user("neighborhood", "N"),
+            properties=encode.user("neighborhood", "N"),
         )
         for number in range(1, 6)
     ]
@@ -129,7 +129,7 @@ def test_subscribes_that_wait_are_bounded_by_bytes() -> None:
     harness.answer_waiting()
     served = [one for one in client.take() if isinstance(one, mqtt5.SubAckPacket)]
     assert [one.packet_id for one in served][-3:] == [1, 2, 3]
-    client.send(wire.PINGREQ)
+    client.send(encode.PINGREQ)
     assert harness.core._state.input_budget.bytes == 0
 
 
@@ -144,16 +144,16 @@ def test_remembered_verdicts_are_bounded_by_bytes() -> None:
     clients = [harness.connect(f"c{number}") for number in range(3)]
     for number in range(30):
         for client in clients:
-            client.send(wire.publish(f"{client.connection.session}{number}" + "x" * 60_000))
-    desk = harness.core._state.access
-    assert 0 < desk.bytes <= limit
+            client.send(encode.publish(f"{client.connection.session}{number}" + "x" * 60_000))
+    cache = harness.core._state.access
+    assert 0 < cache.bytes <= limit
     held = sum(len(one.verdicts) for one in harness.core.sessions)
     allowed = sum(len(one.connection.may_publish) for one in clients)
     assert held <= limit // 120_000
     assert allowed <= held
     for client in clients:
         client.lose()
-    assert desk.bytes == 0
+    assert cache.bytes == 0
 
 
 def test_a_large_topic_behind_an_alias_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,8 +163,8 @@ def test_a_large_topic_behind_an_alias_gives_way(monkeypatch: pytest.MonkeyPatch
     reader, writer = harness.connect("r"), harness.connect("w")
     reader.subscribe("#")
     reader.take()
-    writer.send(wire.publish("x" * 60_000, b"x", properties=b"\x23\x00\x01"))
-    short = wire.publish("", b"x", properties=b"\x23\x00\x01")
+    writer.send(encode.publish("x" * 60_000, b"x", properties=b"\x23\x00\x01"))
+    short = encode.publish("", b"x", properties=b"\x23\x00\x01")
     harness.core.receive(writer.connection, short * 100)
     written = sum(map(len, reader.connection.out))
     assert 300_000 < written < 800_000

@@ -8,7 +8,7 @@ import pytest
 from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Drop
 from broker.core.limits import BrokerLimits
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 QUOTA_EXCEEDED = 0x97
@@ -16,7 +16,7 @@ ALIAS_INVALID = 0x94
 
 
 def codes(client: Client, *patterns: str) -> list[int]:
-    (suback,) = client.send(wire.subscribe(*((pattern, 0) for pattern in patterns)))
+    (suback,) = client.send(encode.subscribe(*((pattern, 0) for pattern in patterns)))
     return [int(code) for code in suback.reason_codes]
 
 
@@ -27,7 +27,7 @@ def test_subscriptions_of_one_client() -> None:
     assert codes(client, "a", "b", "c", "d") == [0, 0, 0, QUOTA_EXCEEDED]
     # One that is held already may be renewed, and one that is given back makes room.
     assert codes(client, "a") == [0]
-    client.send(wire.unsubscribe("b"))
+    client.send(encode.unsubscribe("b"))
     client.take()
     assert codes(client, "d", "e") == [0, QUOTA_EXCEEDED]
     other.take()
@@ -41,10 +41,10 @@ def test_messages_in_flight_to_one_client() -> None:
     reader.subscribe("t", 1)
     reader.take()
     for number in (1, 2, 3):
-        writer.send(wire.publish("t", b"%d" % number, qos=1, packet_id=number))
+        writer.send(encode.publish("t", b"%d" % number, qos=1, packet_id=number))
     first, second = reader.messages()
     assert [first.payload, second.payload] == [b"1", b"2"]
-    reader.send(wire.ack(0x40, first.packet_id))
+    reader.send(encode.ack(0x40, first.packet_id))
     assert [one.payload for one in reader.messages()] == [b"3"]
 
 
@@ -62,7 +62,7 @@ def test_topic_aliases_of_a_client(alias: int, served: bool) -> None:
     harness = Harness(limits=BrokerLimits(topic_aliases_in=5))
     client = harness.connect("c")
     assert client.take()[0].topic_alias_max == 5
-    client.send(wire.publish("t", properties=b"\x23" + alias.to_bytes(2, "big")))
+    client.send(encode.publish("t", properties=b"\x23" + alias.to_bytes(2, "big")))
     assert client.is_closed is not served
     if not served:
         (goodbye,) = client.take()
@@ -76,7 +76,7 @@ def test_topic_aliases_towards_a_client() -> None:
     client.subscribe("#")
     client.take()
     for topic in ("a", "b", "c") * 2:
-        client.send(wire.publish(topic, b"x"))
+        client.send(encode.publish(topic, b"x"))
     found = client.messages()
     aliases = {one.topic_alias for one in found}
     assert aliases - {None} == {1, 2}
@@ -89,7 +89,7 @@ def test_remembered_routes_are_bounded_and_only_a_memory() -> None:
     client.subscribe("#")
     client.take()
     for number in range(35):
-        client.send(wire.publish(f"t/{number}", b"x"))
+        client.send(encode.publish(f"t/{number}", b"x"))
     assert len(client.messages()) == 35
     assert 0 < len(harness.core._state.routes.by_topic) <= 10
 
@@ -99,7 +99,7 @@ def test_what_is_over_a_limit_ends_nothing_else() -> None:
     client = harness.connect("c")
     client.take()
     codes(client, "a", "b")
-    (pong,) = client.send(wire.PINGREQ)
+    (pong,) = client.send(encode.PINGREQ)
     assert isinstance(pong, mqtt5.PingRespPacket)
 
 
@@ -108,14 +108,14 @@ def test_remembered_routes_are_bounded_by_their_bytes(spare: int, kept: int) -> 
     """Three long topics fit exactly; one byte less, and the memory starts afresh with the third."""
     topics = [f"{number}" + "x" * 60_000 for number in range(3)]
     measured = Harness()
-    measured.connect("c").send(*(wire.publish(topic) for topic in topics))
+    measured.connect("c").send(*(encode.publish(topic) for topic in topics))
     size = measured.core._state.routes.bytes
     assert size > 3 * 2 * 60_000
     harness = Harness(limits=BrokerLimits(cached_route_bytes=size + spare))
     client = harness.connect("c")
-    client.send(*(wire.publish(topic) for topic in topics))
+    client.send(*(encode.publish(topic) for topic in topics))
     assert len(harness.core._state.routes.by_topic) == (kept if kept == 3 else 0)
-    client.send(wire.publish(topics[0]))
+    client.send(encode.publish(topics[0]))
     assert harness.core.counters.publishes_received == 4
 
 
@@ -129,13 +129,13 @@ def test_remembered_readers_are_let_go() -> None:
     harness = Harness(access=Everything())
     steady, writer = harness.connect("s"), harness.connect("w")
     steady.subscribe("t")
-    writer.send(wire.publish("t"))
+    writer.send(encode.publish("t"))
     routes = harness.core._state.routes
     most = 0
     for number in range(2_500):
         guest = harness.connect(f"g{number}")
         guest.subscribe("t")
-        writer.send(wire.publish("t", b"x"), wire.publish("t", b"x"))
+        writer.send(encode.publish("t", b"x"), encode.publish("t", b"x"))
         guest.lose()
         most = max(most, *(len(one.readers) for one in routes.by_topic.values()), 0)
     assert 900 < most <= 1_003
@@ -150,7 +150,9 @@ def test_a_will_obeys_the_limits_of_retained_messages(count: int, kept: bool) ->
     reader.take()
     for number in range(1, count + 1):
         flags = 0x02 | 0x04 | 0x20
-        client = harness.connect(f"c{number}", flags=flags, rest=wire.will(f"will/{number}", b"x"))
+        client = harness.connect(
+            f"c{number}", flags=flags, rest=encode.will(f"will/{number}", b"x")
+        )
         client.lose()
     assert harness.core.retained.count == min(count, 2)
     assert (harness.core.retained.find(f"will/{count}") is not None) == kept
@@ -158,7 +160,7 @@ def test_a_will_obeys_the_limits_of_retained_messages(count: int, kept: bool) ->
     assert [message.topic for message in reader.messages()][-1] == f"will/{count}"
     assert harness.core.counters.drops[Drop.RETAINED_FULL] == (0 if kept else 1)
     # In the place of one that is there it fits.
-    harness.connect("c1", flags=0x26, rest=wire.will("will/1", b"y")).lose()
+    harness.connect("c1", flags=0x26, rest=encode.will("will/1", b"y")).lose()
     found = harness.core.retained.find("will/1")
     assert found is not None
     assert found.payload == b"y"
@@ -171,14 +173,14 @@ def test_deadlines_of_retained_messages_go_with_them() -> None:
     timers = harness.core._state.timers
     year = b"\x02" + (365 * 86_400).to_bytes(4, "big")
     for number in range(1_000):
-        client.send(wire.publish(f"t/{number}", b"x", retain=True, properties=year))
-        client.send(wire.publish(f"t/{number}", b"", retain=True))
+        client.send(encode.publish(f"t/{number}", b"x", retain=True, properties=year))
+        client.send(encode.publish(f"t/{number}", b"", retain=True))
     assert harness.core.retained.count == 0
     assert len(timers) < 200
     assert not harness.core._retained_writer._timers
     # One that is retained again expires in its own time.
-    client.send(wire.publish("t/1", b"x", retain=True, properties=year))
-    client.send(wire.publish("t/1", b"", retain=True))
-    client.send(wire.publish("t/1", b"x", retain=True, properties=b"\x02\x00\x00\x00\x05"))
+    client.send(encode.publish("t/1", b"x", retain=True, properties=year))
+    client.send(encode.publish("t/1", b"", retain=True))
+    client.send(encode.publish("t/1", b"x", retain=True, properties=b"\x02\x00\x00\x00\x05"))
     harness.advance(6)
     assert harness.core.retained.count == 0

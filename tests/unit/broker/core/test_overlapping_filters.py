@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.core.publish import router
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 TOPIC = "a/a/a/a/a/a/a/a"
@@ -25,7 +25,7 @@ def subscribed(levels: int, qos: int = 1, **options: Any) -> tuple[Harness, Clie
     harness = Harness(**options)
     reader = harness.connect("r", flags=0, properties=b"\x11\x00\x00\x0e\x10")
     for number, pattern in enumerate(overlapping(levels), start=1):
-        reader.subscribe(pattern, qos, properties=b"\x0b" + wire.varint(number))
+        reader.subscribe(pattern, qos, properties=b"\x0b" + encode.varint(number))
     reader.take()
     return harness, reader
 
@@ -34,7 +34,7 @@ def subscribed(levels: int, qos: int = 1, **options: Any) -> tuple[Harness, Clie
 def test_one_copy_with_the_identifiers_of_all(qos: int) -> None:
     harness, reader = subscribed(6)
     writer = harness.connect("w")
-    writer.send(wire.publish(TOPIC, b"x", qos=qos, packet_id=1 if qos else None))
+    writer.send(encode.publish(TOPIC, b"x", qos=qos, packet_id=1 if qos else None))
     (message,) = reader.messages()
     assert sorted(message.subscription_ids) == list(range(1, 65))
     assert int(message.qos) == qos
@@ -54,7 +54,7 @@ def copied_references(monkeypatch: pytest.MonkeyPatch, levels: int) -> int:
         sizes.extend(len(one) for one in now if id(one) not in before)
 
     monkeypatch.setattr(router, "_add", counting)
-    writer.send(wire.publish(TOPIC, b"x", qos=1, packet_id=1))
+    writer.send(encode.publish(TOPIC, b"x", qos=1, packet_id=1))
     assert len(reader.messages()) == 1
     return sum(sizes)
 
@@ -72,14 +72,14 @@ def test_other_clients_are_served_between_two_publishes(monkeypatch: pytest.Monk
     other.take()
     harness.core.receive(
         writer.connection,
-        b"".join(wire.publish(TOPIC, b"%d" % number, qos=1, packet_id=number + 1)
+        b"".join(encode.publish(TOPIC, b"%d" % number, qos=1, packet_id=number + 1)
                  for number in range(10)),
     )  # fmt: skip
     harness.settle()
     first = len(reader.messages())
     assert 0 < first < 10
     assert writer.connection.is_blocked
-    assert other.send(wire.PINGREQ), "others are served before the rest"
+    assert other.send(encode.PINGREQ), "others are served before the rest"
     harness.advance(0)
     rest = [message.payload for message in reader.messages()]
     assert rest == [b"%d" % number for number in range(first, 10)]
@@ -96,8 +96,8 @@ def test_a_fan_out_of_plain_packets_gives_way_too(monkeypatch: pytest.MonkeyPatc
         one.subscribe("t")
         one.take()
     writer = harness.connect("w")
-    writer.send(wire.publish("t", b"first"))
-    harness.core.receive(writer.connection, wire.publish("t", b"x") * 50)
+    writer.send(encode.publish("t", b"first"))
+    harness.core.receive(writer.connection, encode.publish("t", b"x") * 50)
     harness.settle()
     assert len(readers[0].messages()) < 20
     harness.advance(0)
@@ -112,7 +112,7 @@ def test_a_read_that_gave_way_is_dropped_with_its_connection(
     monkeypatch.setattr("broker.core.sessions.intake.WORK_AT_ONCE", 1)
     harness, reader = subscribed(2)
     writer = harness.connect("w")
-    packets = [wire.publish(TOPIC, b"x", qos=1, packet_id=number) for number in (1, 2, 3)]
+    packets = [encode.publish(TOPIC, b"x", qos=1, packet_id=number) for number in (1, 2, 3)]
     harness.core.receive(writer.connection, b"".join(packets))
     writer.lose()
     harness.advance(1)
@@ -127,8 +127,8 @@ def test_filters_that_nearly_match_count_as_work() -> None:
         reader.subscribe(f"{pattern}/end")
     levels = 2**9 - 1
     before = harness.core.counters.work
-    writer.send(wire.publish(f"{TOPIC}/other", b"x"))
+    writer.send(encode.publish(f"{TOPIC}/other", b"x"))
     assert harness.core.counters.work - before >= levels
     before = harness.core.counters.work
-    writer.send(wire.publish("b/b/b/b", b"x"))
+    writer.send(encode.publish("b/b/b/b", b"x"))
     assert harness.core.counters.work - before < 100

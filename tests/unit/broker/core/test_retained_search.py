@@ -10,7 +10,7 @@ from broker.core.message import Message
 from broker.core.retained.retained_delivery import SEARCHED_AT_ONCE
 from broker.core.retained.retained_messages import RetainedStore
 from broker.core.retained.retained_search import RetainedSearch
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.traced_memory import traced
 
@@ -32,8 +32,8 @@ def scene() -> tuple[Harness, Client, Client]:
 
 
 def retained(number: int, payload: bytes = b"x") -> bytes:
-    about = wire.user("peid", str(number))
-    return wire.publish(f"r/{number % 7}/{number}", payload, properties=about, retain=True)
+    about = encode.user("peid", str(number))
+    return encode.publish(f"r/{number % 7}/{number}", payload, properties=about, retain=True)
 
 
 def numbers(client: Client) -> list[int]:
@@ -46,7 +46,7 @@ def test_what_matches_nothing_is_searched_in_pieces() -> None:
     assert client.subscribe_near("r/#", "far", nsid=1).reason_codes
     assert client.connection.backlog, "everything was searched in one go"
     # Meanwhile others are served, and this client too.
-    publisher.send(wire.publish("r/live", b"x", properties=wire.user("peid", str(MANY + 5))))
+    publisher.send(encode.publish("r/live", b"x", properties=encode.user("peid", str(MANY + 5))))
     (live,) = client.messages()
     assert live.topic == "r/live"
     harness.advance(1)
@@ -64,7 +64,7 @@ def test_each_comes_once_and_what_comes_meanwhile_too() -> None:
     assert 0 < len(first) < MANY // 2
     left = sorted({*range(MANY)} - {*first})
     gone, changed = left[0], left[-1]
-    publisher.send(wire.publish(f"r/{gone % 7}/{gone}", b"", retain=True))
+    publisher.send(encode.publish(f"r/{gone % 7}/{gone}", b"", retain=True))
     publisher.send(retained(changed, b"new"), retained(MANY, b"born"))
     live = [(one.topic, one.payload) for one in client.messages() if not one.retain]
     assert [payload for _, payload in live] == [b"", b"new", b"born"]
@@ -81,7 +81,7 @@ def test_each_comes_once_and_what_comes_meanwhile_too() -> None:
 def test_a_client_that_leaves_ends_the_search() -> None:
     harness, _, client = scene()
     client.subscribe("r/#")
-    client.send(wire.unsubscribe("r/#"))
+    client.send(encode.unsubscribe("r/#"))
     client.take()
     harness.advance(1)
     assert client.messages() == []
@@ -103,7 +103,7 @@ def test_a_search_that_finds_nothing_goes_on_in_pieces() -> None:
     harness = Harness()
     publisher, client = harness.connect("p"), harness.connect("c")
     for number in range(100):
-        publisher.send(wire.publish(f"{number}" + "/a" * 150, b"x", retain=True))
+        publisher.send(encode.publish(f"{number}" + "/a" * 150, b"x", retain=True))
     client.subscribe("+/" * 150 + "nothing")
     assert client.connection.backlog, "everything was searched in one go"
     harness.advance(1)
@@ -151,12 +151,12 @@ def test_what_waits_for_retained_messages_to_be_read_is_bounded_in_all(spare: in
     def subscribe_all(limit: int) -> tuple[Harness, Client]:
         harness = Harness(limits=BrokerLimits(input_bytes=limit))
         publisher, client = harness.connect("p"), harness.connect("c")
-        publisher.send(*(wire.publish(name, b"y", retain=True) for name in names))
+        publisher.send(*(encode.publish(name, b"y", retain=True) for name in names))
         client.take()
         harness.core.pause_writing(client.connection)
         for name in names:
-            client.send(wire.subscribe((name, 0)))
-            client.send(wire.unsubscribe(name))
+            client.send(encode.subscribe((name, 0)))
+            client.send(encode.unsubscribe(name))
         return harness, client
 
     harness, client = subscribe_all(1_000_000)
@@ -177,7 +177,7 @@ def test_members_of_a_backlog_count() -> None:
     harness = Harness()
     harness.neighborhoods = {"near": range(1_000)}
     publisher, client = harness.connect("p"), harness.connect("c")
-    publisher.send(wire.publish("t", b"y", retain=True, properties=wire.user("peid", "1")))
+    publisher.send(encode.publish("t", b"y", retain=True, properties=encode.user("peid", "1")))
     harness.core.pause_writing(client.connection)
     client.subscribe_near("t", "near", nsid=1)
     assert harness.core.input_budget.bytes > 8_000

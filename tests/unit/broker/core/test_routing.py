@@ -10,7 +10,7 @@ import pytest
 
 from broker.core.counters import Drop
 from broker.core.limits import BrokerLimits
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 NO_LOCAL, RETAIN_AS_PUBLISHED = 0x04, 0x08
@@ -27,7 +27,7 @@ def test_no_local() -> None:
     own, other = harness.connect("a"), harness.connect("b")
     own.subscribe("t", NO_LOCAL)
     other.subscribe("t", NO_LOCAL)
-    own.send(wire.publish("t", b"x"), wire.publish("t", b"x", qos=1, packet_id=1))
+    own.send(encode.publish("t", b"x"), encode.publish("t", b"x", qos=1, packet_id=1))
     assert own.messages() == []
     assert len(other.messages()) == 2
 
@@ -37,7 +37,7 @@ def test_retain_as_published() -> None:
     keeps, clears = harness.connect("a"), harness.connect("b")
     keeps.subscribe("t", RETAIN_AS_PUBLISHED)
     clears.subscribe("t")
-    clears.send(wire.publish("t", b"1", retain=True), wire.publish("t", b"2"))
+    clears.send(encode.publish("t", b"1", retain=True), encode.publish("t", b"2"))
     assert [one.retain for one in keeps.messages()] == [True, False]
     assert [one.retain for one in clears.messages()] == [False, False]
 
@@ -47,7 +47,7 @@ def test_retain_handling() -> None:
     client = harness.connect("c")
     for number, qos in enumerate((0, 1, 2), start=1):
         client.send(
-            wire.publish(
+            encode.publish(
                 f"a/{number}", b"x", qos=qos, packet_id=number if qos else None, retain=True
             )
         )
@@ -66,7 +66,7 @@ def test_retain_handling() -> None:
 def test_an_empty_payload_removes_the_retained_message() -> None:
     harness = Harness()
     client = harness.connect("c")
-    client.send(wire.publish("a/b", b"x", retain=True), wire.publish("a/b", b"", retain=True))
+    client.send(encode.publish("a/b", b"x", retain=True), encode.publish("a/b", b"", retain=True))
     client.subscribe("#")
     assert client.messages() == []
     assert (harness.core.retained.count, harness.core.retained.bytes) == (0, 0)
@@ -77,14 +77,14 @@ def test_retained_messages_are_bounded() -> None:
     client = harness.connect("c")
     client.subscribe("#")
     client.take()
-    client.send(wire.publish("a", b"x", retain=True), wire.publish("b", b"x", retain=True))
-    client.send(wire.publish("c", b"x", retain=True))
-    answers = client.send(wire.publish("d", b"x", retain=True, qos=1, packet_id=1))
+    client.send(encode.publish("a", b"x", retain=True), encode.publish("b", b"x", retain=True))
+    client.send(encode.publish("c", b"x", retain=True))
+    answers = client.send(encode.publish("d", b"x", retain=True, qos=1, packet_id=1))
     assert int(answers[-1].reason_code) == 0x97
     assert harness.core.counters.drops[Drop.RETAINED_FULL] == 1
-    client.send(wire.publish("a", b"y", retain=True))
-    client.send(wire.publish("a", b"z" * 2_000, retain=True))
-    client.send(wire.publish("b", b"", retain=True), wire.publish("e", b"x", retain=True))
+    client.send(encode.publish("a", b"y", retain=True))
+    client.send(encode.publish("a", b"z" * 2_000, retain=True))
+    client.send(encode.publish("b", b"", retain=True), encode.publish("e", b"x", retain=True))
     assert sorted(one.topic for one in harness.core.retained) == ["a", "e"]
     assert topics(client) == ["a", "a", "b", "b", "e"]
 
@@ -93,9 +93,9 @@ def test_a_large_backlog_of_retained_messages_waits_for_its_reader() -> None:
     harness = Harness()
     publisher, client = harness.connect("p"), harness.connect("c")
     for number in range(100):
-        publisher.send(wire.publish(f"r/{number}", b"x" * 10_000, retain=True))
+        publisher.send(encode.publish(f"r/{number}", b"x" * 10_000, retain=True))
     client.take()
-    harness.core.receive(client.connection, wire.subscribe(("r/#", 0)))
+    harness.core.receive(client.connection, encode.subscribe(("r/#", 0)))
     harness.settle()
     first = topics(client)
     assert 0 < len(first) < 10
@@ -103,7 +103,7 @@ def test_a_large_backlog_of_retained_messages_waits_for_its_reader() -> None:
     harness.advance(10)
     assert client.messages() == []
     removed = next(f"r/{number}" for number in range(100) if f"r/{number}" not in first)
-    publisher.send(wire.publish(removed, b"", retain=True))
+    publisher.send(encode.publish(removed, b"", retain=True))
     harness.core.resume_writing(client.connection)
     harness.advance(1)
     everything = {f"r/{number}" for number in range(100)}
@@ -114,14 +114,14 @@ def test_retained_messages_with_qos_respect_the_receive_maximum() -> None:
     harness = Harness()
     publisher = harness.connect("p")
     for number in range(5):
-        publisher.send(wire.publish(f"r/{number}", b"x", retain=True, qos=1, packet_id=1))
+        publisher.send(encode.publish(f"r/{number}", b"x", retain=True, qos=1, packet_id=1))
     client = harness.connect("c", properties=b"\x21\x00\x02")
     client.subscribe("r/#", 1)
     seen: list[str] = []
     while found := client.messages():
         assert len(found) <= 2
         seen += [one.topic for one in found]
-        client.send(*(wire.ack(0x40, one.packet_id) for one in found))
+        client.send(*(encode.ack(0x40, one.packet_id) for one in found))
     assert sorted(seen) == [f"r/{number}" for number in range(5)]
 
 
@@ -132,10 +132,10 @@ def test_message_expiry_counts_down_in_the_queue() -> None:
     client.lose()
     for seconds in (1, 6):
         properties = (
-            wire.user("a", "b") + b"\x02" + seconds.to_bytes(4, "big") + wire.user("c", "d")
+            encode.user("a", "b") + b"\x02" + seconds.to_bytes(4, "big") + encode.user("c", "d")
         )
-        publisher.send(wire.publish("t", b"x", properties=properties, qos=1, packet_id=1))
-    publisher.send(wire.publish("t", b"y", qos=1, packet_id=1))
+        publisher.send(encode.publish("t", b"x", properties=properties, qos=1, packet_id=1))
+    publisher.send(encode.publish("t", b"y", qos=1, packet_id=1))
     harness.advance(3)
     again = harness.connect("c", flags=0, properties=EXPIRY)
     first, second = again.messages()
@@ -148,7 +148,7 @@ def test_message_expiry_counts_down_in_the_queue() -> None:
 def test_message_expiry_is_passed_on_unchanged_when_nothing_waits() -> None:
     client = Harness().connect("c")
     client.subscribe("t")
-    client.send(wire.publish("t", b"x", properties=b"\x02\x00\x00\x00\x01"))
+    client.send(encode.publish("t", b"x", properties=b"\x02\x00\x00\x00\x01"))
     assert client.messages()[0].message_expiry_interval == 1
 
 
@@ -156,7 +156,7 @@ def test_retained_messages_expire() -> None:
     harness = Harness()
     client = harness.connect("c", keep_alive=30)
     for _ in range(3):
-        client.send(wire.publish("t", b"x", properties=b"\x02\x00\x00\x00\x05", retain=True))
+        client.send(encode.publish("t", b"x", properties=b"\x02\x00\x00\x00\x05", retain=True))
         harness.advance(3)
     client.subscribe("t")
     assert client.messages()[0].message_expiry_interval == 2
@@ -168,10 +168,10 @@ def test_topic_aliases_of_a_client() -> None:
     client = Harness().connect("c")
     client.subscribe("#")
     alias = b"\x23\x00\x05"
-    client.send(wire.publish("long/topic", b"1", properties=alias))
-    client.send(wire.publish("", b"2", properties=alias + wire.user("a", "b")))
+    client.send(encode.publish("long/topic", b"1", properties=alias))
+    client.send(encode.publish("", b"2", properties=alias + encode.user("a", "b")))
     client.send(
-        wire.publish("other", b"3", properties=alias), wire.publish("", b"4", properties=alias)
+        encode.publish("other", b"3", properties=alias), encode.publish("", b"4", properties=alias)
     )
     found = client.messages()
     assert [one.topic for one in found] == ["long/topic"] * 2 + ["other"] * 2
@@ -185,8 +185,8 @@ def test_topic_aliases_towards_a_client() -> None:
     client = harness.connect("c", properties=b"\x22\x00\x01" + EXPIRY)
     client.subscribe("+", 2)
     for qos in (0, 1, 2):
-        publisher.send(wire.publish("t", b"x", qos=qos, packet_id=1 if qos else None))
-    publisher.send(wire.publish("u", b"x"))
+        publisher.send(encode.publish("t", b"x", qos=qos, packet_id=1 if qos else None))
+    publisher.send(encode.publish("u", b"x"))
     found = client.messages()
     assert [(one.topic, one.topic_alias) for one in found] == [
         ("t", 1),
@@ -201,7 +201,7 @@ def test_topic_aliases_towards_a_client() -> None:
 
 def test_an_alias_never_makes_a_packet_too_large() -> None:
     harness = Harness()
-    packet = wire.publish("topic", b"x" * 20)
+    packet = encode.publish("topic", b"x" * 20)
     client = harness.connect("c", properties=b"\x22\x00\x01\x27" + len(packet).to_bytes(4, "big"))
     client.subscribe("+")
     client.send(packet)
@@ -218,7 +218,7 @@ def test_a_shared_subscription_gives_each_message_to_one() -> None:
     alone = harness.connect("a")
     alone.subscribe("$share/other/t/+")
     for _ in range(9):
-        publisher.send(wire.publish("t/x", b"x", qos=1, packet_id=1))
+        publisher.send(encode.publish("t/x", b"x", qos=1, packet_id=1))
     assert [len(member.messages()) for member in members] == [3, 3, 3]
     assert len(alone.messages()) == 9
 
@@ -231,12 +231,12 @@ def test_a_shared_subscription_prefers_who_is_there() -> None:
         member.subscribe("$share/g/t", 1)
     away.lose()
     for _ in range(4):
-        publisher.send(wire.publish("t", b"x", qos=1, packet_id=1))
+        publisher.send(encode.publish("t", b"x", qos=1, packet_id=1))
     found = here.messages()
     assert len(found) == 4
-    here.send(*[wire.ack(0x40, message.packet_id) for message in found])
+    here.send(*[encode.ack(0x40, message.packet_id) for message in found])
     here.lose()
-    publisher.send(wire.publish("t", b"x", qos=1, packet_id=1))
+    publisher.send(encode.publish("t", b"x", qos=1, packet_id=1))
     assert len(harness.connect("a", flags=0, properties=EXPIRY).messages()) == 1
 
 
@@ -250,7 +250,7 @@ def test_a_shared_subscription_with_neighborhoods() -> None:
     far.subscribe_near("$share/g/t", "far", nsid=3)
     counts: Counter[str] = Counter()
     for peid in (1, 2, 2, 3, 3) * 6:
-        publisher.send(wire.publish("t", b"x", properties=wire.user("peid", str(peid))))
+        publisher.send(encode.publish("t", b"x", properties=encode.user("peid", str(peid))))
         for name, member in (("near", near), ("far", far)):
             for message in member.messages():
                 nsids = [value for key, value in message.user_properties if key == "nsid"]
@@ -258,10 +258,10 @@ def test_a_shared_subscription_with_neighborhoods() -> None:
     assert sum(counts.values()) == 30
     assert set(counts) == {"near 1 1", "near 2 1,2", "far 2 3", "near 3 2", "far 3 3"}
     assert counts["near 1 1"] == 6
-    publisher.send(wire.publish("t", b"x"))
+    publisher.send(encode.publish("t", b"x"))
     assert near.messages() + far.messages() == []
     plain.subscribe("$share/g/t")
-    publisher.send(wire.publish("t", b"x", properties=wire.user("peid", "99")))
+    publisher.send(encode.publish("t", b"x", properties=encode.user("peid", "99")))
     assert len(plain.messages()) == 1
 
 
@@ -269,7 +269,7 @@ def test_one_copy_also_for_shared_and_own_subscription_together() -> None:
     client = Harness().connect("c")
     client.subscribe("$share/g/t", 1, properties=b"\x0b\x01")
     client.subscribe("t", 0, properties=b"\x0b\x02")
-    client.send(wire.publish("t", b"x", qos=1, packet_id=1))
+    client.send(encode.publish("t", b"x", qos=1, packet_id=1))
     (message,) = client.messages()
     assert sorted(message.subscription_ids) == [1, 2]
     assert int(message.qos) == 1
@@ -279,8 +279,8 @@ def test_a_share_group_leaves_nothing_behind() -> None:
     harness = Harness()
     client = harness.connect("c")
     client.subscribe("$share/g/t")
-    client.send(wire.unsubscribe("$share/g/t"))
-    client.send(wire.publish("t", b"x"))
+    client.send(encode.unsubscribe("$share/g/t"))
+    client.send(encode.publish("t", b"x"))
     assert client.messages() == []
     assert (harness.core.index.count, harness.core.index.shared_count) == (0, 0)
 
@@ -291,7 +291,7 @@ def test_wildcards_at_the_start_do_not_reach_dollar_topics(pattern: str) -> None
     client = harness.connect("c", keep_alive=30)
     client.subscribe(pattern)
     harness.advance(11)
-    client.send(wire.publish("$other/broker/uptime", b"x"))
+    client.send(encode.publish("$other/broker/uptime", b"x"))
     assert client.messages() == []
 
 
@@ -316,10 +316,10 @@ def test_clients_cannot_publish_to_sys() -> None:
     client = Harness().connect("c")
     client.subscribe("$SYS/#")
     client.take()
-    client.send(wire.publish("$SYS/broker/uptime", b"x"))
-    (answer,) = client.send(wire.publish("$SYS/broker/uptime", b"x", qos=1, packet_id=1))
+    client.send(encode.publish("$SYS/broker/uptime", b"x"))
+    (answer,) = client.send(encode.publish("$SYS/broker/uptime", b"x", qos=1, packet_id=1))
     assert int(answer.reason_code) == 0x87
-    (answer,) = client.send(wire.publish("$other", b"x", qos=1, packet_id=1))
+    (answer,) = client.send(encode.publish("$other", b"x", qos=1, packet_id=1))
     assert int(answer.reason_code) == 0x10
 
 
@@ -330,9 +330,9 @@ def test_a_topic_with_too_many_levels_is_refused() -> None:
     client.take()
     for levels, code in ((200, 0x00), (201, 0x90), (32_000, 0x90)):
         topic = "/".join("x" * levels)
-        answers = client.send(wire.publish(topic, b"x", qos=1, packet_id=1))
+        answers = client.send(encode.publish(topic, b"x", qos=1, packet_id=1))
         assert int(answers[-1].reason_code) == code
-        client.send(wire.publish(topic, b"x"))
+        client.send(encode.publish(topic, b"x"))
     assert harness.core.counters.drops[Drop.BAD_TOPIC] == 2
 
 
@@ -341,8 +341,8 @@ def test_response_topic_and_correlation_data_make_the_round_trip() -> None:
     asks, answers = harness.connect("a"), harness.connect("b")
     asks.subscribe("answers/a")
     answers.subscribe("questions")
-    properties = b"\x08" + wire.text("answers/a") + b"\x09" + wire.text(b"42")
-    asks.send(wire.publish("questions", b"?", properties=properties))
+    properties = b"\x08" + encode.text("answers/a") + b"\x09" + encode.text(b"42")
+    asks.send(encode.publish("questions", b"?", properties=properties))
     question: Any = answers.messages()[0]
     assert question.response_topic == "answers/a"
     reply = mqtt5.PublishPacket(

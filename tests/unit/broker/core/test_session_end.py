@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.journal import SubscriptionRemoved
 from broker.core.sessions.session_table import ENDED_AT_ONCE
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 EXPIRY = b"\x11\x00\x00\x0e\x10"
@@ -19,7 +19,7 @@ FILTERS = [f"t/{number}" for number in range(MANY)]
 def subscribe(client: Client, filters: list[str], share: str = "") -> None:
     for start in range(0, len(filters), 100):
         some = [(f"{share}{one}", 1) for one in filters[start : start + 100]]
-        client.send(wire.subscribe(*some))
+        client.send(encode.subscribe(*some))
 
 
 def holder(harness: Harness, share: str = "") -> Client:
@@ -69,7 +69,7 @@ def test_nothing_is_delivered_or_queued_for_a_session_that_has_ended() -> None:
     harness.settle()
     assert left(harness) > 0
     for topic in (FILTERS[0], FILTERS[-1]):
-        publisher.send(wire.publish(topic, b"x", qos=1, packet_id=1), wire.publish(topic, b"y"))
+        publisher.send(encode.publish(topic, b"x", qos=1, packet_id=1), encode.publish(topic, b"y"))
     assert harness.core.shares.queues.used == 0
     assert not any(harness.core.counters.drops.values())
     harness.advance(0)
@@ -86,11 +86,11 @@ def test_the_same_client_id_begins_anew_at_once() -> None:
     assert left(harness) > 0
     subscribe(again, FILTERS[:10])
     again.take()
-    publisher.send(wire.publish(FILTERS[5], b"x", qos=1, packet_id=1))
+    publisher.send(encode.publish(FILTERS[5], b"x", qos=1, packet_id=1))
     assert [one.topic for one in again.messages()] == [FILTERS[5]]
     harness.advance(0)
     assert left(harness) == 10
-    publisher.send(wire.publish(FILTERS[6], b"x", qos=1, packet_id=2))
+    publisher.send(encode.publish(FILTERS[6], b"x", qos=1, packet_id=2))
     assert [one.topic for one in again.messages()] == [FILTERS[6]]
     # One record says that all is over; none that comes later takes from the new session.
     assert not any(isinstance(one, SubscriptionRemoved) for one in harness.records)
@@ -112,9 +112,9 @@ def test_neighborhoods_are_unregistered_at_once_and_may_come_back() -> None:
     assert sorted(harness.forgotten) == list(range(1, 51))
     assert left(harness) > MANY
     assert list(harness.core.neighborhoods) == []
-    about = wire.user("peid", "2")
+    about = encode.user("peid", "2")
     again.take()
-    publisher.send(wire.publish("n/t", b"x", properties=about))
+    publisher.send(encode.publish("n/t", b"x", properties=about))
     assert not again.messages()
     # The registry gives the same neighborhood the same number again.
     harness._sub_ids = 0
@@ -123,7 +123,7 @@ def test_neighborhoods_are_unregistered_at_once_and_may_come_back() -> None:
     harness.advance(0)
     assert left(harness) == 1
     assert list(harness.core.neighborhoods.slots_by_sub_id) == [1]
-    publisher.send(wire.publish("n/t", b"x", properties=about))
+    publisher.send(encode.publish("n/t", b"x", properties=about))
     assert len(again.messages()) == 1
     assert sorted(harness.forgotten) == list(range(1, 51))
     assert harness.core.shares.pairs.used == 3
@@ -139,6 +139,6 @@ def test_another_member_of_a_group_gets_the_message() -> None:
     harness.settle()
     assert left(harness) > 1
     for number in range(1, 5):
-        publisher.send(wire.publish(FILTERS[0], b"x", qos=1, packet_id=number))
+        publisher.send(encode.publish(FILTERS[0], b"x", qos=1, packet_id=number))
     assert len(other.messages()) == 4
     assert not any(harness.core.counters.drops.values())

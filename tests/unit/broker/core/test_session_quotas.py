@@ -12,7 +12,7 @@ import pytest
 from broker.codec.reason_codes import ReasonCode
 from broker.core.journal import MessageQueued, SessionEnded, SessionSaved
 from broker.core.limits import BrokerLimits
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 EXPIRY = b"\x11\x00\x00\x0e\x10"
@@ -24,7 +24,7 @@ def come(
     harness: Harness, client_id: str, user: str | None = None, host: str | None = "192.0.2.1"
 ) -> tuple[Client, Any]:
     """A client with a session that outlives its connection, and its CONNACK."""
-    login = {} if user is None else {"flags": 0x80, "rest": wire.text(user)}
+    login = {} if user is None else {"flags": 0x80, "rest": encode.text(user)}
     client = harness.connect(client_id, host, **{"flags": 0, "properties": EXPIRY} | login)
     return client, client.take()[0]
 
@@ -123,7 +123,7 @@ def test_the_answer_to_a_stranger_does_not_say_whether_a_client_id_exists(
 
 
 def as_user(user: str | None) -> dict[str, Any]:
-    return {} if user is None else {"flags": 0x82, "rest": wire.text(user)}
+    return {} if user is None else {"flags": 0x82, "rest": encode.text(user)}
 
 
 def test_two_users_with_one_client_id_have_two_sessions() -> None:
@@ -134,14 +134,14 @@ def test_two_users_with_one_client_id_have_two_sessions() -> None:
         client.lose()
     sender = harness.connect("sender")
     for user in clients:
-        sender.send(wire.publish(f"for/{user}", str(user).encode(), qos=1, packet_id=1))
+        sender.send(encode.publish(f"for/{user}", str(user).encode(), qos=1, packet_id=1))
     again = Harness(durable=True)
     again.clock.now = harness.clock.now
     again.core.restore(harness.records)
     for user in clients:
         client = again.connect(
             "c", **{"flags": 0, "properties": EXPIRY} | ({} if user is None else
-                    {"flags": 0x80, "rest": wire.text(user)}),
+                    {"flags": 0x80, "rest": encode.text(user)}),
         )  # fmt: skip
         connack, message = client.take()
         assert connack.session_present
@@ -153,7 +153,7 @@ def test_sessions_of_an_earlier_release_get_their_new_name_in_one_step() -> None
     client, _ = come(harness, "c", "ann")
     client.subscribe("t", 1)
     client.lose()
-    harness.connect("sender").send(wire.publish("t", b"kept", qos=1, packet_id=1))
+    harness.connect("sender").send(encode.publish("t", b"kept", qos=1, packet_id=1))
     # An earlier release wrote the client id alone.
     old = [
         replace(one, client_id="c", **({"host": None} if isinstance(one, SessionSaved) else {}))
@@ -173,7 +173,7 @@ def test_sessions_of_an_earlier_release_get_their_new_name_in_one_step() -> None
     third.core.restore([*old, *written])
     assert not come(third, "c", None)[1].session_present
     connack, message = third.connect(
-        "c", flags=0x80, rest=wire.text("ann"), properties=EXPIRY
+        "c", flags=0x80, rest=encode.text("ann"), properties=EXPIRY
     ).take()
     assert connack.session_present
     assert message.payload == b"kept"
@@ -184,7 +184,7 @@ def test_an_operator_ends_a_session() -> None:
     watcher = harness.connect("watcher")
     watcher.subscribe("gone")
     watcher.take()
-    will = wire.will("gone", b"bye", b"")
+    will = encode.will("gone", b"bye", b"")
     client = harness.connect("c", flags=0x06, rest=will, properties=EXPIRY)
     client.subscribe("t", 1)
     client.take()
@@ -212,23 +212,23 @@ def test_the_log_says_who_came_from_where_and_why_it_left(
 
     with caplog.at_level(logging.INFO):
         first = open_at("192.0.2.1:4711")
-        first.send(wire.connect("c", flags=0x82, rest=wire.text("ann")))
-        first.send(wire.DISCONNECT)
+        first.send(encode.connect("c", flags=0x82, rest=encode.text("ann")))
+        first.send(encode.DISCONNECT)
         harness.logins = lambda _: ReasonCode.NOT_AUTHORIZED
-        open_at("192.0.2.2:1").send(wire.connect("d", flags=0x82, rest=wire.text("bob")))
+        open_at("192.0.2.2:1").send(encode.connect("d", flags=0x82, rest=encode.text("bob")))
         open_at("192.0.2.3:1").send(b"\x10\x0c\x00\x04MQTT\x03\x02\x00\x3c\x00\x00")
         open_at("192.0.2.4:1")
         harness.advance(11)
-    told = [
+    logged = [
         (one.getMessage(), one.client, one.user, getattr(one, "from"))  # type: ignore[attr-defined]
         for one in caplog.records
     ]
-    assert told[0] == ("client connected", "c", "ann", "192.0.2.1:4711")
-    assert told[1] == (
+    assert logged[0] == ("client connected", "c", "ann", "192.0.2.1:4711")
+    assert logged[1] == (
         "client disconnected: the client left with code 0x00", "c", "ann", "192.0.2.1:4711",
     )  # fmt: skip
-    assert told[2] == ("client refused: not let in", "d", "bob", "192.0.2.2:1")
-    assert told[3][0].startswith("client refused: ")
-    assert told[3][1:] == (None, None, "192.0.2.3:1")
-    assert told[4] == ("client refused: no CONNECT in time", None, None, "192.0.2.4:1")
-    assert len(told) == 5
+    assert logged[2] == ("client refused: not let in", "d", "bob", "192.0.2.2:1")
+    assert logged[3][0].startswith("client refused: ")
+    assert logged[3][1:] == (None, None, "192.0.2.3:1")
+    assert logged[4] == ("client refused: no CONNECT in time", None, None, "192.0.2.4:1")
+    assert len(logged) == 5

@@ -9,7 +9,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Drop
 from broker.core.limits import BrokerLimits
 from broker.core.verdicts import Action, Identity
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 
@@ -19,7 +19,7 @@ def expiry(seconds: int) -> bytes:
 
 def disconnect(seconds: int | None = None, reason: int = 0) -> bytes:
     properties = b"" if seconds is None else expiry(seconds)
-    return wire.packet(0xE0, bytes((reason,)) + wire.section(properties))
+    return encode.packet(0xE0, bytes((reason,)) + encode.section(properties))
 
 
 def is_present(client: Client) -> bool:
@@ -30,7 +30,7 @@ def test_a_session_is_there_until_it_expires() -> None:
     harness = Harness()
     client = harness.connect("c", properties=expiry(10))
     client.subscribe("t", 1)
-    client.send(wire.DISCONNECT)
+    client.send(encode.DISCONNECT)
     harness.advance(9)
     again = harness.connect("c", flags=0, properties=expiry(10))
     assert is_present(again)
@@ -61,7 +61,7 @@ def test_disconnect_changes_the_expiry() -> None:
     assert len(harness.core.sessions) == 0
 
 
-def test_the_expiry_is_capped_and_told() -> None:
+def test_the_expiry_is_capped_and_sent() -> None:
     harness = Harness(limits=BrokerLimits(session_expiry=100))
     (connack,) = harness.connect("c", properties=expiry(0xFFFF_FFFF)).take()
     assert connack.session_expiry_interval == 100
@@ -97,13 +97,13 @@ def test_take_over() -> None:
     assert end.reason_code == mqtt5.DisconnectReasonCode.SESSION_TAKEN_OVER
     assert first.is_closed
     first.lose()
-    second.send(wire.publish("t", b"x"))
+    second.send(encode.publish("t", b"x"))
     assert len(second.messages()) == 1
     assert harness.core.sessions.connected == 1
 
 
 def login(name: str) -> dict[str, object]:
-    return {"flags": 0x80, "rest": wire.text(name)}
+    return {"flags": 0x80, "rest": encode.text(name)}
 
 
 def test_another_user_can_neither_take_over_nor_wipe() -> None:
@@ -112,18 +112,18 @@ def test_another_user_can_neither_take_over_nor_wipe() -> None:
     owner.subscribe("t", 1)
     owner.take()
     for flags in (0x80, 0x82):
-        assert not is_present(harness.connect("c", flags=flags, rest=wire.text("bob")))
+        assert not is_present(harness.connect("c", flags=flags, rest=encode.text("bob")))
     assert not is_present(harness.connect("c"))
     assert not owner.is_closed
     owner.lose()
-    assert not is_present(harness.connect("c", flags=0x82, rest=wire.text("bob")))
+    assert not is_present(harness.connect("c", flags=0x82, rest=encode.text("bob")))
     assert is_present(harness.connect("c", **login("ann")))
 
 
 def with_will(delay: int = 0, qos: int = 0, *, retain: bool = False) -> dict[str, object]:
     properties = b"\x18" + delay.to_bytes(4, "big") if delay else b""
     flags = 0x06 | qos << 3 | retain << 5
-    return {"flags": flags, "rest": wire.will("gone", b"bye", properties)}
+    return {"flags": flags, "rest": encode.will("gone", b"bye", properties)}
 
 
 def watcher(harness: Harness) -> Client:
@@ -144,7 +144,7 @@ def test_a_will_is_sent_when_the_connection_breaks() -> None:
 def test_no_will_after_a_friendly_goodbye() -> None:
     harness = Harness(limits=BrokerLimits(keep_alive=0))
     watch = watcher(harness)
-    harness.connect("c", **with_will()).send(wire.DISCONNECT)
+    harness.connect("c", **with_will()).send(encode.DISCONNECT)
     harness.connect("d", **with_will()).send(disconnect(reason=4))
     assert len(watch.messages()) == 1
 
@@ -197,7 +197,7 @@ def test_a_retained_will_stays() -> None:
 def test_the_wills_expiry_begins_when_it_is_sent() -> None:
     harness = Harness(limits=BrokerLimits(keep_alive=0))
     watch = watcher(harness)
-    rest = wire.will("gone", b"", b"\x18\x00\x00\x00\x05\x02\x00\x00\x00\x09")
+    rest = encode.will("gone", b"", b"\x18\x00\x00\x00\x05\x02\x00\x00\x00\x09")
     harness.connect("c", properties=expiry(60), flags=0x06, rest=rest).lose()
     harness.advance(6)
     (message,) = watch.messages()
@@ -241,7 +241,7 @@ def test_keep_alive() -> None:
     client = harness.connect("c", keep_alive=10)
     client.take()
     harness.advance(14)
-    client.send(wire.PINGREQ)
+    client.send(encode.PINGREQ)
     client.take()
     harness.advance(14.9)
     assert not client.is_closed
@@ -255,8 +255,8 @@ def test_without_connect_in_time_the_connection_is_closed() -> None:
     harness = Harness()
     silent, slow, late = harness.open(), harness.open(), harness.open()
     harness.advance(9.99)
-    slow.send(wire.connect("c")[:5])
-    late.send(wire.connect("late"))
+    slow.send(encode.connect("c")[:5])
+    late.send(encode.connect("late"))
     assert not silent.is_closed
     harness.advance(0.01)
     assert silent.is_closed

@@ -11,7 +11,7 @@ from broker.core.counters import Drop
 from broker.core.journal import MessageDone, MessageQueued
 from broker.core.limits import BrokerLimits
 from broker.core.verdicts import Action, Identity
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 KEPT = b"\x11\x00\x00\x0e\x10"
@@ -52,11 +52,11 @@ def publish(publisher: Client, count: int, qos: int = 1, payload: bytes = b"x") 
     codes = []
     for number in range(1, count + 1):
         packet_id = number if qos else None
-        packet = wire.publish("t", b"%d" % number + payload, qos=qos, packet_id=packet_id)
+        packet = encode.publish("t", b"%d" % number + payload, qos=qos, packet_id=packet_id)
         for answer in publisher.send(packet):
             codes.append(int(answer.reason_code))
             if qos == 2:
-                publisher.send(wire.ack(0x62, number))
+                publisher.send(encode.ack(0x62, number))
     return codes
 
 
@@ -102,7 +102,7 @@ def test_a_member_whose_packet_limit_is_too_small(qos: int) -> None:
     publish(publisher, 4, qos)
     assert (len(payloads(small)), len(payloads(other))) == (2, 2)
     assert drops(harness) == {}
-    other.send(wire.unsubscribe("$share/g/t"))
+    other.send(encode.unsubscribe("$share/g/t"))
     publish(publisher, 3, qos, b"x" * 100)
     assert drops(harness) == {Drop.TOO_LARGE: 3}
     assert payloads(small) == []
@@ -115,7 +115,7 @@ def test_at_the_edge_of_the_packet_limit(spare: int) -> None:
     publisher = harness.connect("p")
     identifier = b"\x0b\x01"
     payload = b"x" * 40
-    packet = wire.publish("t", b"1" + payload, qos=1, packet_id=1, properties=identifier)
+    packet = encode.publish("t", b"1" + payload, qos=1, packet_id=1, properties=identifier)
     first = harness.connect("first", properties=takes_at_most(len(packet) + spare))
     first.subscribe("$share/g/t", 1, properties=identifier)
     first.take()
@@ -132,7 +132,7 @@ def test_a_member_whose_queue_is_full() -> None:
     publish(publisher, 6)
     assert drops(harness) == {}
     (first,) = other.messages()
-    other.send(wire.ack(0x40, first.packet_id))
+    other.send(encode.ack(0x40, first.packet_id))
     # It is the turn of the one whose queue is full.
     publish(publisher, 1)
     assert drops(harness) == {}
@@ -220,11 +220,11 @@ def test_queued_messages_of_a_member_that_leaves_the_group() -> None:
     publish(publisher, 3)
     other = member(harness, "other")
     (first,) = one.messages()
-    one.send(wire.unsubscribe("$share/g/t"))
-    one.send(wire.ack(0x40, first.packet_id))
+    one.send(encode.unsubscribe("$share/g/t"))
+    one.send(encode.ack(0x40, first.packet_id))
     (second,) = other.messages()
     assert (first.payload, second.payload) == (b"1x", b"2x")
-    other.send(wire.ack(0x40, second.packet_id))
+    other.send(encode.ack(0x40, second.packet_id))
     assert payloads(other) == [b"3x"]
     assert drops(harness) == {}
 
@@ -264,9 +264,9 @@ def test_messages_of_a_member_whose_session_ends(qos: int) -> None:
     received = []
     while found := other.messages():
         received += [message.payload for message in found]
-        other.send(wire.ack(0x40 if qos == 1 else 0x50, found[0].packet_id))
+        other.send(encode.ack(0x40 if qos == 1 else 0x50, found[0].packet_id))
         if qos == 2:
-            other.send(wire.ack(0x70, found[0].packet_id))
+            other.send(encode.ack(0x70, found[0].packet_id))
     assert received == expected
     assert drops(harness) == {}
 
@@ -307,7 +307,7 @@ def test_what_waits_for_the_journal_at_qos_2_is_passed_on() -> None:
     harness.stores = True
     rules.denied = {"one"}
     harness.core.access_changed()
-    other.send(wire.subscribe(("$share/g/t", 2)))
+    other.send(encode.subscribe(("$share/g/t", 2)))
     harness.store()
     assert (payloads(one), payloads(other)) == ([], [b"1x"])
 
@@ -330,11 +330,11 @@ def test_members_with_neighborhoods() -> None:
     far.take()
     rules.denied = {"one"}
     harness.core.access_changed()
-    about = wire.publish("t", b"x", qos=1, packet_id=1, properties=wire.user("peid", "1"))
+    about = encode.publish("t", b"x", qos=1, packet_id=1, properties=encode.user("peid", "1"))
     publisher.send(about, about)
     found = other.messages()
     assert [message.user_properties for message in found] == [[("nsid", "2"), ("peid", "1")]] * 2
-    other.send(*[wire.ack(0x40, message.packet_id) for message in found])
+    other.send(*[encode.ack(0x40, message.packet_id) for message in found])
     # What was queued finds the next neighborhood too, and no member that is far away.
     rules.denied = set()
     harness.core.access_changed()

@@ -12,7 +12,7 @@ from broker.core.message import Message
 from broker.core.requests import Resolve
 from broker.core.retained.retained_messages import RetainedStore
 from broker.core.subscribe.subscription_index import subscription_bytes
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.traced_memory import traced
 
@@ -23,13 +23,13 @@ SIZE = subscription_bytes("0" + DEEP, None)
 
 
 def as_user(harness: Harness, name: str, user: str) -> Client:
-    client = harness.connect(name, flags=0x80, rest=wire.text(user), properties=EXPIRY)
+    client = harness.connect(name, flags=0x80, rest=encode.text(user), properties=EXPIRY)
     client.take()
     return client
 
 
 def codes(client: Client, *patterns: str) -> list[int]:
-    (suback,) = client.send(wire.subscribe(*((pattern, 0) for pattern in patterns)))
+    (suback,) = client.send(encode.subscribe(*((pattern, 0) for pattern in patterns)))
     return [int(code) for code in suback.reason_codes]
 
 
@@ -42,14 +42,14 @@ def test_subscriptions_of_one_client_are_bounded_by_bytes(spare: int, third: int
     harness = Harness(limits=BrokerLimits(subscription_bytes=3 * SIZE + spare))
     client = harness.connect("c")
     client.take()
-    (suback,) = client.send(wire.subscribe(*((one, 0) for one in deep(1, 2, 3))))
+    (suback,) = client.send(encode.subscribe(*((one, 0) for one in deep(1, 2, 3))))
     assert [int(code) for code in suback.reason_codes] == [0, 0, third]
     refused = third != 0
     assert (suback.reason_str is not None) == refused
     assert harness.core.counters.refusals[Refusal.SUBSCRIPTION_BYTES] == refused
     # A renewal costs nothing, a short one may fit, and what is given back makes room.
     assert codes(client, *deep(1)) == [0]
-    client.send(wire.unsubscribe(*deep(1)))
+    client.send(encode.unsubscribe(*deep(1)))
     client.take()
     assert codes(client, *deep(4)) == [0]
 
@@ -116,7 +116,8 @@ def test_room_that_others_took_while_a_neighborhood_was_resolved() -> None:
     for client in (first, second):
         client.take()
         harness.core.receive(
-            client.connection, wire.subscribe(("t", 0), properties=wire.user("neighborhood", "N"))
+            client.connection,
+            encode.subscribe(("t", 0), properties=encode.user("neighborhood", "N")),
         )
     harness.settle()
     harness.held = ()
@@ -132,7 +133,7 @@ def test_what_is_restored_counts_the_same() -> None:
     client = harness.connect("c", flags=0, properties=EXPIRY)
     for pattern in (*deep(1, 2), "a/+/#", "$share/g/x"):
         client.subscribe(pattern)
-    client.send(wire.publish("kept/" + "a/" * 50, b"x", retain=True))
+    client.send(encode.publish("kept/" + "a/" * 50, b"x", retain=True))
     again = Harness(durable=True)
     again.core.restore(harness.core.durable_state())
     assert again.core.shares.subscriptions.used == harness.core.shares.subscriptions.used
@@ -152,7 +153,7 @@ SHAPES = {
 def test_what_filters_take_is_no_more_than_is_counted(shape: str) -> None:
     harness = Harness()
     client = harness.connect("c")
-    packets = [wire.subscribe((pattern, 0)) for pattern in SHAPES[shape]]
+    packets = [encode.subscribe((pattern, 0)) for pattern in SHAPES[shape]]
 
     def subscribe() -> Harness:
         for packet in packets:
@@ -185,12 +186,12 @@ def test_levels_of_retained_topics_count() -> None:
     client = harness.connect("c")
     client.take()
     for number, code in ((1, 0x10), (2, 0x10), (3, QUOTA_EXCEEDED)):
-        packet = wire.publish(deep(number)[0], b"x", retain=True, qos=1, packet_id=number)
+        packet = encode.publish(deep(number)[0], b"x", retain=True, qos=1, packet_id=number)
         (answer,) = client.send(packet)
         assert int(answer.reason_code) == code
     # Under levels that are there already there is room for a message.
     assert harness.core.retained.bytes == 2 * measured.bytes
-    client.send(wire.publish(deep(1)[0], b"", retain=True))
+    client.send(encode.publish(deep(1)[0], b"", retain=True))
     assert harness.core.retained.bytes == measured.bytes
     assert harness.core.counters.drops[Drop.RETAINED_FULL] == 0
 
@@ -208,7 +209,7 @@ def test_one_user_leaves_room_for_retained_messages_of_others(
 
     def kept(client: Client, prefix: str) -> int:
         packets = [
-            wire.publish(f"{prefix}{number}", b"x", retain=True, qos=1, packet_id=number)
+            encode.publish(f"{prefix}{number}", b"x", retain=True, qos=1, packet_id=number)
             for number in range(1, 7)
         ]
         return sum(int(one.reason_code) != QUOTA_EXCEEDED for one in client.send(*packets))
@@ -222,10 +223,10 @@ def test_one_user_leaves_room_for_retained_messages_of_others(
     assert kept(again, "b") == 0, "another client of the same user"
     assert kept(as_user(harness, "c", "quiet"), "c") == 2
     # What is there may be replaced, and what is removed makes room.
-    (answer,) = again.send(wire.publish("a1", b"y", retain=True, qos=1, packet_id=1))
+    (answer,) = again.send(encode.publish("a1", b"y", retain=True, qos=1, packet_id=1))
     assert int(answer.reason_code) == 0x10
     for number in (1, 2, 3, 4):
-        again.send(wire.publish(f"a{number}", b"", retain=True))
+        again.send(encode.publish(f"a{number}", b"", retain=True))
     again.take()
     assert kept(again, "b") == 3
 
@@ -233,11 +234,11 @@ def test_one_user_leaves_room_for_retained_messages_of_others(
 def test_subscribes_whose_retained_messages_are_not_read_are_bounded() -> None:
     harness = Harness(limits=BrokerLimits(subscriptions=50))
     client = harness.connect("c")
-    client.send(wire.publish("t", b"x", retain=True))
+    client.send(encode.publish("t", b"x", retain=True))
     harness.core.pause_writing(client.connection)
     refused = 0
     for _ in range(5):
-        (suback,) = client.send(wire.subscribe(*(("t", 0),) * 20))
+        (suback,) = client.send(encode.subscribe(*(("t", 0),) * 20))
         refused += {int(code) for code in suback.reason_codes} == {QUOTA_EXCEEDED}
     assert refused == 2
     assert len(client.connection.backlog) == 60

@@ -10,7 +10,7 @@ import numpy as np
 from broker.core.journal import MessageQueued, Record
 from broker.core.limits import BrokerLimits
 from broker.durability.records.message_bytes import message_to_bytes
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 EXPIRY = b"\x11\x00\x00\x0e\x10"
@@ -44,7 +44,7 @@ def test_without_a_store_nothing_is_recorded() -> None:
     harness = Harness()
     client = durable_client(harness)
     client.subscribe("t", 2)
-    client.send(wire.publish("t", b"x", qos=2, packet_id=1, retain=True))
+    client.send(encode.publish("t", b"x", qos=2, packet_id=1, retain=True))
     assert harness.records == []
 
 
@@ -52,7 +52,7 @@ def test_sessions_without_expiry_are_not_recorded() -> None:
     harness = durable()
     client = harness.connect("c")
     client.subscribe("t", 2)
-    client.send(wire.publish("t", b"x", qos=2, packet_id=1))
+    client.send(encode.publish("t", b"x", qos=2, packet_id=1))
     assert harness.records == []
 
 
@@ -63,20 +63,20 @@ def test_every_promise_waits_for_the_store() -> None:
     assert client.take() == []
     harness.store()
     assert kinds(client.take()) == ["ConnAckPacket"]
-    client.send(wire.subscribe(("t", 2)))
+    client.send(encode.subscribe(("t", 2)))
     assert client.take() == []
     harness.store()
     assert kinds(client.take()) == ["SubAckPacket"]
-    client.send(wire.publish("t", b"x", qos=2, packet_id=7))
+    client.send(encode.publish("t", b"x", qos=2, packet_id=7))
     assert client.take() == []
     harness.store()
     received, pubrec = client.take()
     assert kinds([received, pubrec]) == ["PublishPacket", "PubRecPacket"]
-    client.send(wire.ack(0x62, 7), wire.ack(0x50, received.packet_id))
+    client.send(encode.ack(0x62, 7), encode.ack(0x50, received.packet_id))
     assert client.take() == []
     harness.store()
     assert kinds(client.take()) == ["PubCompPacket", "PubRelPacket"]
-    client.send(wire.unsubscribe("t"))
+    client.send(encode.unsubscribe("t"))
     assert client.take() == []
     harness.store()
     assert kinds(client.take()) == ["UnsubAckPacket"]
@@ -88,7 +88,9 @@ def test_pings_and_qos_0_do_not_wait_for_the_store() -> None:
     client.subscribe("#", 1)
     client.take()
     harness.stores = False
-    client.send(wire.publish("t", b"1", qos=1, packet_id=1), wire.publish("t", b"2"), wire.PINGREQ)
+    client.send(
+        encode.publish("t", b"1", qos=1, packet_id=1), encode.publish("t", b"2"), encode.PINGREQ
+    )
     assert kinds(client.take()) == ["PublishPacket", "PublishPacket", "PingRespPacket"]
 
 
@@ -99,13 +101,13 @@ def test_unanswered_publishes_count_against_the_receive_maximum() -> None:
     client.take()
     harness.stores = False
     for number in (1, 2):
-        client.send(wire.publish("t", b"x", qos=1, packet_id=number))
+        client.send(encode.publish("t", b"x", qos=1, packet_id=number))
     assert not client.is_closed
     harness.store()
-    client.send(wire.publish("t", b"x", qos=1, packet_id=3))
+    client.send(encode.publish("t", b"x", qos=1, packet_id=3))
     assert not client.is_closed
-    client.send(wire.publish("t", b"x", qos=1, packet_id=4))
-    client.send(wire.publish("t", b"x", qos=1, packet_id=5))
+    client.send(encode.publish("t", b"x", qos=1, packet_id=4))
+    client.send(encode.publish("t", b"x", qos=1, packet_id=5))
     end = client.take()[-1]
     assert end.reason_code == mqtt5.DisconnectReasonCode.RECEIVE_MAX_EXCEEDED
 
@@ -116,10 +118,10 @@ def test_everything_comes_back() -> None:
     client.subscribe("plain/+", 2, properties=b"\x0b\x05")
     client.subscribe_near("s/#", "near", nsid=9, options=1)
     client.lose()
-    publisher.send(wire.publish("plain/1", b"1", qos=1, packet_id=1))
-    near = wire.user("peid", "2") + b"\x02\x00\x00\x00\x3c"
-    publisher.send(wire.publish("s/t", b"2", qos=2, packet_id=2, properties=near))
-    publisher.send(wire.publish("kept", b"3", retain=True))
+    publisher.send(encode.publish("plain/1", b"1", qos=1, packet_id=1))
+    near = encode.user("peid", "2") + b"\x02\x00\x00\x00\x3c"
+    publisher.send(encode.publish("s/t", b"2", qos=2, packet_id=2, properties=near))
+    publisher.send(encode.publish("kept", b"3", retain=True))
     harness.advance(10)
     again = restarted(harness)
     assert again.core.neighborhoods.slots_by_sub_id == {1: 0}
@@ -140,7 +142,7 @@ def test_neighborhoods_come_back_with_a_slot_and_get_their_members_later() -> No
     client.subscribe_near("s/#", "near", nsid=1)
     again = restarted(harness)
     back = durable_client(again, clean=False)
-    inside = wire.publish("s/t", b"x", properties=wire.user("peid", "2"))
+    inside = encode.publish("s/t", b"x", properties=encode.user("peid", "2"))
     back.send(inside)
     assert back.messages() == []
     builder = again.memberships.begin_generation()
@@ -155,7 +157,7 @@ def test_a_qos_2_message_keeps_its_identifier_over_a_kill() -> None:
     harness = durable()
     client = durable_client(harness)
     client.subscribe("t", 2)
-    client.send(wire.publish("t", b"x", qos=2, packet_id=1))
+    client.send(encode.publish("t", b"x", qos=2, packet_id=1))
     (message,) = client.messages()
     back = durable_client(restarted(harness), clean=False)
     (repeated,) = back.messages()
@@ -166,9 +168,9 @@ def test_after_pubrec_only_pubrel_comes_over_a_kill() -> None:
     harness = durable()
     client = durable_client(harness)
     client.subscribe("t", 2)
-    client.send(wire.publish("t", b"x", qos=2, packet_id=1))
+    client.send(encode.publish("t", b"x", qos=2, packet_id=1))
     (message,) = client.messages()
-    client.send(wire.ack(0x50, message.packet_id))
+    client.send(encode.ack(0x50, message.packet_id))
     back = durable_client(restarted(harness), clean=False)
     assert kinds(back.take()) == ["ConnAckPacket", "PubRelPacket"]
 
@@ -178,12 +180,12 @@ def test_a_qos_2_publish_is_not_doubled_over_a_kill() -> None:
     reader, client = durable_client(harness, "r"), durable_client(harness)
     reader.subscribe("t", 1)
     reader.lose()
-    client.send(wire.publish("t", b"x", qos=2, packet_id=1))
+    client.send(encode.publish("t", b"x", qos=2, packet_id=1))
     again = restarted(harness)
     back = durable_client(again, clean=False)
-    back.send(wire.publish("t", b"x", qos=2, packet_id=1, duplicate=True))
+    back.send(encode.publish("t", b"x", qos=2, packet_id=1, duplicate=True))
     assert len(durable_client(again, "r", clean=False).messages()) == 1
-    back.send(wire.ack(0x62, 1))
+    back.send(encode.ack(0x62, 1))
     third = restarted(again, [*harness.records, *again.records])
     session = third.core.sessions.find("c")
     assert session is not None
@@ -194,9 +196,9 @@ def test_what_was_acknowledged_does_not_come_again() -> None:
     harness = durable()
     client = durable_client(harness)
     client.subscribe("t", 1)
-    client.send(wire.publish("t", b"x", qos=1, packet_id=1))
+    client.send(encode.publish("t", b"x", qos=1, packet_id=1))
     (message,) = client.messages()
-    client.send(wire.ack(0x40, message.packet_id))
+    client.send(encode.ack(0x40, message.packet_id))
     assert durable_client(restarted(harness), clean=False).messages() == []
 
 
@@ -204,7 +206,7 @@ def test_a_session_that_ended_stays_ended() -> None:
     harness = durable()
     client = durable_client(harness)
     client.subscribe("t", 1)
-    client.send(wire.packet(0xE0, b"\x00\x05\x11\x00\x00\x00\x00"))
+    client.send(encode.packet(0xE0, b"\x00\x05\x11\x00\x00\x00\x00"))
     again = restarted(harness)
     assert len(again.core.sessions) == 0
     assert again.core.index.count == 0
@@ -242,7 +244,7 @@ def test_a_will_is_sent_once_whatever_happens() -> None:
     harness = durable()
     watch = durable_client(harness, "w")
     watch.subscribe("gone", 1)
-    will = wire.will("gone", b"bye", b"\x18\x00\x00\x00\x0a")
+    will = encode.will("gone", b"bye", b"\x18\x00\x00\x00\x0a")
     harness.connect("c", flags=0x0E, properties=EXPIRY, rest=will)
     # Killed while the client is connected: for the new broker it is gone from the start.
     again = restarted(harness)
@@ -260,9 +262,9 @@ def test_the_whole_state_can_be_stored_afresh() -> None:
     client = durable_client(harness)
     client.subscribe("t", 2)
     client.send(
-        wire.publish("t", b"1", qos=2, packet_id=1), wire.publish("t", b"2", qos=1, packet_id=2)
+        encode.publish("t", b"1", qos=2, packet_id=1), encode.publish("t", b"2", qos=1, packet_id=2)
     )
-    client.send(wire.publish("kept", b"3", retain=True))
+    client.send(encode.publish("kept", b"3", retain=True))
     client.lose()
     state = list(harness.core.durable_state())
     again = restarted(harness, state)

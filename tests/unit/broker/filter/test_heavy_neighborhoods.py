@@ -10,7 +10,7 @@ import pytest
 from broker.core.subscribe.subscription_writer import CHUNK, MOST_AT_ONCE
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Harness
 from tests.broker_core.heavy_subscribe import about, finish, near, switch_to, turn
 
@@ -40,7 +40,9 @@ def test_others_come_between_and_nothing_is_delivered_before_all_members_are_in(
     other.take()
     for _ in range(5):
         # Some of these are in the table already.
-        assert isinstance(other.send(about(0), about(LAST), wire.PINGREQ)[-1], mqtt5.PingRespPacket)
+        assert isinstance(
+            other.send(about(0), about(LAST), encode.PINGREQ)[-1], mqtt5.PingRespPacket
+        )
         turn(harness)
         assert client.messages() == []
     assert finish(harness, client) == 1
@@ -52,9 +54,9 @@ def test_others_come_between_and_nothing_is_delivered_before_all_members_are_in(
 def test_the_client_itself_goes_on_but_for_subscribing(harness: Harness) -> None:
     client = harness.connect("c")
     client.send(near("heavy"))
-    (pong,) = client.send(wire.PINGREQ)
+    (pong,) = client.send(encode.PINGREQ)
     assert isinstance(pong, mqtt5.PingRespPacket)
-    assert client.send(near("light", 2), wire.unsubscribe("t")) == []
+    assert client.send(near("light", 2), encode.unsubscribe("t")) == []
     finish(harness, client)
     kinds = [type(one).__name__ for one in client.take()]
     assert kinds[-3:] == ["SubAckPacket", "SubAckPacket", "UnsubAckPacket"]
@@ -152,15 +154,15 @@ def test_many_at_once_share_the_turns(harness: Harness) -> None:
 
 def test_several_filters_each_get_all_members(harness: Harness) -> None:
     client = harness.connect("c")
-    properties = wire.user("neighborhood", "heavy") + wire.user("nsid", "1")
-    properties += wire.user("nsid", "2")
-    client.send(wire.subscribe(("t", 0), ("u", 0), properties=properties))
+    properties = encode.user("neighborhood", "heavy") + encode.user("nsid", "1")
+    properties += encode.user("nsid", "2")
+    client.send(encode.subscribe(("t", 0), ("u", 0), properties=properties))
     client.take()
     finish(harness, client)
     (suback,) = client.take()
     assert suback.user_properties == [("nsid", "1"), ("nsid", "2")]
     for topic in ("t", "u"):
-        client.send(wire.publish(topic, b"x", properties=wire.user("peid", str(LAST))))
+        client.send(encode.publish(topic, b"x", properties=encode.user("peid", str(LAST))))
     assert len(client.messages()) == 2
 
 
@@ -175,8 +177,8 @@ def test_a_small_one_is_in_force_at_once(harness: Harness) -> None:
 def test_retained_messages_are_those_inside(harness: Harness) -> None:
     client, other = harness.connect("c"), harness.connect("o")
     for topic, peid in (("r/1", LAST), ("r/2", MEMBERS)):
-        inside = wire.user("peid", str(peid))
-        other.send(wire.publish(topic, b"x", retain=True, properties=inside))
+        inside = encode.user("peid", str(peid))
+        other.send(encode.publish(topic, b"x", retain=True, properties=inside))
     client.send(near("heavy", 1, "r/#"))
     finish(harness, client)
     assert [one.topic for one in client.messages()] == ["r/1"]

@@ -10,12 +10,12 @@ from broker.core.requests import Judge, LookUp
 from broker.core.verdicts import Action, Identity
 from broker.filter.memberships import SlotOwner, Slots
 from spatial_udfs.entity_table import Int64s
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 
 class AskedMemberships:
-    """Like Redis with a cache: knows only what it was told before."""
+    """Like Redis with a cache: knows only what it was asked for before."""
 
     serves_neighborhoods = True
 
@@ -53,9 +53,9 @@ def harness() -> Harness:
 
 
 def about(peid: int, payload: bytes, qos: int = 0) -> bytes:
-    properties = wire.user("peid", str(peid))
+    properties = encode.user("peid", str(peid))
     packet_id = peid if qos else None
-    return wire.publish("t", payload, properties=properties, qos=qos, packet_id=packet_id)
+    return encode.publish("t", payload, properties=properties, qos=qos, packet_id=packet_id)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_one_question_for_all_of_a_chunk_and_the_order_is_kept(
     publisher = harness.connect("p")
     harness.held = (LookUp,)
     chunk = [about(peid, b"%d" % n, qos=n % 2) for n, peid in enumerate((1, 9, 2, 1, 7, 3))]
-    chunk.insert(3, wire.publish("other", b"x"))
+    chunk.insert(3, encode.publish("other", b"x"))
     publisher.send(b"".join(chunk))
     assert [request.peids for request in harness.waiting] == [(1, 9, 2, 7, 3)]
     assert publisher.connection.is_blocked
@@ -119,9 +119,9 @@ def test_an_answer_does_not_outlive_another_wait(harness: Harness) -> None:
     reader, publisher = harness.connect("r"), harness.connect("p")
     reader.subscribe_near("+", "near", nsid=1)
     reader.take()
-    properties = wire.user("peid", "2")
+    properties = encode.user("peid", "2")
     harness.held = (Judge,)
-    publisher.send(about(1, b"first") + wire.publish("later", b"second", properties=properties))
+    publisher.send(about(1, b"first") + encode.publish("later", b"second", properties=properties))
     assert [one.payload for one in reader.messages()] == [b"first"]
     assert publisher.connection.is_blocked
     assert publisher.connection.found == {}
@@ -174,7 +174,7 @@ def test_a_failed_look_up_refuses_exactly_what_needed_it(harness: Harness, reade
     publisher = harness.connect("p")
     harness.held = (LookUp,)
     publisher.take()
-    publisher.send(about(1, b"a") + wire.publish("t", b"b") + about(2, b"c", qos=1))
+    publisher.send(about(1, b"a") + encode.publish("t", b"b") + about(2, b"c", qos=1))
     (request,) = harness.waiting
     harness.waiting = []
     harness.core.look_up_failed(request.request_id, "away")
@@ -201,7 +201,7 @@ def test_a_publisher_that_is_gone_does_not_matter(harness: Harness, reader: Clie
 
 
 def test_wills_ask_too(harness: Harness, reader: Client) -> None:
-    rest = wire.will("t", b"bye", wire.user("peid", "2"))
+    rest = encode.will("t", b"bye", encode.user("peid", "2"))
     client = harness.connect("c", flags=0x06, rest=rest)
     harness.held = (LookUp,)
     client.lose()
@@ -216,6 +216,6 @@ def test_a_broken_packet_behind_is_reported_after_what_stands_before(
 ) -> None:
     publisher = harness.connect("p")
     publisher.take()
-    publisher.send(about(1, b"good") + wire.publish("a/#"))
+    publisher.send(about(1, b"good") + encode.publish("a/#"))
     assert [one.payload for one in reader.messages()] == [b"good"]
     assert int(publisher.take()[0].reason_code) == 0x90

@@ -13,12 +13,12 @@ from broker.core.publish.routes import GatewayRules
 from broker.core.requests import Resolve
 from broker.filter.memberships import NoMemberships
 from schemas.errors import SettingsError
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 
 def about(peid: int | str, topic: str = "s/t", payload: bytes = b"x", **keywords: Any) -> bytes:
-    return wire.publish(topic, payload, properties=wire.user("peid", str(peid)), **keywords)
+    return encode.publish(topic, payload, properties=encode.user("peid", str(peid)), **keywords)
 
 
 def nsids(packet: Any) -> list[str]:
@@ -41,7 +41,7 @@ def test_only_messages_inside_come_with_the_nsid(client: Client) -> None:
     suback = client.subscribe_near("s/#", "near", nsid=17)
     assert nsids(suback) == ["17"]
     assert [int(code) for code in suback.reason_codes] == [0]
-    client.send(about(2), about(4), about(99), wire.publish("s/t", b"no peid"), about(2, "other"))
+    client.send(about(2), about(4), about(99), encode.publish("s/t", b"no peid"), about(2, "other"))
     (message,) = client.messages()
     assert message.user_properties == [("nsid", "17"), ("peid", "2")]
 
@@ -55,7 +55,7 @@ def test_what_is_sent_again_keeps_its_nsid_when_the_subscription_has_ended(
     client.subscribe_near("s/#", "far", nsid=18, options=1)
     harness.connect("p").send(about(3, qos=1, packet_id=1))
     (first,) = client.messages()
-    client.send(wire.unsubscribe("s/#"))
+    client.send(encode.unsubscribe("s/#"))
     client.lose()
     (again,) = harness.connect("d", flags=0, properties=kept).messages()
     assert again.duplicate
@@ -100,7 +100,7 @@ def test_a_refused_replacement_leaves_the_old_one(client: Client) -> None:
     assert len(client.messages()) == 1
 
 
-def test_warnings_are_told(harness: Harness, client: Client) -> None:
+def test_warnings_are_in_suback(harness: Harness, client: Client) -> None:
     harness.warnings = ("C AND T never holds", "ref 7 is missing")
     suback = client.subscribe_near("s/#", "none", nsid=1)
     assert suback.user_properties == [
@@ -111,11 +111,11 @@ def test_warnings_are_told(harness: Harness, client: Client) -> None:
 
 
 def test_several_filters_have_an_nsid_each(harness: Harness, client: Client) -> None:
-    both = wire.subscribe(("a", 0), ("b", 0), properties=wire.user("neighborhood", "near"))
+    both = encode.subscribe(("a", 0), ("b", 0), properties=encode.user("neighborhood", "near"))
     (suback,) = client.send(both)
     assert len(set(nsids(suback))) == 2
-    too_few = wire.user("neighborhood", "near") + wire.user("nsid", "9")
-    (suback,) = client.send(wire.subscribe(("a", 0), ("b", 0), properties=too_few))
+    too_few = encode.user("neighborhood", "near") + encode.user("nsid", "9")
+    (suback,) = client.send(encode.subscribe(("a", 0), ("b", 0), properties=too_few))
     assert [int(code) for code in suback.reason_codes] == [0x83, 0x83]
     assert harness.core.index.count == 2
 
@@ -123,12 +123,12 @@ def test_several_filters_have_an_nsid_each(harness: Harness, client: Client) -> 
 @pytest.mark.parametrize(
     "properties",
     [
-        wire.user("nsid", "5"),
-        wire.user("neighborhood", "near") + wire.user("nsid", "x"),
-        wire.user("neighborhood", "near") + wire.user("nsid", "-1"),
-        wire.user("neighborhood", "near") + wire.user("nsid", str(2**63)),
-        wire.user("neighborhood", "near") + wire.user("nsid", "٣"),
-        wire.user("neighborhood", "near") * 2,
+        encode.user("nsid", "5"),
+        encode.user("neighborhood", "near") + encode.user("nsid", "x"),
+        encode.user("neighborhood", "near") + encode.user("nsid", "-1"),
+        encode.user("neighborhood", "near") + encode.user("nsid", str(2**63)),
+        encode.user("neighborhood", "near") + encode.user("nsid", "٣"),
+        encode.user("neighborhood", "near") * 2,
     ],
 )
 def test_properties_that_make_no_sense_are_refused(client: Client, properties: bytes) -> None:
@@ -150,13 +150,13 @@ def test_unsubscribe_by_nsid_and_by_filter(harness: Harness, client: Client) -> 
         client.subscribe_near("s/#", "near", nsid=nsid)
     client.subscribe_near("t/#", "near", nsid=4)
     client.subscribe("s/#")
-    client.send(wire.unsubscribe("s/#", properties=wire.user("nsid", "2")))
+    client.send(encode.unsubscribe("s/#", properties=encode.user("nsid", "2")))
     client.send(about(1))
     assert nsids(client.messages()[0]) == ["1", "3"]
     assert harness.forgotten == [2]
-    (unsuback,) = client.send(wire.unsubscribe("s/#", properties=wire.user("nsid", "2")))
+    (unsuback,) = client.send(encode.unsubscribe("s/#", properties=encode.user("nsid", "2")))
     assert int(unsuback.reason_codes[0]) == 0x11
-    client.send(wire.unsubscribe("s/#"))
+    client.send(encode.unsubscribe("s/#"))
     client.send(about(1), about(1, "t/x"))
     assert [nsids(one) for one in client.messages()] == [["4"]]
     assert sorted(harness.forgotten) == [1, 2, 3]
@@ -179,9 +179,9 @@ def test_a_message_about_two_entities_goes_to_nobody(harness: Harness, client: C
     client.subscribe("s/#")
     client.subscribe_near("s/#", "near")
     client.take()
-    twice = wire.user("peid", "1") * 2
-    client.send(wire.publish("s/x", b"x", properties=twice))
-    (puback,) = client.send(wire.publish("s/x", b"x", properties=twice, qos=1, packet_id=1))
+    twice = encode.user("peid", "1") * 2
+    client.send(encode.publish("s/x", b"x", properties=twice))
+    (puback,) = client.send(encode.publish("s/x", b"x", properties=twice, qos=1, packet_id=1))
     assert int(puback.reason_code) == 0x83
     assert "more than one peid" in puback.reason_str
     assert harness.core.counters.drops[Drop.BAD_PEID] == 1
@@ -193,7 +193,7 @@ def test_plain_and_neighborhood_subscribers_side_by_side(harness: Harness) -> No
     plain.subscribe("s/+")
     near.subscribe_near("s/+", "near")
     far.subscribe_near("s/+", "far")
-    publisher.send(about(1), about(3), about(77), wire.publish("s/t", b"x"))
+    publisher.send(about(1), about(3), about(77), encode.publish("s/t", b"x"))
     assert [len(one.messages()) for one in (plain, near, far)] == [4, 2, 1]
 
 
@@ -201,7 +201,7 @@ def test_retained_messages_keep_their_peid(harness: Harness) -> None:
     publisher = harness.connect("p")
     for peid in (1, 3, 4):
         publisher.send(about(peid, f"s/{peid}", retain=True))
-    publisher.send(wire.publish("s/x", b"no peid", retain=True))
+    publisher.send(encode.publish("s/x", b"no peid", retain=True))
     client = harness.connect("c")
     client.subscribe_near("s/#", "near", nsid=5)
     found = client.messages()
@@ -228,11 +228,11 @@ def test_while_one_is_resolved_everything_but_subscribing_goes_on(
     harness.held = (Resolve,)
     client.take()
     client.send(
-        wire.subscribe(("s/#", 0), packet_id=1, properties=wire.user("neighborhood", "near"))
+        encode.subscribe(("s/#", 0), packet_id=1, properties=encode.user("neighborhood", "near"))
     )
-    client.send(wire.subscribe(("plain", 0), packet_id=2))
-    client.send(wire.unsubscribe("s/#", packet_id=3), wire.PINGREQ)
-    client.send(wire.publish("t", qos=1, packet_id=9))
+    client.send(encode.subscribe(("plain", 0), packet_id=2))
+    client.send(encode.unsubscribe("s/#", packet_id=3), encode.PINGREQ)
+    client.send(encode.publish("t", qos=1, packet_id=9))
     kinds = [type(one).__name__ for one in client.take()]
     assert kinds == ["PingRespPacket", "PubAckPacket"]
     harness.answer_waiting()
@@ -251,7 +251,7 @@ def test_a_client_that_leaves_before_the_answer_has_no_subscription(
     harness: Harness, client: Client
 ) -> None:
     harness.held = (Resolve,)
-    client.send(wire.subscribe(("s/#", 0), properties=wire.user("neighborhood", "near")))
+    client.send(encode.subscribe(("s/#", 0), properties=encode.user("neighborhood", "near")))
     client.lose()
     harness.answer_waiting()
     assert harness.core.index.count == 0
@@ -264,12 +264,12 @@ def test_too_many_waiting_subscribes_are_refused_at_once() -> None:
     harness.held = (Resolve,)
     client = harness.connect("c")
     client.take()
-    near = wire.user("neighborhood", "near")
+    near = encode.user("neighborhood", "near")
     for number in (1, 2, 3):
-        client.send(wire.subscribe(("s/#", 0), packet_id=number, properties=near))
+        client.send(encode.subscribe(("s/#", 0), packet_id=number, properties=near))
     (refused,) = client.take()
     assert (refused.packet_id, int(refused.reason_codes[0])) == (3, 0x97)
-    (unsuback,) = client.send(wire.unsubscribe("s/#", packet_id=4))
+    (unsuback,) = client.send(encode.unsubscribe("s/#", packet_id=4))
     assert int(unsuback.reason_codes[0]) == 0x83
 
 
@@ -281,7 +281,7 @@ def test_subscribing_again_keeps_what_waits(harness: Harness) -> None:
     client.subscribe("plain", 1)
     client.take()
     publisher.send(about(1, qos=1, packet_id=1), about(2, qos=1, packet_id=2))
-    publisher.send(wire.publish("plain", b"p", qos=1, packet_id=3))
+    publisher.send(encode.publish("plain", b"p", qos=1, packet_id=3))
     client.lose()
     again = harness.connect("c", flags=0, properties=expiry)
     again.subscribe_near("s/#", "near", nsid=1, options=1)
@@ -294,17 +294,17 @@ def test_after_unsuback_nothing_comes_of_what_waited(harness: Harness) -> None:
     client = harness.connect("c", properties=b"\x21\x00\x01")
     client.subscribe_near("s/#", "near", nsid=1, options=1)
     client.subscribe("plain", 1)
-    publisher.send(wire.publish("plain", b"p", qos=1, packet_id=3))
+    publisher.send(encode.publish("plain", b"p", qos=1, packet_id=3))
     publisher.send(about(1, qos=1, packet_id=1))
-    client.send(wire.unsubscribe("s/#"))
+    client.send(encode.unsubscribe("s/#"))
     (first,) = client.messages()
-    assert client.send(wire.ack(0x40, first.packet_id)) == []
+    assert client.send(encode.ack(0x40, first.packet_id)) == []
     assert harness.core.counters.drops[Drop.UNSUBSCRIBED] == 1
 
 
 def test_the_packet_limit_holds_after_the_nsid_was_added(harness: Harness) -> None:
     publisher = harness.connect("p")
-    added = len(wire.user("nsid", "123456789"))
+    added = len(encode.user("nsid", "123456789"))
     plain = about(1, payload=b"x" * 20)
     for limit, count in ((len(plain) + added, 1), (len(plain) + added - 1, 0)):
         client = harness.connect("c", properties=b"\x27" + limit.to_bytes(4, "big"))
@@ -326,8 +326,8 @@ def test_a_gateway_rule_finds_the_peid_in_the_topic() -> None:
         "sensor/x/temperature",
     ):
         for _ in range(2):
-            client.send(wire.publish(topic, b"x"))
-        client.send(wire.publish(topic, b"x", qos=1, packet_id=1))
+            client.send(encode.publish(topic, b"x"))
+        client.send(encode.publish(topic, b"x", qos=1, packet_id=1))
     client.send(about(9, "sensor/1/temperature"))
     topics = [one.topic for one in client.messages()]
     assert topics == ["sensor/1/temperature"] * 3 + ["car/at/3"] * 3

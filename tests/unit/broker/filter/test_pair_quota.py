@@ -12,7 +12,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Refusal
 from broker.core.limits import BrokerLimits
 from broker.core.subscribe.subscription_writer import CHUNK, MOST_AT_ONCE
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 
@@ -25,7 +25,7 @@ def scene(**limits: int) -> Harness:
 def connect(
     harness: Harness, client_id: str, user: str | None = None, host: str | None = None
 ) -> Client:
-    named: dict[str, Any] = {} if user is None else {"flags": 0x82, "rest": wire.text(user)}
+    named: dict[str, Any] = {} if user is None else {"flags": 0x82, "rest": encode.text(user)}
     client = harness.connect(client_id, host, **named)
     client.take()
     return client
@@ -63,8 +63,8 @@ def test_twenty_million_pairs_by_one_subscribe() -> None:
     harness.neighborhoods = {"large": range(50_000)}
     client = connect(harness, "c")
     filters = [(f"t/{number}", 0) for number in range(400)]
-    properties = wire.user("neighborhood", "large")
-    [answer] = client.send(wire.subscribe(*filters, properties=properties))
+    properties = encode.user("neighborhood", "large")
+    [answer] = client.send(encode.subscribe(*filters, properties=properties))
     assert {int(code) for code in answer.reason_codes} == {ReasonCode.QUOTA_EXCEEDED}
     assert "20000000" in answer.reason_str
     assert len(harness.memberships) == harness.core.shares.pairs.used == 0
@@ -84,7 +84,7 @@ def test_one_user_gets_half_and_others_half_of_the_rest() -> None:
     assert code_of(other.subscribe_near("t", "11", 1)) is ReasonCode.QUOTA_EXCEEDED
     assert not code_of(other.subscribe_near("t", "10", 1)).is_error
     assert harness.core.counters.refusals[Refusal.TOTAL_PAIRS] == 3
-    one.send(wire.unsubscribe("t"))
+    one.send(encode.unsubscribe("t"))
     assert harness.core.shares.pairs.used == 10
     assert not code_of(again.subscribe_near("t", "1", 1)).is_error
 
@@ -125,12 +125,12 @@ def test_a_new_world_may_exceed_the_quota_and_nothing_is_cut() -> None:
     harness.memberships.switch(builder)
     harness.core.neighborhoods.members_changed()
     assert harness.core.shares.pairs.used == client.connection.session.pairs == 32
-    client.send(wire.publish("t", b"x", properties=wire.user("peid", "20")))
+    client.send(encode.publish("t", b"x", properties=encode.user("peid", "20")))
     assert len(client.messages()) == 1, "the neighborhood is as the world has it"
     assert code_of(client.subscribe_near("t", "1", 3)) is ReasonCode.QUOTA_EXCEEDED
     harness.neighborhoods["10"] = range(21)
     assert not code_of(client.subscribe_near("t", "10", 1)).is_error, "what it has it may keep"
-    client.send(wire.unsubscribe("t"))
+    client.send(encode.unsubscribe("t"))
     assert harness.core.shares.pairs.used == 0
 
 
@@ -139,8 +139,8 @@ assert LARGE > MOST_AT_ONCE
 
 
 def begin(client: Client, descriptor: str) -> None:
-    properties = wire.user("neighborhood", descriptor) + wire.user("nsid", "1")
-    assert client.send(wire.subscribe(("t", 0), properties=properties)) == []
+    properties = encode.user("neighborhood", descriptor) + encode.user("nsid", "1")
+    assert client.send(encode.subscribe(("t", 0), properties=properties)) == []
 
 
 def is_answered(client: Client) -> bool:
@@ -177,7 +177,9 @@ def test_pairs_on_their_way_in_count() -> None:
     harness.neighborhoods = {"huge": range(LARGE), "small": [1]}
     one, again = connect(harness, "c1", "a"), connect(harness, "c2", "a")
     begin(one, "huge")
-    [answer] = again.send(wire.subscribe(("t", 0), properties=wire.user("neighborhood", "huge")))
+    [answer] = again.send(
+        encode.subscribe(("t", 0), properties=encode.user("neighborhood", "huge"))
+    )
     assert code_of(answer) is ReasonCode.QUOTA_EXCEEDED
     assert harness.core.shares.pairs.used == LARGE
     one.lose()

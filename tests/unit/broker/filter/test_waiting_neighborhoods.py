@@ -19,7 +19,7 @@ from broker.generations.waiting_neighborhoods import (
 )
 from broker.resolver.live_resolver import ComingMembers
 from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 HELD = "a neighborhood under this topic waits for the resolver, try again later"
@@ -42,14 +42,14 @@ def restored(harness: Harness, client: Client) -> Subscription:
 
 
 def about(topic: str, qos: int = 0, peid: int = 7) -> bytes:
-    properties = wire.user("peid", str(peid))
-    return wire.publish(topic, b"x", qos=qos, packet_id=1 if qos else None, properties=properties)
+    properties = encode.user("peid", str(peid))
+    return encode.publish(topic, b"x", qos=qos, packet_id=1 if qos else None, properties=properties)
 
 
 def test_messages_about_entities_under_its_filter_are_refused(harness: Harness) -> None:
     client, other = harness.connect("c"), harness.connect("o")
     subscription = restored(harness, client)
-    # Topics that the hot path knows already.
+    # Topics that the fast path knows already.
     other.send(about("near/a"), about("far/a"))
     harness.core.neighborhoods.hold_messages([subscription])
     [answer] = other.send(about("near/a", qos=1))
@@ -58,7 +58,7 @@ def test_messages_about_entities_under_its_filter_are_refused(harness: Harness) 
     assert answer.reason_str == HELD
     other.send(about("near/a"))
     assert harness.core.counters.drops[Drop.NEIGHBORHOOD_WAITS] == 1
-    for allowed in (about("far/a", qos=1), wire.publish("near/a", b"x", qos=1, packet_id=1)):
+    for allowed in (about("far/a", qos=1), encode.publish("near/a", b"x", qos=1, packet_id=1)):
         [answer] = other.send(allowed)
         assert answer.reason_code == ReasonCode.NO_MATCHING_SUBSCRIBERS
     assert client.messages() == []
@@ -75,14 +75,14 @@ def test_one_that_ends_meanwhile_gets_no_members(harness: Harness) -> None:
     client = harness.connect("c")
     subscription = restored(harness, client)
     slot = subscription.slot
-    client.send(wire.unsubscribe("near/#"))
+    client.send(encode.unsubscribe("near/#"))
     assert harness.core.neighborhoods.at(slot) is None
     assert not harness.core.neighborhoods.add_members(subscription, slot, np.array([7]))
     assert harness.core.neighborhoods.at(1_000) is None
 
 
 class Resolver:
-    """Answers as told: members, or an error; or not at all."""
+    """Answers as set up: members, or an error; or not at all."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)

@@ -22,7 +22,7 @@ from schemas.mqtt_names import (
 )
 from spaps.client.errors import NoticeError
 from spaps.client.message import changes_from_json
-from tests.broker_core import wire
+from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 
 WORLD = WorldNotice(
@@ -114,7 +114,7 @@ def test_rights_are_asked_as_for_any_message() -> None:
 def test_nobody_can_pretend_to_be_the_broker(harness: Harness) -> None:
     client = harness.connect("c")
     client.subscribe(CHANGES_TOPIC, 1)
-    answers = client.send(wire.publish(CHANGES_TOPIC, b"{}", qos=1, packet_id=1))
+    answers = client.send(encode.publish(CHANGES_TOPIC, b"{}", qos=1, packet_id=1))
     assert [int(one.reason_code) for one in answers] == [ReasonCode.NOT_AUTHORIZED]
 
 

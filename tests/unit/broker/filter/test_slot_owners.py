@@ -1,4 +1,4 @@
-"""Seats: what remembered look-ups lead to, while subscriptions come and go."""
+"""Owners of slots, to which remembered look-ups lead while subscriptions come and go."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def numbers(*values: int) -> Int64s:
     return np.array(values, np.int64)
 
 
-def test_a_seat_reads_as_its_slot_alone() -> None:
+def test_an_owner_reads_as_its_slot_alone() -> None:
     slot_owner = SlotOwner(12)
     assert list(slot_owner) == [12]
     assert len(slot_owner) == 1
@@ -25,7 +25,7 @@ def test_a_seat_reads_as_its_slot_alone() -> None:
     assert 0 not in slot_owner
 
 
-def test_one_slot_is_answered_by_its_seat_and_more_by_their_numbers() -> None:
+def test_one_slot_is_answered_by_its_owner_and_more_by_their_numbers() -> None:
     memberships = MemoryMemberships()
     memberships.slot_owners += [SlotOwner(0), SlotOwner(1)]
     memberships.add(0, numbers(3, 4))
@@ -36,7 +36,7 @@ def test_one_slot_is_answered_by_its_seat_and_more_by_their_numbers() -> None:
     assert list(memberships.look_up(5)) == []
 
 
-def test_the_next_generation_leads_to_the_same_seats() -> None:
+def test_the_next_generation_leads_to_the_same_owners() -> None:
     memberships = MemoryMemberships()
     memberships.slot_owners.append(SlotOwner(0))
     memberships.add(0, numbers(3))
@@ -47,7 +47,7 @@ def test_the_next_generation_leads_to_the_same_seats() -> None:
     assert list(memberships.look_up(3)) == []
 
 
-def test_what_is_read_of_redis_leads_to_seats_too() -> None:
+def test_what_is_read_of_redis_leads_to_owners_too() -> None:
     memberships = RedisMemberships()
     memberships.slot_owners += [SlotOwner(0), SlotOwner(1)]
     memberships.switch(memberships.begin_generation(), _GENERATION)

@@ -1,22 +1,25 @@
-"""The fixed header: where a packet ends, decided before any of its body is kept.
+"""The fields of packets: the fixed header, numbers, texts, topic names and topic filters.
 
-Limits are enforced here, from the declared length, so that no length a stranger writes is
-ever allocated. What is incomplete waits in an ``Inbox``, whose cost is linear in the bytes
-fed however small the pieces are.
+The limit of a packet is checked by the length that its header declares, before any of its body
+is kept. Incomplete packets wait in an ``Inbox``, whose cost is linear in the bytes, however
+small the pieces are.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from broker.codec.reason_codes import ProtocolError, ReasonCode, malformed, violation
 
 # A variable byte integer has at most four bytes.
 MAX_REMAINING_LENGTH: Final = 268_435_455
+SHARE_PREFIX: Final = "$share/"
+SYSTEM_PREFIX: Final = "$SYS/"
 
 
 def encode_varint(number: int) -> bytes:
-    """A variable byte integer."""
+    """Return a variable byte integer."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
@@ -25,17 +28,17 @@ def encode_varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-# Nearly every length is short, so the short ones are encoded once and for all.
+# Nearly every length is short, so the short ones are encoded in advance.
 SHORT_VARINTS: Final = tuple(encode_varint(number) for number in range(0x4000))
 
 
 def varint(number: int) -> bytes:
-    """A variable byte integer, from the table when it is short."""
+    """Return a variable byte integer, from the table when it is short."""
     return SHORT_VARINTS[number] if number < 0x4000 else encode_varint(number)
 
 
 def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """The number at ``position`` and the position after it, which lies within ``end``."""
+    """Return the number at ``position`` and the position after it, which is at most ``end``."""
     number = 0
     for length in range(4):
         if position == end:
@@ -51,7 +54,7 @@ def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def read_header(data: bytes, position: int, limit: int) -> tuple[int, int] | None:
-    """Start and end of the body of the packet at ``position``; None: the header is cut off.
+    """Return start and end of the body of the packet at ``position``; None: header incomplete.
 
     ``limit`` counts the whole packet, fixed header included. The end may lie beyond the data.
     """
@@ -85,7 +88,7 @@ class Inbox:
         self._needed = 0
 
     def join(self, data: bytes) -> bytes:
-        """What can be worked on now: empty while the packet that was begun is incomplete."""
+        """Return the bytes that can be read now: none while the packet is incomplete."""
         if not self.pending:
             return data
         self.pending += data
@@ -96,12 +99,12 @@ class Inbox:
         return joined
 
     def keep(self, rest: bytes, needed: int) -> None:
-        """Hold the beginning of a packet until it has ``needed`` bytes (or a longer header)."""
+        """Keep the beginning of a packet until it has ``needed`` bytes (or a longer header)."""
         self.pending += rest
         self._needed = needed
 
     def __len__(self) -> int:
-        """The number of bytes held."""
+        """Return the number of bytes held."""
         return len(self.pending)
 
 
@@ -130,7 +133,7 @@ def count_filters(data: bytes, body: int, end: int, *, option_bytes: int) -> tup
 
 
 def field_end(data: bytes, position: int, end: int) -> int:
-    """Where the field with a two-byte length at ``position`` ends; it must lie within ``end``."""
+    """Return where the field with a two-byte length at ``position`` ends, at most at ``end``."""
     content = position + 2
     if content > end:
         raise malformed("a length is cut off")
@@ -141,7 +144,7 @@ def field_end(data: bytes, position: int, end: int) -> int:
 
 
 def check_text(field: bytes) -> str:
-    """The text of a UTF-8 field: no surrogates, no U+0000, no overlong forms."""
+    """Return the text of a UTF-8 field; surrogates, U+0000 and overlong forms are malformed."""
     try:
         text = field.decode()
     except UnicodeDecodeError as error:
@@ -152,7 +155,57 @@ def check_text(field: bytes) -> str:
 
 
 def string_end(data: bytes, position: int, end: int) -> int:
-    """Where the UTF-8 string at ``position`` ends, after its content was checked."""
+    """Check the UTF-8 string at ``position``, and return where it ends."""
     stop = field_end(data, position, end)
     check_text(data[position + 2 : stop])
     return stop
+
+
+class FilterError(ValueError):
+    """A topic filter that cannot be subscribed to; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFilter:
+    """A filter and its share name, which is None for a subscription that is not shared."""
+
+    topic_filter: str
+    share_name: str | None = None
+
+
+def check_topic_name(topic: str) -> None:
+    """Refuse topics that no PUBLISH may have: an empty one, or one with a wildcard."""
+    if not topic:
+        raise violation("the topic is empty and no alias stands for it")
+    if "+" in topic or "#" in topic:
+        raise ProtocolError(ReasonCode.TOPIC_NAME_INVALID, "the topic holds a wildcard")
+
+
+def parse_filter(text: str, max_levels: int) -> ParsedFilter:
+    """Return the filter of a SUBSCRIBE; FilterError when it is not one."""
+    parsed = _split_share(text)
+    _check_filter(parsed.topic_filter, max_levels)
+    return parsed
+
+
+def _split_share(text: str) -> ParsedFilter:
+    if not text.startswith(SHARE_PREFIX):
+        return ParsedFilter(text)
+    share_name, slash, topic_filter = text[len(SHARE_PREFIX) :].partition("/")
+    if not share_name or not slash or "+" in share_name or "#" in share_name:
+        raise FilterError("a shared subscription is written $share/name/filter")
+    return ParsedFilter(topic_filter, share_name)
+
+
+def _check_filter(topic_filter: str, max_levels: int) -> None:
+    if not topic_filter:
+        raise FilterError("the filter is empty")
+    if topic_filter.count("/") >= max_levels:
+        raise FilterError(f"the filter has more than {max_levels} levels")
+    if "#" in topic_filter or "+" in topic_filter:
+        levels = topic_filter.split("/")
+        for number, level in enumerate(levels, start=1):
+            if "#" in level and (level != "#" or number < len(levels)):
+                raise FilterError("# must be the last level, alone")
+            if "+" in level and level != "+":
+                raise FilterError("+ must stand alone in its level")
