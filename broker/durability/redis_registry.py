@@ -47,8 +47,13 @@ class RedisRegistry:
         broker: str,
         in_force: Callable[[], Mapping[int, int]],
         token: str,
+        on_loss: Callable[[], None] = lambda: None,
     ) -> None:
-        """``in_force`` are the core's neighborhoods by subId; ``token`` names our process."""
+        """``in_force`` are the core's neighborhoods by subId; ``token`` names our process.
+
+        ``on_loss`` is called when subscriptions were put back: generations made meanwhile may
+        lack them.
+        """
         self._router = router
         self._broker = broker
         self._calls = BrokerCalls(broker, token)
@@ -59,8 +64,7 @@ class RedisRegistry:
         self._forgotten: dict[int, None] = {}
         # Whether something of ours must be there.
         self._has_any = False
-        # Called when subscriptions were put back: generations made meanwhile may lack them.
-        self.on_loss: Callable[[], None] = lambda: None
+        self._on_loss = on_loss
 
     async def register(self, request: Resolve, resolution: VersionResolution) -> tuple[int, ...]:
         """One subId for each filter; StoreAwayError when none can be given."""
@@ -185,7 +189,7 @@ class RedisRegistry:
         if count or taken:
             log.warning("the registry was lost; %d subscriptions were put back, %d of them under "
                         "other numbers", count + len(taken), len(taken))  # fmt: skip
-            self.on_loss()
+            self._on_loss()
 
     def _note_forgotten(self, sub_ids: Iterable[int]) -> None:
         self._forgotten |= dict.fromkeys(sub_ids)

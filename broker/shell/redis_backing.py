@@ -66,7 +66,7 @@ class RedisBacking:
         self.journal.follow(core)
         self._broker = broker
         self.registry = RedisRegistry(
-            self._router, broker, self._slots_by_sub_id, self.journal.token
+            self._router, broker, self._slots_by_sub_id, self.journal.token, self._adopt_again
         )
         self._server = ServerWatch(self._router, journal_key(broker))
         self.reader: MembershipReader = NoReader()
@@ -77,7 +77,6 @@ class RedisBacking:
                 self._router, memberships, resolver, core.neighborhoods, notices,
                 limits.restore_seconds,
             )  # fmt: skip
-            self.registry.on_loss = self.follower.adopt_again
             if isinstance(memberships, RedisMemberships):
                 self.reader = RedisReader(
                     self._router, memberships, self._slots_by_sub_id, self.follower.look_soon,
@@ -202,6 +201,10 @@ class RedisBacking:
     def _renumber(self, subscription: Subscription, sub_id: int) -> None:
         self._core.neighborhoods.renumber(subscription, sub_id)
         self._wake()
+
+    def _adopt_again(self) -> None:
+        if self.follower is not None:
+            self.follower.adopt_again()
 
     def _slots_by_sub_id(self) -> Mapping[int, int]:
         return self._core.neighborhoods.slots_by_sub_id

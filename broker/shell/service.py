@@ -74,7 +74,7 @@ class BrokerService:
         )
         if self.memberships.serves_neighborhoods:
             self.resolver = LiveResolver(settings.world.dir, limits.resolver)
-        self._amqtt = AmqttBroker(amqtt_config(settings.broker))
+        self._amqtt = AmqttBroker(amqtt_config(settings.broker), self._publish)
         plugins = PluginAccess(self._amqtt.plugins_manager)
         self.admission = Admission(settings.broker, limits, plugins, self._http_address)
         clock = steady_clock()
@@ -109,12 +109,11 @@ class BrokerService:
             registry, reader = self.redis.registry, self.redis.reader
         services = Services(self.admission.logins, plugins, self.resolver, registry, reader, denial)
         self.core_driver = CoreDriver(self.core, services, self._store, self.limits, clock)
-        self._amqtt.connection_handlers = ConnectionHandlers(
+        self._handlers = ConnectionHandlers(
             lambda: TcpLink(self.core_driver),
             self._serve_websocket,
             connect_timeout=core_limits.connect_timeout,
             packet_bytes=core_limits.packet_bytes_before_connect,
-            publish=self._publish,
             tls_context=self.admission.certificates.listening,
             origins=self.admission.origins,
         )
@@ -159,7 +158,7 @@ class BrokerService:
                 await self.redis.load_memberships()
             elif self.resolver is not None:
                 self.core.world_notifier.publish_world(world_of_this_run(self.resolver.version))
-            bound = await self._amqtt.open_listeners() + bound
+            bound = await self._amqtt.open_listeners(self._handlers) + bound
         except BaseException:
             await self.http.stop()
             await self._close_store()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -45,10 +45,11 @@ async def opened_registry(
     broker: str,
     subscriptions: Subscriptions,
     token: str = "1",  # noqa: S107 - no password
+    on_loss: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[RedisRegistry]:
     """The registry as a broker of this name has it after its start."""
     router = RedisRouter(url, answer_seconds=2.0)
-    registry = RedisRegistry(router, broker, subscriptions.slots_by_sub_id, token)
+    registry = RedisRegistry(router, broker, subscriptions.slots_by_sub_id, token, on_loss)
     try:
         await registry.begin(subscriptions.in_force(), renumber)
         yield registry

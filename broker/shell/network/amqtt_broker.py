@@ -37,14 +37,13 @@ class Publish(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionHandlers:
-    """What takes over from amqtt: connections, and messages that plugins publish."""
+    """What takes connections over from amqtt."""
 
     make_tcp_protocol: Callable[[], asyncio.Protocol]
     serve_websocket: Callable[[ServerConnection], Awaitable[None]]
     # Nobody may be half connected for longer, nor send a larger message.
     connect_timeout: float
     packet_bytes: int
-    publish: Publish
     # The TLS context of a listener, by its name; None: the one that amqtt made.
     tls_context: Callable[[str], ssl.SSLContext] | None = None
     # Which web pages may open a WebSocket; None: all.
@@ -52,18 +51,21 @@ class ConnectionHandlers:
 
 
 class AmqttBroker(Broker):
-    """Listeners and plugins; ``connection_handlers`` must be set before ``start``."""
+    """Listeners and plugins; clients come after ``open_listeners``."""
 
-    connection_handlers: ConnectionHandlers
+    _handlers: ConnectionHandlers
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, publish: Publish) -> None:
+        """``publish`` brings the messages of plugins to our core."""
+        self._publish = publish
         try:
             super().__init__(config, plugin_namespace="amqtt.plugins")
         except (PluginError, PluginLoadError) as error:
             raise SettingsError(f"broker.plugins: {_in_words(error)}") from error
 
-    async def open_listeners(self) -> list[tuple[str, Address]]:
-        """Start; gives each listener's name and the address it is bound to."""
+    async def open_listeners(self, handlers: ConnectionHandlers) -> list[tuple[str, Address]]:
+        """Start; returns each listener's name and the address it is bound to."""
+        self._handlers = handlers
         try:
             await self.start()
         except BrokerError as error:
@@ -89,7 +91,7 @@ class AmqttBroker(Broker):
         self, topic: str, data: bytes, qos: int | None = None
     ) -> None:
         """Overrides amqtt: what plugins broadcast goes through our own core."""
-        self.connection_handlers.publish(topic, bytes(data), qos or 0, retain=False)
+        self._publish(topic, bytes(data), qos or 0, retain=False)
 
     async def retain_message(
         self,
@@ -100,7 +102,7 @@ class AmqttBroker(Broker):
     ) -> None:
         """Overrides amqtt: what plugins retain is published and retained by our own core."""
         if topic_name:
-            self.connection_handlers.publish(topic_name, bytes(data or b""), qos or 0, retain=True)
+            self._publish(topic_name, bytes(data or b""), qos or 0, retain=True)
 
     async def _create_server_instance(
         self,
@@ -115,23 +117,23 @@ class AmqttBroker(Broker):
         host = None if address is None else address.strip("[]")
         secure: dict[str, Any] = {}
         if ssl_context is not None:
-            if self.connection_handlers.tls_context is not None:
-                ssl_context = self.connection_handlers.tls_context(listener_name)
+            if self._handlers.tls_context is not None:
+                ssl_context = self._handlers.tls_context(listener_name)
             secure = {
                 "ssl": ssl_context,
-                "ssl_handshake_timeout": self.connection_handlers.connect_timeout,
+                "ssl_handshake_timeout": self._handlers.connect_timeout,
             }
         if listener_type == ListenerType.WS:
-            origins = self.connection_handlers.origins
+            origins = self._handlers.origins
             is_public = host is None or Address(host, port).is_public
             return await websockets.serve(
-                self.connection_handlers.serve_websocket,
+                self._handlers.serve_websocket,
                 host,
                 port,
                 process_request=None if origins is None else origins.check(is_public=is_public),
                 subprotocols=[websockets.Subprotocol("mqtt")],
-                max_size=self.connection_handlers.packet_bytes,
-                open_timeout=self.connection_handlers.connect_timeout,
+                max_size=self._handlers.packet_bytes,
+                open_timeout=self._handlers.connect_timeout,
                 # Compression costs 300 KB a client, and MQTT has a keep alive of its own.
                 compression=None,
                 ping_interval=None,
@@ -140,7 +142,7 @@ class AmqttBroker(Broker):
             )
         if listener_type == ListenerType.TCP:
             loop = asyncio.get_running_loop()
-            make = self.connection_handlers.make_tcp_protocol
+            make = self._handlers.make_tcp_protocol
             return await loop.create_server(
                 make, host, port, reuse_address=True, backlog=1_024, **secure
             )

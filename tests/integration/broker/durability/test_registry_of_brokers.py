@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -127,11 +128,11 @@ def test_a_number_that_another_broker_took_meanwhile_is_not_fought_for(
 
     async def run() -> None:
         held, losses = Subscriptions(), []
+        noted = partial(losses.append, 1)
         async with (
-            opened_registry(redis_server.url, "slow", held) as slow,
+            opened_registry(redis_server.url, "slow", held, on_loss=noted) as slow,
             opened_registry(redis_server.url, "fast", Subscriptions()) as fast,
         ):
-            slow.on_loss = lambda: losses.append(1)
             subscription = held.add(0, 1)
             redis_client.flushall()
             await fast.keep_in_step(list, renumber)

@@ -48,15 +48,12 @@ class Published:
 
 
 PUBLISHED = Published()
+HANDLERS = ConnectionHandlers(Echo, echo, 10.0, packet_bytes=1000)
 
 
 def broker_with(options: dict[str, Any]) -> AmqttBroker:
     settings = load_settings(options={"broker.listen": "127.0.0.1:0", **options}, environment={})
-    broker = AmqttBroker(amqtt_config(settings.broker))
-    broker.connection_handlers = ConnectionHandlers(
-        Echo, echo, 10.0, packet_bytes=1000, publish=PUBLISHED.append_message
-    )
-    return broker
+    return AmqttBroker(amqtt_config(settings.broker), PUBLISHED.append_message)
 
 
 def test_the_version_is_the_one_that_the_seam_was_made_for() -> None:
@@ -108,7 +105,7 @@ def test_every_kind_of_listener_leads_to_our_connection(
 
     async def scenario() -> None:
         broker = broker_with(listeners)
-        ports = {name: address.port for name, address in await broker.open_listeners()}
+        ports = {name: address.port for name, address in await broker.open_listeners(HANDLERS)}
         assert await over_tcp(ports["default"], None) == b"ours: hello"
         assert await over_tcp(ports["tls"], trust) == b"ours: hello"
         assert await over_websocket(ports["web"], None) == b"ours: hello"
@@ -126,7 +123,7 @@ def test_ipv6_can_be_listened_on() -> None:
 
     async def scenario() -> None:
         broker = broker_with({"broker.listen": "[::1]:0"})
-        ((_, address),) = await broker.open_listeners()
+        ((_, address),) = await broker.open_listeners(HANDLERS)
         reader, writer = await asyncio.open_connection("::1", address.port)
         writer.write(b"hello")
         assert await reader.readexactly(11) == b"ours: hello"
@@ -139,7 +136,7 @@ def test_ipv6_can_be_listened_on() -> None:
 def test_clients_stay_when_the_broker_stops_listening() -> None:
     async def scenario() -> None:
         broker = broker_with({})
-        ((_, address),) = await broker.open_listeners()
+        ((_, address),) = await broker.open_listeners(HANDLERS)
         reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
         await broker.stop_listening()
         with pytest.raises(ConnectionRefusedError):
@@ -172,7 +169,7 @@ def test_clients_stay_when_the_broker_stops_listening() -> None:
 )
 def test_mistakes_in_the_settings_are_one_line(options: dict[str, Any], complaint: str) -> None:
     async def scenario() -> None:
-        await broker_with(options).open_listeners()
+        await broker_with(options).open_listeners(HANDLERS)
 
     with pytest.raises(SettingsError, match=complaint) as caught:
         asyncio.run(scenario())
@@ -186,7 +183,7 @@ def test_a_port_that_is_taken_is_an_error_and_nothing_stays_open() -> None:
             listeners = {"broker.listeners.other": {"bind": f"127.0.0.1:{port}"}}
             broker = broker_with(listeners)
             with pytest.raises(SettingsError, match=r"(?i)address already in use"):
-                await broker.open_listeners()
+                await broker.open_listeners(HANDLERS)
             default = broker._servers["default"].instance
             assert not default.is_serving()
 
