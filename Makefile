@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 # Each step of the set-up is for one process at a time, whatever -j says.
 .NOTPARALLEL:
-.PHONY: help setup setup-tests demo test check lint format bench-live bench-bulk bench-rebuild bench-switch bench-broker bench-fuzz soak clean distclean
+.PHONY: help setup setup-tests demo test check lint format bench-live bench-bulk bench-osm bench-rebuild bench-switch bench-broker bench-fuzz soak clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench-live: setup ## the exact resolver beside a PostGIS procedure, on a city of
 
 bench-bulk: setup ## the bulk job beside PostGIS, 10,000 and 100,000 subscriptions
 	@$(RUN) -m bench.bulk
+
+bench-osm: setup ## a generated extract of 5 million ways, imported by Spark and by one process
+	@$(RUN) -m bench.bulk.osm_import
 
 bench-broker: setup ## the broker beside Mosquitto and amqtt, and the cost of its filter
 	@$(RUN) -m bench.broker.beside_peers

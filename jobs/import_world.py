@@ -1,7 +1,7 @@
 """spark-submit jobs/import_world.py SOURCE… --world DIR: one more world version.
 
-GeoParquet is read, checked and written by Spark. OSM and GeoJSON go the way of ``spaps
-import``: they fit into memory, and roads can only be split with all roads in sight.
+GeoParquet and an OSM extract in PBF are read, checked and written by Spark. Everything else goes
+the way of ``spaps import``, in one process.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from jobs.job_parser import JobParser, whole_number
-from schemas.errors import EXIT_DONE, exit_code_of
+from schemas.errors import EXIT_DONE, SourceError, exit_code_of
+from schemas.world_places import local_folder
 from world.imports.world_import import ImportReport, import_world
 from world.sources.readings import ImportOptions
 from world.sources.source_files import SourceKind, kind_of
+
+PBF: Final = ".osm.pbf"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,9 +44,18 @@ def _imported(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> ImportReport:
-    if any(kind_of(path) is not SourceKind.GEOPARQUET for path in options.sources):
+    in_store = [source for source in options.sources if local_folder(source) is None]
+    is_extract = len(options.sources) == 1 and options.sources[0].lower().endswith(PBF)
+    if in_store and not is_extract:
+        raise SourceError(
+            f"{in_store[0]}: an object store is read for one {PBF} alone; "
+            "several extracts become one by 'osmium merge'"
+        )
+    sources = [local_folder(source) or Path(source) for source in options.sources]
+    kinds = [SourceKind.OSM] if in_store else [kind_of(path) for path in sources]
+    if not is_extract and any(kind is not SourceKind.GEOPARQUET for kind in kinds):
         return import_world(
-            options.sources,
+            sources,
             options.world,
             srid=options.srid,
             rules=options.rules,
@@ -52,8 +65,9 @@ def _import(options: argparse.Namespace) -> ImportReport:
             force=options.force,
             progress=_PhaseLines(),
         )
-    # Only now: an OSM import needs no JVM.
+    # Only now: an import in one process needs no JVM.
     from jobs.pipeline.session import spark_session  # noqa: PLC0415
+    from jobs.pipeline.world.osm_import import import_osm  # noqa: PLC0415
     from jobs.pipeline.world.world_import import import_geoparquet  # noqa: PLC0415
 
     checked = ImportOptions.checked(
@@ -62,15 +76,11 @@ def _import(options: argparse.Namespace) -> ImportReport:
         category=options.category,
         id_field=options.id_field,
     )
-    return import_geoparquet(
-        spark_session("spaps-import-world"),
-        options.sources,
-        options.world,
-        checked,
-        strict=options.strict,
-        force=options.force,
-        progress=_PhaseLines(),
-    )
+    spark = spark_session("spaps-import-world")
+    how = {"strict": options.strict, "force": options.force, "progress": _PhaseLines()}
+    if is_extract:
+        return import_osm(spark, options.sources[0], options.world, checked, **how)
+    return import_geoparquet(spark, sources, options.world, checked, **how)
 
 
 class _PhaseLines:
@@ -88,9 +98,12 @@ class _PhaseLines:
 
 def _parser() -> argparse.ArgumentParser:
     parser = JobParser(
-        prog="import_world.py", description="One more world version out of one or more sources."
+        prog="import_world.py",
+        description="One more world version out of one or more sources. Spark reads GeoParquet, "
+        "and one OSM extract in PBF, which may lie in an object store. Several extracts, .osm, "
+        ".osm.gz, GeoJSON and mixed sources are read in one process, as 'spaps import' does it.",
     )
-    parser.add_argument("sources", nargs="+", type=Path, metavar="SOURCE")
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="file, or URI of a .osm.pbf")
     parser.add_argument("--world", required=True, help="folder or URI of the world's Delta tables")
     parser.add_argument("--srid", type=whole_number, help="EPSG code of a metric CRS")
     parser.add_argument("--rules", type=Path, help="category rules for OSM")

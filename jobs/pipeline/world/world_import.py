@@ -80,7 +80,7 @@ def import_geoparquet(
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class Draft:
     """Everything of a version before it is written."""
 
     entities: DataFrame
@@ -141,7 +141,7 @@ def _warnings(summaries: Sequence[ProblemSummary]) -> tuple[str, ...]:
 
 def _draft(
     checked: DataFrame, layouts: list[GeoParquetLayout], crs: CRS, kept: list[DataFrame]
-) -> _Draft:
+) -> Draft:
     """The frames of a version; those that several steps read are put aside, into ``kept``."""
 
     def keep(frame: DataFrame) -> DataFrame:
@@ -151,7 +151,7 @@ def _draft(
     rows = keep(checked)
     ranked = keep(world_frames.ranked_rows(rows))
     problems = keep(world_frames.problems_of(rows, ranked, [layout.source for layout in layouts]))
-    return _Draft(world_frames.entities_of(ranked), problems, crs)
+    return Draft(world_frames.entities_of(ranked), problems, crs)
 
 
 def _target_crs(

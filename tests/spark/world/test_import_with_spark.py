@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from jobs.pipeline.world.world_checksum import count_and_checksum
 from jobs.pipeline.world.world_import import import_geoparquet
 from schemas.errors import SourceError
+from tests.scenes.compared_imports import assert_same
 from tests.scenes.source_files import Row, write_geoparquet
 from world.imports.world_import import ImportReport, import_world
 from world.long_work import silent
@@ -45,27 +46,6 @@ def with_spark(
     return import_geoparquet(
         spark, sources, str(world), checked, strict=strict, force=False, progress=silent
     )
-
-
-def assert_same(tmp_path: Path, plain: ImportReport, spark: ImportReport) -> None:
-    for name in ("srid", "sources", "rules_sha256", "entity_count", "problem_counts", "checksum"):
-        assert getattr(plain.facts, name) == getattr(spark.facts, name), name
-    assert plain.top_categories == spark.top_categories
-    assert [(s.kind, s.count, s.kept) for s in plain.problems] == [
-        (s.kind, s.count, s.kept) for s in spark.problems
-    ]
-    stores = [WorldStore(str(tmp_path / name)) for name in ("plain", "spark")]
-    versions = [plain.facts.version, spark.facts.version]
-    entities = [
-        store.entities(version).sort_by("peid")
-        for store, version in zip(stores, versions, strict=True)
-    ]
-    assert entities[0].cast(entities[1].schema).equals(entities[1])
-    problems = [
-        sorted(map(repr, store.problems(version).to_pylist()))
-        for store, version in zip(stores, versions, strict=True)
-    ]
-    assert problems[0] == problems[1]
 
 
 def messy_rows() -> list[Row]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import shapely
 
+from tests.scenes.odd_extract import write_odd_extract
 from tests.scenes.source_files import write_geoparquet
 from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
@@ -57,6 +58,18 @@ def test_geoparquet_goes_through_spark(
     assert load_snapshot(str(tmp_path / "world")).peids.tolist() == list(range(40))
     # Written by Spark: its files have names of their own kind.
     assert list((tmp_path / "world" / "entities" / "version=1").glob("part-00000-*.c000.*"))
+
+
+def test_an_extract_in_pbf_goes_through_spark(
+    submit: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    source = write_odd_extract(tmp_path / "odd.osm.pbf")
+    expected = import_world([source], tmp_path / "plain").facts
+    result = submit(source.as_uri(), "--world", tmp_path / "world")
+    assert result.returncode == 0, result.stderr
+    made = f"{expected.entity_count} entities, checksum {expected.checksum}\n"
+    assert made in result.stdout
+    assert "looking through the extract" in result.stdout + result.stderr
 
 
 def test_osm_goes_the_way_of_spaps_import(

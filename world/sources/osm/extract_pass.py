@@ -14,7 +14,7 @@ from world.long_work import Progress
 from world.sources.candidates import Problem, ProblemKind
 from world.sources.osm.awaited_areas import AwaitedAreas
 from world.sources.osm.rules import GeometryKind, Rules
-from world.sources.osm.segments import Locations, RoadWay
+from world.sources.osm.segments import Locations, RoadWay, stretches_of
 
 PROGRESS_STEP: Final = 20_000
 
@@ -147,16 +147,13 @@ class _Reader:
 
     def _stretches(self, way: Any) -> tuple[tuple[int, ...], ...]:
         """The way's nodes without immediate repetitions, cut where the extract lacks some."""
-        stretches: list[list[int]] = [[]]
-        missing = 0
-        for node in way.nodes:
-            if not node.location.valid():
-                missing += 1
-                stretches.append([])
-            elif not stretches[-1] or stretches[-1][-1] != node.ref:
-                stretches[-1].append(node.ref)
-                self.extract.locations[node.ref] = (node.location.lon, node.location.lat)
-        usable = tuple(tuple(stretch) for stretch in stretches if len(stretch) > 1)
+        places = {
+            node.ref: (node.location.lon, node.location.lat)
+            for node in way.nodes
+            if node.location.valid()
+        }
+        self.extract.locations.update(places)
+        usable, missing = stretches_of((node.ref, node.ref in places) for node in way.nodes)
         if missing:
             reason = f"{missing} of its nodes are not in the extract"
             self.extract.note(

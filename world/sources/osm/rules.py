@@ -85,6 +85,11 @@ class Rules:
         }
         return tuple(sorted(found))
 
+    def keys(self) -> frozenset[str]:
+        """Return the keys of all tags that decide anything about an element."""
+        tables = (table for rule in self.rules for table in (rule.match, rule.unless))
+        return frozenset(self.name_keys).union(*tables)
+
     def name(self, tags: Mapping[str, str]) -> str | None:
         """The name of an element: the first name key that it has."""
         return next((tags[key] for key in self.name_keys if tags.get(key)), None)

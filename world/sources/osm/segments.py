@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,6 +33,22 @@ class Segment:
 
     road: RoadWay
     nodes: tuple[int, ...]
+
+
+def stretches_of(nodes: Iterable[tuple[int, bool]]) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """Return a way's nodes without immediate repetitions, cut where some have no place.
+
+    ``nodes`` are the way's nodes and whether each has a place; second comes how many have none.
+    """
+    stretches: list[list[int]] = [[]]
+    missing = 0
+    for node, has_place in nodes:
+        if not has_place:
+            missing += 1
+            stretches.append([])
+        elif not stretches[-1] or stretches[-1][-1] != node:
+            stretches[-1].append(node)
+    return tuple(tuple(stretch) for stretch in stretches if len(stretch) > 1), missing
 
 
 def split_roads(roads: Sequence[RoadWay], locations: Locations) -> list[Segment]:
