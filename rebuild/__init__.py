@@ -1,1 +1,1 @@
-"""Rebuilds: a new world version, what changed, members, the push and the switch. No Spark."""
+"""Rebuilds: import, compare, resolve, push, switch and clean up. No Spark."""

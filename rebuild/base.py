@@ -1,4 +1,4 @@
-"""What a rebuild can start from: results of earlier ones that still hold."""
+"""Finds the results of earlier rebuilds that a rebuild can start from."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from world.versions.store import WorldStore
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResolvedBase:
-    """Members of all neighborhoods that were registered then, on a version that is there."""
+    """The members of all neighborhoods that were registered then, on an existing version."""
 
     version: int
     registry: str
     result: ResolvedSets
-    # Where the result lies.
+    # The folder of the result.
     folder: Path
 
     def known(self) -> KnownSubscriptions:
-        """The subscriptions that need not be read again."""
+        """Return the subscriptions that need not be read again."""
         return KnownSubscriptions(self.registry, self.result)
 
 
@@ -40,9 +40,9 @@ class PushedBase:
 def resolved_base(
     records: RebuildRecords, store: WorldStore, registry: str, wanted: int
 ) -> ResolvedBase | None:
-    """The newest result; one of the wanted version before all others.
+    """Return the newest result of this registry, preferably one of the wanted version.
 
-    The checksum tells a version from another one of its number in a world that was made anew.
+    The checksum tells a version from one with the same number in a world that was made again.
     """
     versions = {facts.version: facts.checksum for facts in store.versions()}
     usable = [
@@ -67,9 +67,9 @@ def pushed_base(
     registry: str,
     loaded: ResolvedBase | None = None,
 ) -> PushedBase | None:
-    """The generation in force, if one of the records made it, of subscriptions of this registry.
+    """Return the generation in force, if a rebuild made it out of this registry.
 
-    Mostly that is what is ``loaded`` already.
+    Its result is mostly the one that is ``loaded`` already.
     """
     current = current_generation(client)
     if current is None or current.coverage.registry != registry:
@@ -87,10 +87,10 @@ def pushed_base(
 def found_in_force(
     record: RebuildRecord, records: RebuildRecords, client: RedisClient
 ) -> GenerationFacts | None:
-    """The generation in force, if this record has pushed it, noted or not.
+    """Return the generation in force, if the rebuild of this record has pushed it.
 
-    One that is not noted is ours when it names our run. Facts of an earlier release name none:
-    then it is ours when it is about the same version and subscriptions.
+    A kill may have come before the push was noted. Then the generation is ours when it names our
+    run. Facts of an earlier release name no run: it is ours when version and subscriptions agree.
     """
     current = current_generation(client)
     if current is None:

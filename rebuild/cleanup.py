@@ -1,4 +1,4 @@
-"""After the switch: what no reader, no rollback and no later rebuild needs is removed."""
+"""Removes what no reader, no rollback and no later rebuild needs after a switch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from world.memberships.resolved_sets import ResolvedSets
 from world.versions.removal import remove_versions, versions_to_keep
 from world.versions.store import WorldStore
 
-# Records are some hundred bytes; this many tell the story of months.
+# A record has some hundred bytes; this many cover months.
 MOST_RECORDS: Final = 200
 
 
@@ -24,9 +24,10 @@ def clean_up(
     client: RedisClient, records: RebuildRecords, world: str, out: str,
     *, keep_versions: int, retention: Retention, remove_all: Callable[[str], None] | None = None,
 ) -> dict[str, list[int]]:  # fmt: skip
-    """Remove old generations, versions, memberships and records; what was removed.
+    """Remove old generations, versions, memberships and records; return what was removed.
 
-    ``remove_all`` asks for sets of generations without facts too, and gets a line about them.
+    With ``remove_all``, sets of generations without facts are removed too; it gets a line about
+    them.
     """
     swept = BackgroundSweep(client, retention).wait()
     if remove_all is not None:
@@ -40,7 +41,7 @@ def clean_up(
 
 
 def _versions_in_redis(client: RedisClient) -> set[int]:
-    """Versions that a broker may be asked to resolve on."""
+    """Return the versions on which a broker may have to resolve."""
     return {
         facts.version
         for facts in all_generations(client)
@@ -49,9 +50,10 @@ def _versions_in_redis(client: RedisClient) -> set[int]:
 
 
 def _clean_records(records: RebuildRecords, client: RedisClient, kept: frozenset[int]) -> None:
-    """Members stay where they can serve as a base: the newest of each version, and those in force.
+    """Remove members and records that no later rebuild needs.
 
-    Of records, the newest stay, and those about versions that are there.
+    Members stay where a rebuild can start from them: the newest of each version, and those in
+    force. Records stay if they are among the newest or about an existing version.
     """
     everything = records.all()
     current = current_number(client)

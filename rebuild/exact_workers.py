@@ -1,4 +1,4 @@
-"""Distinct neighborhoods resolved exactly: in this process, or in several that share the work."""
+"""Resolves distinct neighborhoods exactly, in this process or in several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spatial_udfs.incremental.member_rows import NO_ROWS, MemberRows
 from world.snapshot import load_snapshot
 
 SETS_IN_TASK: Final = 100
-# Tasks below which starting processes, each with the world in its memory, costs more than it saves.
+# With fewer tasks, starting processes and loading the world in each costs more than it saves.
 WORTH_PROCESSES: Final = 100
 
 Numbered = tuple[int, Neighborhood]
@@ -30,7 +30,7 @@ Numbered = tuple[int, Neighborhood]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactPart:
-    """The rows of some sets, and those of them of which no reference exists."""
+    """The rows of some sets, and the numbers of the sets without an existing reference."""
 
     rows: MemberRows
     unresolved: tuple[int, ...]
@@ -39,7 +39,7 @@ class ExactPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorldPlace:
-    """A version in memory, and where another process finds it."""
+    """A version in memory, and where another process can load it."""
 
     world: str
     version: int
@@ -47,7 +47,7 @@ class WorldPlace:
 
 
 class SetResolver(Protocol):
-    """Whoever resolves some of the sets."""
+    """Resolves sets: the processes here, or Spark."""
 
     def resolve(
         self,
@@ -55,11 +55,11 @@ class SetResolver(Protocol):
         sets: Sequence[Numbered],
         progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> ExactPart:
-        """All stages of the neighborhoods, by their set numbers."""
+        """Return all stages of the neighborhoods, by the numbers of their sets."""
 
 
 class ExactWorkers:
-    """As many processes as are allowed, where there is enough to do for them; else this one."""
+    """Resolves in several processes where there is enough to do, else in this one."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -70,7 +70,7 @@ class ExactWorkers:
         sets: Sequence[Numbered],
         progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> ExactPart:
-        """All stages of the neighborhoods, by their set numbers."""
+        """Return all stages of the neighborhoods, by the numbers of their sets."""
         # Neighborhoods of one reference stand together: they ask for the same pairs.
         ordered = sorted(sets, key=lambda numbered: (numbered[1].refs, numbered[0]))
         tasks = [ordered[at : at + SETS_IN_TASK] for at in range(0, len(ordered), SETS_IN_TASK)]
@@ -113,7 +113,7 @@ _own: list[ExactResolver] = []
 
 
 def _begin(world: str, version: int) -> None:
-    """Load the version once for each process, which must not outlive the one it works for."""
+    """Load the version in a new process, and end that process with its parent."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         ended = parent.sentinel

@@ -1,4 +1,4 @@
-"""What a rebuild would change, without changing anything: the new version is made elsewhere."""
+"""Shows what a rebuild would change, and the versions that there are, without changing anything."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from world.versions.version_tables import VersionFacts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RebuildPreview:
-    """What would be different; ``against`` is None where there is no version yet."""
+    """What a rebuild would change; ``against`` is None where there is no version yet."""
 
     against: int | None
     entities: int
@@ -44,12 +44,12 @@ class RebuildPreview:
     subscriptions: int
     # None where no rebuild has resolved the subscriptions yet.
     by_subscription: SubscriptionChanges | None
-    # References of registered subscriptions that the new version does not have any more.
+    # References of registered subscriptions that the new version does not have.
     vanishing: Int64s
 
 
 def preview(request: RebuildRequest) -> RebuildPreview:
-    """Import into a folder that is gone afterwards, resolve there, and compare."""
+    """Import into a temporary folder, resolve there, and compare."""
     places = request.places
     store = WorldStore(places.world)
     with (
@@ -81,7 +81,7 @@ def preview(request: RebuildRequest) -> RebuildPreview:
 
 
 def _version_in_force(store: WorldStore, current: GenerationFacts | None) -> VersionFacts | None:
-    """The version that brokers filter by; the newest where none is in force."""
+    """Return the version in force, or the newest where none is."""
     wanted = None if current is None else current.version
     versions = store.versions()
     for facts in versions:
@@ -125,9 +125,9 @@ def _vanishing(registered: RegisteredSets, changes: WorldChanges | None) -> Int6
 
 @dataclass(frozen=True, slots=True)
 class ListedVersion:
-    """One version; ``changes`` is None where no rebuild has compared it with the one before.
+    """A version; ``changes`` is None where no rebuild has compared it with the one before.
 
-    ``generation`` is the last one that was made for it, whether it is still there or not.
+    ``generation`` is the last one that was made for it, even if it is removed.
     """
 
     version: int
@@ -141,7 +141,7 @@ class ListedVersion:
 def listed_versions(
     store: WorldStore, records: RebuildRecords, client: RedisClient | None
 ) -> list[ListedVersion]:
-    """All versions, oldest first; without a client none of them is in force."""
+    """Return all versions, oldest first; without a client none of them is in force."""
     changes: dict[int, dict[str, int]] = {}
     generations: dict[int, int] = {}
     for record in records.all():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Final
 
 from rebuild.base import PushedBase
@@ -40,24 +41,27 @@ def push_members(  # noqa: PLR0913 - what a push is made of
     The result is compared with ``base``, the generation in force, and what changed for each
     subscription is kept for brokers. ``full``: everything is sent even if little is different.
     """
-    compared = None if base is None else SetChanges(base.result, result)
+
+    @cache
+    def compared() -> SetChanges | None:
+        return None if base is None else SetChanges(base.result, result)
 
     def keep(generation: int) -> None:
-        if compared is not None:
-            keep_changes(client, generation, compared.by_subscription())
+        if (changes := compared()) is not None:
+            keep_changes(client, generation, changes.by_subscription())
 
-    if base is not None and compared is not None and not full and _are_few(compared):
+    if base is not None and not full and can_copy(client):
         try:
-            if can_copy(client):
-                report = push_changes(
-                    client, source, base.facts, compared.pairs_to_add(), compared.pairs_to_remove(),
-                    retention=retention, say=say, before_switch=keep,
-                )  # fmt: skip
-                return report, "changes"
+            report = push_changes(
+                client, source, base.facts, lambda: _few_changes(compared()),
+                retention=retention, say=say, before_switch=keep,
+            )  # fmt: skip
         except PushBusyError:
             raise
         except GenerationError as error:
             say(f"pushing everything instead: {error}")
+        else:
+            return report, "changes"
     if push_all is not None:
         return push_all(keep), "all"
     pairs = _pairs(result)
@@ -65,8 +69,11 @@ def push_members(  # noqa: PLR0913 - what a push is made of
     return report, "all"
 
 
-def _are_few(compared: SetChanges) -> bool:
-    return compared.changed_pairs() <= MOST_DIFFERENT * compared.new_pairs()
+def _few_changes(compared: SetChanges | None) -> tuple[Pairs, Pairs]:
+    """Return the pairs to add and to remove; GenerationError when they are too many."""
+    if compared is None or compared.changed_pairs() > MOST_DIFFERENT * compared.new_pairs():
+        raise GenerationError("most pairs are different")
+    return compared.pairs_to_add(), compared.pairs_to_remove()
 
 
 def _pairs(result: ResolvedSets) -> Iterator[Pairs]:

@@ -1,7 +1,7 @@
-"""What rebuilds did, step by step, in a folder beside the lake: the memory of a killed one.
+"""Records the steps of rebuilds in files, so that a killed rebuild can go on.
 
-One folder for each rebuild, with ``record.json`` and the members that it resolved. The record is
-replaced as a whole after each step, so that it names exactly the steps that are complete.
+Each rebuild has a folder with ``record.json`` and the members that it resolved. The record is
+replaced as a whole after each step, so it names exactly the complete steps.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ PUSH: Final = "push"
 CLEAN: Final = "clean"
 STEPS: Final = (IMPORT, COMPARE, RESOLVE, PUSH, CLEAN)
 
-# What became of it. One that was killed has no outcome until the next one looks at it.
+# Outcomes. A killed rebuild has none until the next rebuild reads its record.
 COMPLETE: Final = "complete"
 FAILED: Final = "failed"
 ABANDONED: Final = "abandoned"
 
 
 class RebuildRecord:
-    """One rebuild or rollback; ``steps`` holds the facts of each complete step."""
+    """The record of one rebuild or rollback; ``steps`` has the facts of each complete step."""
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:
         self.folder = folder
@@ -46,59 +46,59 @@ class RebuildRecord:
 
     @property
     def number(self) -> int:
-        """Counts from 1."""
+        """Return its number, from 1."""
         return int(self._content["rebuild"])
 
     @property
     def kind(self) -> str:
-        """``rebuild`` or ``rollback``."""
+        """Return ``rebuild`` or ``rollback``."""
         return str(self._content["kind"])
 
     @property
     def version(self) -> int:
-        """The world version that it is about."""
+        """Return its world version."""
         return int(self._content["version"])
 
     @property
     def run(self) -> str:
-        """The id under which its memberships stand in Delta and in Redis; "" in old records."""
+        """Return the id of its memberships in Delta and in Redis; "" in old records."""
         return str(self._content.get("run", ""))
 
     @property
     def started_at(self) -> datetime:
-        """When it began, the first time."""
+        """Return when it first began."""
         return datetime.fromisoformat(self._content["startedAt"])
 
     @property
     def outcome(self) -> str | None:
-        """COMPLETE, FAILED, ABANDONED, or None while it runs and after a kill."""
+        """Return COMPLETE, FAILED, ABANDONED, or None while it runs and after a kill."""
         found = self._content["outcome"]
         return None if found is None else str(found)
 
     @property
     def error(self) -> str:
-        """Why it failed; empty when it did not."""
+        """Return why it failed; empty when it did not."""
         return str(self._content["error"])
 
     @property
     def steps(self) -> dict[str, dict[str, Any]]:
-        """Facts by step, of the complete ones alone."""
+        """Return the facts of the complete steps."""
         steps: dict[str, dict[str, Any]] = self._content["steps"]
         return steps
 
     def note(self, step: str, seconds: float, **facts: Any) -> None:
-        """A step is complete."""
+        """Note that a step is complete."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.steps[step] = {"at": at, "seconds": round(seconds, 3), **facts}
         self.save()
 
     def end(self, outcome: str, error: str = "") -> None:
-        """How it ended."""
+        """Note how it ended."""
         self._content["outcome"], self._content["error"] = outcome, error
         self.save()
 
     def summary(self) -> str:
-        """One line about a rebuild that has switched."""
+        """Return one line about a rebuild that has switched."""
         pushed = self.steps[PUSH]
         seconds = ", ".join(f"{step} {facts['seconds']:.1f}" for step, facts in self.steps.items())
         return (
@@ -107,7 +107,7 @@ class RebuildRecord:
         )
 
     def save(self) -> None:
-        """Put it on the disk, in place of what is there."""
+        """Replace the record on the disk."""
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{RECORD_FILE}.part"
         with part.open("w", encoding="utf-8") as file:
@@ -125,11 +125,11 @@ class RebuildRecords:
         self.folder = folder
 
     def all(self) -> list[RebuildRecord]:
-        """Every record, oldest first."""
+        """Return every record, oldest first."""
         return sorted(self._found(), key=lambda record: record.number)
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """A context in which nobody else rebuilds; who comes second is told who runs."""
+        """Return a context with the lock of rebuilds; RebuildBusyError says who has it."""
 
         def busy(holder: str) -> RebuildBusyError:
             return RebuildBusyError(f"another rebuild runs: {holder}")
@@ -137,7 +137,7 @@ class RebuildRecords:
         return named_lock(self.folder / LOCK_FILE, busy)
 
     def unfinished(self, kind: str, version: int) -> RebuildRecord | None:
-        """The newest record, if it is about the same and did not come to its end."""
+        """Return the newest record, if kind and version agree and it is not complete."""
         records = self.all()
         if not records or records[-1].outcome == COMPLETE:
             return None
@@ -145,7 +145,7 @@ class RebuildRecords:
         return last if (last.kind, last.version) == (kind, version) else None
 
     def begin(self, kind: str, version: int) -> RebuildRecord:
-        """A new record, on the disk before anything is done in its name."""
+        """Make a record; it is on the disk before the rebuild does anything."""
         records = self.all()
         for record in records:
             if record.outcome is None:
@@ -167,12 +167,12 @@ class RebuildRecords:
         return record
 
     def remove(self, record: RebuildRecord) -> None:
-        """Forget a record; its text goes first, without which nobody looks at the rest."""
+        """Remove a record; its text goes first, and without it the rest is not read."""
         (record.folder / RECORD_FILE).unlink(missing_ok=True)
         shutil.rmtree(record.folder, ignore_errors=True)
 
     def remove_leftovers(self) -> None:
-        """Folders without a record: of a removal that was killed."""
+        """Remove folders without a record, left by a killed removal."""
         for folder in self._folders():
             if not (folder / RECORD_FILE).exists():
                 shutil.rmtree(folder, ignore_errors=True)
@@ -193,7 +193,7 @@ class RebuildRecords:
 
 
 def _sync(folder: Path) -> None:
-    """Let the folder itself reach the disk: a renamed file is only then there for good."""
+    """Write the folder itself to the disk: before that a renamed file can be lost."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""The registered subscriptions as a rebuild sees them: each distinct neighborhood once."""
+"""Reads the registered subscriptions, and groups them by distinct neighborhood."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class RegisteredSets:
     faults: dict[int, str]
 
     def __len__(self) -> int:
-        """The number of distinct neighborhoods."""
+        """Return the number of distinct neighborhoods."""
         return len(self.hashes)
 
     def with_a_reference(self, existing: Int64s) -> Bools:
-        """For each set, whether at least one of its references exists."""
+        """Return for each set whether at least one of its references exists."""
         counts = [0 if each is None else len(each.refs) for each in self.neighborhoods]
         refs = [ref for each in self.neighborhoods if each is not None for ref in each.refs]
         found = np.isin(np.array(refs, np.int64), existing)
@@ -56,16 +56,16 @@ class RegisteredSets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownSubscriptions:
-    """Those that an earlier rebuild read, and the registry that they stood in."""
+    """The subscriptions that an earlier rebuild read, and their registry."""
 
     registry: str
     result: ResolvedSets
 
 
 def read_registered(client: RedisClient, known: KnownSubscriptions | None = None) -> RegisteredSets:
-    """All registered subscriptions; what is registered meanwhile a broker adds by itself.
+    """Return all registered subscriptions; a broker adds those that come meanwhile.
 
-    Of those that are known already only the numbers are asked for: a registration never changes.
+    Of known subscriptions only the subIds are read: a registration never changes.
     """
     coverage = registry_coverage(client)
     if known is None or known.registry != coverage.registry:
@@ -99,7 +99,7 @@ def registered_sets(
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """Subscriptions as they come, with the descriptors by their hash."""
+    """Subscriptions in the order of reading, and the descriptors by their hash."""
 
     descriptors: dict[str, str] = field(default_factory=dict)
     sub_ids: list[int] = field(default_factory=list)
@@ -109,7 +109,7 @@ class _Entries:
         self, registered: Iterable[tuple[int, Registration]], coverage: RegistryCoverage
     ) -> None:
         for sub_id, entry in registered:
-            # One above the number was registered after it was asked for, and is not promised.
+            # A higher subId was registered after the coverage was read, and is not covered.
             if sub_id <= coverage.up_to:
                 self.descriptors.setdefault(entry.neighborhood_hash, entry.descriptor)
                 self.sub_ids.append(sub_id)

@@ -1,4 +1,8 @@
-"""What a rebuild is asked for, and what it says at its end."""
+"""Makes the request for a rebuild out of settings and options, for command and job alike.
+
+A rebuild never imports Spark. A caller gives the bulk engine along in the request, and the rebuild
+uses it when the size of the work needs it.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +31,15 @@ NOTHING_IN_FORCE: Final = "no generation is in force: there is nothing to roll b
 
 
 class BulkRun(Protocol):
-    """What the engine wrote to Delta."""
+    """What the bulk engine wrote to Delta."""
 
     @property
     def rows(self) -> int:
-        """Rows of the memberships."""
+        """Return the number of rows of the memberships."""
 
     @property
     def commit(self) -> int | None:
-        """The number of the commit that holds them."""
+        """Return the number of the commit that holds them."""
 
 
 class BulkEngine(SetResolver, Protocol):
@@ -53,14 +57,14 @@ class BulkEngine(SetResolver, Protocol):
         retention: Retention,
         before_switch: Callable[[int], None],
     ) -> PushReport:
-        """Bring all memberships of the version into Redis."""
+        """Push all memberships of the version into Redis."""
 
     def close(self) -> None:
-        """Give back what was started for this rebuild."""
+        """Stop what was started for this rebuild."""
 
 
-# Makes an engine for a world, a folder of results, and somebody to tell. Nothing is started before
-# the engine is asked for something.
+# Makes an engine for a world, a folder of results and a function that takes lines for people. The
+# engine starts nothing before it is asked for something.
 BulkEngineFactory: TypeAlias = Callable[[str, str, Callable[[str], None]], BulkEngine]
 
 
@@ -70,7 +74,7 @@ def no_bulk_engine(world: str, out: str, say: Callable[[str], None]) -> BulkEngi
 
 
 class Engine(StrEnum):
-    """Who resolves; AUTO decides by the size of the world and of the work."""
+    """What resolves; AUTO decides by the size of the world and of the work."""
 
     AUTO = "auto"
     EXACT = "exact"
@@ -79,7 +83,7 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where everything lies."""
+    """The folders and the Redis of a rebuild."""
 
     world: str
     # Folder of the table of memberships.
@@ -105,13 +109,13 @@ class RebuildRequest:
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
     say: Callable[[str], None] = lambda _line: None
     progress: Progress = silent
-    # Who resolves and pushes what this process cannot.
+    # Makes the engine that resolves and pushes what this process cannot.
     bulk: BulkEngineFactory = no_bulk_engine
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """The end of a rebuild or rollback."""
+    """What a rebuild or rollback did."""
 
     rebuild: int | None
     version: int
@@ -122,12 +126,12 @@ class RebuildReport:
 
 
 def places_of(settings: Settings, redis_url: str) -> Places:
-    """Where everything lies."""
+    """Return the folders and the Redis of a rebuild."""
     return Places(settings.world.dir, settings.rebuild.out, settings.rebuild.records, redis_url)
 
 
 def sources_of(given: Sequence[str | Path], settings: Settings) -> tuple[str, ...]:
-    """The sources that were given, those in conf, or those of the newest version."""
+    """Return the given sources, else those in conf, else those of the newest version."""
     chosen = [str(source) for source in given or settings.rebuild.sources]
     if not chosen:
         versions = WorldStore(settings.world.dir).versions()
@@ -140,7 +144,7 @@ def sources_of(given: Sequence[str | Path], settings: Settings) -> tuple[str, ..
 
 
 def require_version(settings: Settings, version: int | None) -> None:
-    """Refuse a rollback to what is not there, before anything is started or made for it."""
+    """Refuse a rollback to a version that is not there, before anything is started."""
     WorldStore(settings.world.dir).facts_of(version)
     if version is None and not settings.redis.url:
         with redis_to_read(settings) as url:
@@ -160,7 +164,7 @@ def _found(source: str) -> str:
 
 
 def engine_of(name: str) -> Engine:
-    """The engine of that name."""
+    """Return the engine of that name."""
     try:
         return Engine(name)
     except ValueError:
@@ -168,7 +172,7 @@ def engine_of(name: str) -> Engine:
         raise SettingsError(f"rebuild.engine must be one of {known}, not {name!r}") from None
 
 
-def request_of(  # noqa: PLR0913  what settings do not say
+def request_of(  # noqa: PLR0913 - what settings do not say
     settings: Settings,
     redis_url: str,
     *,
@@ -180,7 +184,7 @@ def request_of(  # noqa: PLR0913  what settings do not say
     progress: Progress = silent,
     bulk: BulkEngineFactory,
 ) -> RebuildRequest:
-    """The request for a rebuild or a rollback."""
+    """Return the request for a rebuild or a rollback."""
     if settings.rebuild.keep_versions < 1:
         raise SettingsError("rebuild.keep_versions must be 1 or more")
     if not 0 <= settings.rebuild.grace_seconds < math.inf:  # also NaN, which is like no number

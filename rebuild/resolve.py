@@ -31,7 +31,7 @@ from world.memberships.resolved_sets import ResolvedSets
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
-# The members, and for the record how they were found.
+# The members, and how they were found, for the record.
 Found = tuple[ResolvedSets, dict[str, Any]]
 
 
@@ -53,7 +53,7 @@ class MemberResolver:
         """
         request, entities = self.request, self.store.facts_of(self.record.version).entity_count
         if base is not None and registered.coverage.registry != base.registry:
-            base = None  # emptied and filled anew while it was read
+            base = None  # the registry was replaced while it was read
         if base is None or entities > MOST_ENTITIES_IN_MEMORY:
             if engine_for_all(request.engine, entities, len(registered)) is Engine.SPARK:
                 return self._all_by_spark(registered)
@@ -104,7 +104,7 @@ class MemberResolver:
         return result, how | {"rows": facts.rows, "commit": facts.commit}
 
 
-# Where more of the world is different, hardly a member stays, and resolving anew is quicker.
+# When more of the world is different, few members stay, and resolving everything is faster.
 MOST_TOUCHED: Final = 0.2
 
 
@@ -128,7 +128,7 @@ def plan_of(
         return plan_all(registered)
     neighborhoods = registered.neighborhoods
     numbers = {name: number for number, name in enumerate(registered.hashes)}
-    # The last place is for neighborhoods that nobody has any more.
+    # The last place is for neighborhoods without subscriptions now.
     elsewhere = len(registered)
     mapped = np.array([numbers.get(name, elsewhere) for name in base.hashes], np.int64)
     known = np.zeros(elsewhere + 1, np.bool_)
@@ -201,13 +201,14 @@ def resolve_by_plan(
     )
 
 
-# The exact resolver holds the whole version in each of its processes, about 1 kB an entity.
+# Each process of the exact resolver holds the whole version, about 1 kB an entity.
 SPARK_FROM_ENTITIES: Final = 3_000_000
-# Some thousand distinct neighborhoods a second and process: beyond this Spark has started and won.
+# A process resolves some thousand neighborhoods a second; above this Spark is faster in spite of
+# its start.
 SPARK_FROM_NEIGHBORHOODS: Final = 200_000
-# To see what a change can affect, the version is held once, by whichever process leads.
+# To find what a change can affect, this process holds the version once.
 MOST_ENTITIES_IN_MEMORY: Final = 10_000_000
-# Where more than this share is to be resolved, Spark takes all and writes them out by itself.
+# When more than this share is to be resolved, Spark resolves everything and writes it.
 MOST_IN_PART: Final = 0.5
 
 

@@ -1,7 +1,7 @@
-"""A rebuild from the sources to the switch, and a rollback, which is one without an import.
+"""Runs a rebuild from the sources to the switch, or a rollback, which imports nothing.
 
-Every step is noted in the record when it is complete. Whoever is killed leaves a record without
-an end; the next one that is about the same version goes on after its last complete step.
+Every complete step is noted in the record. A killed rebuild leaves a record without an outcome; the
+next rebuild of the same version goes on after its last complete step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROLLBACK: Final = "rollback"
 
 
 def rebuild(request: RebuildRequest) -> RebuildReport:
-    """New world version, all subscriptions resolved on it, new generation, switch, clean up."""
+    """Import a version, resolve all subscriptions on it, push, switch and clean up."""
     records = RebuildRecords(request.places.records)
     with (
         records.exclusive(),
@@ -66,11 +66,11 @@ def rebuild(request: RebuildRequest) -> RebuildReport:
 
 
 def rollback(request: RebuildRequest, version: int | None) -> RebuildReport:
-    """Back to an earlier version, by default the one before that in force."""
+    """Go back to an earlier version, by default the one before the version in force."""
     places = request.places
     store, records = WorldStore(places.world), RebuildRecords(places.records)
     with closing(connect(places.redis_url)) as client:
-        # Before the locks too: these make folders.
+        # Also before the locks, which make folders.
         _version_to_roll_back_to(store, client, version)
         with records.exclusive(), output_lock(places.out, "a rebuild"), _no_collecting():
             wanted = _version_to_roll_back_to(store, client, version)
@@ -80,7 +80,7 @@ def rollback(request: RebuildRequest, version: int | None) -> RebuildReport:
 
 @contextmanager
 def _no_collecting() -> Iterator[None]:
-    """Without looking for circles of garbage again and again among a million objects that stay."""
+    """Switch the garbage collector off: it would search a million objects that stay."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -91,7 +91,7 @@ def _no_collecting() -> Iterator[None]:
 
 
 def _was_rebuilt(records: RebuildRecords, version: int) -> bool:
-    """Whether a rebuild of the version came to its end; a rollback since then stays in force."""
+    """Return whether a rebuild of the version is complete; a later rollback stays in force."""
     return any(
         record.outcome == COMPLETE and record.kind == REBUILD and record.version == version
         for record in records.all()
@@ -99,13 +99,13 @@ def _was_rebuilt(records: RebuildRecords, version: int) -> bool:
 
 
 def _serves(client: RedisClient) -> bool:
-    """Whether something is in force for these subscriptions: Redis may have been emptied."""
+    """Return whether a generation of this registry is in force: Redis may have been emptied."""
     current = current_generation(client)
     return current is not None and current.coverage.registry == registry_coverage(client).registry
 
 
 def _version_to_roll_back_to(store: WorldStore, client: RedisClient, version: int | None) -> int:
-    """The version that was asked for, or the one before that in force; it is there."""
+    """Return the wanted version, or the one before that in force; it exists."""
     wanted = _version_before(store, client) if version is None else version
     return store.facts_of(wanted).version
 

@@ -1,4 +1,4 @@
-"""What two rebuilds have different: by neighborhood, by subscription, and as pairs in Redis."""
+"""Compares the results of two rebuilds: by subscription, and as pairs in Redis."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from spatial_udfs.incremental.member_rows import MemberRows, differences
 from spatial_udfs.position_sets import as_set
 from world.memberships.resolved_sets import ResolvedSets, written_out
 
-# Keys are numbers of so many bits.
+# A key has at most this many bits.
 KEY_BITS: Final = 63
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Numbered:
-    """Both results in one numbering of neighborhoods and entities.
+    """Both results with the same numbers for neighborhoods and entities.
 
-    A key is ``set * span + entity``; an entity is its peid, or its place among ``peids`` where
+    A key is ``set * span + entity``; the entity is its peid, or its place among ``peids`` where
     peids are too large for that.
     """
 
@@ -44,7 +44,7 @@ class _Numbered:
 
 
 class SetChanges:
-    """The difference of an earlier result and a later one; both may be of any version."""
+    """The differences between an earlier and a later result, of any two versions."""
 
     def __init__(self, old: ResolvedSets, new: ResolvedSets) -> None:
         self._old, self._new = old, new
@@ -54,7 +54,7 @@ class SetChanges:
         self._goes = ~np.isin(old.sub_ids, new.sub_ids, assume_unique=True)
 
     def by_subscription(self) -> SubscriptionChanges:
-        """Of those that both have: who gained or lost members, or holds no reference now."""
+        """Return the subscriptions of both results whose members or references changed."""
         numbered = self._numbered
         own_sets = numbered.new_set_of[self._stays]
         gained = self._count(self._gained)[own_sets]
@@ -66,7 +66,7 @@ class SetChanges:
         )
 
     def pairs_to_add(self) -> Pairs:
-        """(peids, subIds) that Redis lacks."""
+        """Return the pairs that Redis lacks."""
         fresh = ~self._stays
         sub_ids, set_of = self._new.sub_ids, self._numbered.new_set_of
         return _both(
@@ -75,7 +75,7 @@ class SetChanges:
         )
 
     def pairs_to_remove(self) -> Pairs:
-        """(peids, subIds) that Redis holds and should not."""
+        """Return the pairs that Redis holds and should not."""
         new, old, numbered = self._new, self._old, self._numbered
         return _both(
             self._pairs(self._lost, new.sub_ids[self._stays], numbered.new_set_of[self._stays]),
@@ -85,7 +85,7 @@ class SetChanges:
         )
 
     def changed_pairs(self) -> int:
-        """How many pairs have to be added or removed, without writing them out."""
+        """Return how many pairs have to be added or removed, without making them."""
         numbered = self._numbered
         differing = self._count(self._gained) + self._count(self._lost)
         staying = differing[numbered.new_set_of[self._stays]].sum()
@@ -94,7 +94,7 @@ class SetChanges:
         return int(staying + fresh + going)
 
     def new_pairs(self) -> int:
-        """How many pairs Redis holds of the later result."""
+        """Return the number of pairs of the later result."""
         numbered = self._numbered
         return int(self._count(numbered.new_keys)[numbered.new_set_of].sum())
 
@@ -102,7 +102,7 @@ class SetChanges:
         return np.bincount(self._numbered.set_of_keys(keys), minlength=self._numbered.set_count)
 
     def _pairs(self, keys: Int64s, sub_ids: Int64s, set_of: Int64s) -> Pairs:
-        """The entities of these keys with every given subscription of their neighborhood."""
+        """Return the entities of these keys with every given subscription of their neighborhood."""
         peids = self._numbered.peid_of_keys(keys)
         blocks = [
             (peids[places], sub_ids[subscriptions])
@@ -139,7 +139,7 @@ def _numbered(old: ResolvedSets, new: ResolvedSets) -> _Numbered:
 
 
 def _ranks(peids: Int64s) -> tuple[Int64s, Int64s]:
-    """The different peids, ascending, and the place of each given one among them."""
+    """Return the distinct peids, ascending, and the place of each given one among them."""
     coded = pc.dictionary_encode(pa.array(peids))
     distinct: Int64s = coded.dictionary.to_numpy()
     order = np.argsort(distinct)

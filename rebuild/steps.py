@@ -1,6 +1,6 @@
-"""The steps of a rebuild after the version is known: compare, resolve, push and switch, clean up.
+"""Does the steps of a rebuild after the import: compare, resolve, push and switch, clean up.
 
-Each one looks first whether it is complete already: that is how a killed rebuild goes on.
+A step that the record names as complete is not done again, so a killed rebuild goes on.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ UNRESOLVED_LISTED: Final = 1_000
 
 
 class RebuildSteps:
-    """The steps after the version is known."""
+    """The steps of one rebuild or rollback to a known version."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class RebuildSteps:
         client: RedisClient,
         imported: ImportReport | None = None,
     ) -> None:
-        """``imported``: who made the version may still have it in memory."""
+        """``imported`` is the version in memory, if this process has made it."""
         self._request, self._imported = request, imported
         self._records = records
         self._record = record
@@ -72,7 +72,7 @@ class RebuildSteps:
         self._changes: dict[int, WorldChanges] = {}
 
     def go(self) -> RebuildReport:
-        """All steps that are not complete yet."""
+        """Do all steps that are not complete yet."""
         record, say = self._record, self._request.say
         if record.steps.keys() & {COMPARE, RESOLVE, PUSH}:
             say(f"{record.kind} {record.number} goes on after: {', '.join(record.steps)}")
@@ -88,13 +88,13 @@ class RebuildSteps:
             record.end(FAILED, str(error))
             raise
         finally:
-            # The grace time is no reason to hold a cluster.
+            # A cluster must not wait for the grace time of the last step.
             if self._started_bulk is not None:
                 self._started_bulk.close()
         return self._clean()
 
     def _compare(self) -> None:
-        """What the version changed against the one before it, for people."""
+        """Note what the version changed against the one before it, for people."""
         if COMPARE in self._record.steps:
             return
         started = time.monotonic()
@@ -108,7 +108,7 @@ class RebuildSteps:
         self._request.say(f"against version {earlier[-1]}: {listed or 'no entity is different'}")
 
     def _changes_since(self, version: int) -> WorldChanges:
-        """Compared once: mostly the version before is the one that is gone on from."""
+        """Return the changes since a version; the first two steps mostly ask for the same."""
         if version not in self._changes:
             made, new = self._imported, self._record.version
             entities = made.entities() if made is not None else None
@@ -116,11 +116,11 @@ class RebuildSteps:
         return self._changes[version]
 
     def _kept(self) -> ResolvedSets | None:
-        """The members, if they are resolved already."""
+        """Return the members, if they are resolved already."""
         done = self._record.steps.get(RESOLVE)
         if done is None:
             return None
-        # Numbers of a registry that is gone would mean nothing to brokers.
+        # The subIds of a registry that is gone mean nothing to brokers.
         known = (self._facts.checksum, registry_coverage(self._client).registry)
         if (done["worldChecksum"], done["registry"]) != known:
             return None
@@ -162,7 +162,7 @@ class RebuildSteps:
         return result
 
     def _bulk(self) -> BulkEngine:
-        """Return the bulk engine; it is not loaded before: a small world needs no Java."""
+        """Return the bulk engine, made at its first use: a small world needs no Java."""
         if self._started_bulk is None:
             request, places = self._request, self._request.places
             self._started_bulk = request.bulk(places.world, places.out, request.say)
@@ -201,7 +201,7 @@ class RebuildSteps:
         )  # fmt: skip
 
     def _pushed_already(self) -> bool:
-        """Also when it was killed between the switch and its note."""
+        """Return whether the push is done; a kill may have come between the switch and its note."""
         current = found_in_force(self._record, self._records, self._client)
         if current is not None and PUSH not in self._record.steps:
             facts = {"pairs": current.pairs, "how": "found", "replaced": None}

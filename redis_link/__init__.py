@@ -1,1 +1,1 @@
-"""Reaching Redis: by URL (password, TLS, Sentinel, Cluster), or the embedded server."""
+"""Everything that talks to Redis: connections, sets, generations, the registry."""

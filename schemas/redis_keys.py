@@ -1,4 +1,4 @@
-"""Every name in Redis, each made by one function. Nothing else in the project spells a key.
+"""Makes every key in Redis, each by one function. Nothing else in the project spells a key.
 
 | key | kind | holds |
 |---|---|---|
@@ -26,9 +26,9 @@
 | ``spaps:{broker:B}:damaged:K`` | any, expires | copy of key K, which B could not read |
 | ``spaps:generation`` | channel | a notice as JSON after each switch |
 
-The part in braces is the hash tag: in a cluster, keys with one tag lie in one slot.
+The part in braces is the hash tag: in a cluster, keys with one tag lie in one hash slot.
 
-* ``{control}`` and ``{registry}``: what changes together in one script lies together.
+* ``{control}`` and ``{registry}``: keys that one script changes lie together.
 * ``{S}`` is the shard of a peid, 0 .. 1020, the same in every generation. A generation so
   spreads over all nodes, while a shard (index and sets) stays on one: it is written, read,
   verified and removed as a whole, with commands of many keys.
@@ -43,8 +43,8 @@ from __future__ import annotations
 
 from typing import Final
 
-# Prime, so that no pattern in the digits or bits of peids crowds them into few shards; enough
-# shards that chance leaves the nodes of a cluster within some percent of each other.
+# A prime number, so that no pattern in peids puts them into few shards. With this many shards the
+# nodes of a cluster hold about equal parts.
 SHARD_COUNT: Final = 1021
 
 GENERATION_CHANNEL: Final = "spaps:generation"
@@ -54,122 +54,122 @@ _REGISTRY: Final = "spaps:{registry}"
 
 
 def current_generation_key() -> str:
-    """The pointer: number of the generation that brokers filter by."""
+    """Return the key of the number of the generation in force."""
     return f"{_CONTROL}:current"
 
 
 def generations_key() -> str:
-    """Facts of all generations that exist or left traces, by number."""
+    """Return the key of the facts of all known generations, by number."""
     return f"{_CONTROL}:generations"
 
 
 def last_generation_key() -> str:
-    """Counter that numbers generations."""
+    """Return the key of the counter that numbers generations."""
     return f"{_CONTROL}:last_generation"
 
 
 def push_lock_key() -> str:
-    """Held by the one push that may build and switch."""
+    """Return the key of the lock of the push that may build and switch."""
     return f"{_CONTROL}:push_lock"
 
 
 def generation_changes_key(generation: int) -> str:
-    """Members gained and lost by subscription, against the generation before."""
+    """Return the key of the members gained and lost by subscription."""
     return f"{_CONTROL}:changes:{generation}"
 
 
 def shard_of(peid: int) -> int:
-    """The shard that holds everything about an entity, in every generation."""
+    """Return the shard of an entity, the same in every generation."""
     return peid % SHARD_COUNT
 
 
 def membership_prefix(generation: int, shard: int) -> str:
-    """What the keys of all sets of one shard begin with; the decimal peid follows."""
+    """Return the beginning of the keys of a shard's sets; the decimal peid follows."""
     return f"spaps:{{{shard}}}:g{generation}:"
 
 
 def membership_key(generation: int, peid: int) -> str:
-    """The set of subIds whose neighborhood holds the entity."""
+    """Return the key of the set of subIds whose neighborhood holds the entity."""
     return f"{membership_prefix(generation, shard_of(peid))}{peid}"
 
 
 def shard_index_key(generation: int, shard: int) -> str:
-    """The peids of a shard that have a set in the generation."""
+    """Return the key of the peids of a shard that have a set in the generation."""
     return f"{membership_prefix(generation, shard)}peids"
 
 
 def registry_id_key() -> str:
-    """Random name of the registry, made with its first subscription."""
+    """Return the key of the random name of the registry."""
     return f"{_REGISTRY}:id"
 
 
 def last_sub_id_key() -> str:
-    """Counter that numbers subscriptions in the whole system."""
+    """Return the key of the counter that numbers subscriptions in the whole system."""
     return f"{_REGISTRY}:last_sub_id"
 
 
 def subscriptions_key() -> str:
-    """Registered subscriptions by subId."""
+    """Return the key of the registered subscriptions by subId."""
     return f"{_REGISTRY}:subscriptions"
 
 
 def client_subscriptions_key(broker: str, client_id: str) -> str:
-    """The subIds of one client of a broker by nsid; the name of a broker has no colon."""
+    """Return the key of a client's subIds by nsid; the name of a broker has no colon."""
     return f"{_REGISTRY}:nsids:{broker}:{client_id}"
 
 
 def shared_client_key(client_id: str) -> str:
-    """The subIds of one client by nsid, as earlier releases kept them for all brokers."""
+    """Return the key of a client's subIds by nsid at all brokers, of earlier releases."""
     return f"{_REGISTRY}:client:{client_id}"
 
 
 def brokers_key() -> str:
-    """The process that runs each broker: nobody else may change its registrations."""
+    """Return the key of the process that runs each broker and may change its registrations."""
     return f"{_REGISTRY}:brokers"
 
 
 def broker_subscriptions_key(broker: str) -> str:
-    """The subIds that one broker has registered: what it does not hold of these is over."""
+    """Return the key of the subIds that one broker has registered."""
     return f"{_REGISTRY}:broker:{broker}"
 
 
 def broker_lease_key(broker: str) -> str:
-    """Held by the one process that runs the broker of this name."""
+    """Return the key of the lease of the process that runs the broker."""
     return f"{_broker(broker)}:lease"
 
 
 def broker_told_key(broker: str) -> str:
-    """The generation whose changes the broker's subscribers know of."""
+    """Return the key of the generation that the broker's subscribers know of."""
     return f"{_broker(broker)}:told"
 
 
 def journal_key(broker: str) -> str:
-    """Who writes the broker's durable state, how far it is, and which edition counts."""
+    """Return the key of owner, sequence and editions of the broker's durable state."""
     return f"{_broker(broker)}:journal"
 
 
 def journal_sessions_key(broker: str, edition: int) -> str:
-    """Index: the sessions that an edition of the durable state holds."""
+    """Return the key of the client ids of the sessions in an edition."""
     return f"{_broker(broker)}:e{edition}:sessions"
 
 
 def journal_session_key(broker: str, edition: int, client_id: str) -> str:
-    """One session: itself, its subscriptions, what it is owed and what it has sent."""
+    """Return the key of everything about one session."""
     return f"{_broker(broker)}:e{edition}:session:{client_id}"
 
 
 def journal_retained_key(broker: str, edition: int) -> str:
-    """Retained messages by topic."""
+    """Return the key of the retained messages by topic."""
     return f"{_broker(broker)}:e{edition}:retained"
 
 
 def journal_messages_key(broker: str, edition: int) -> str:
-    """Messages that are kept once for several sessions."""
+    """Return the key of the messages that several sessions wait for."""
     return f"{_broker(broker)}:e{edition}:messages"
 
 
 def journal_damaged_key(broker: str, key: str) -> str:
-    """The copy of a key that could not be read."""
+    """Return the key of the copy of a key that could not be read."""
     return f"{_broker(broker)}:damaged:{key.removeprefix(f'{_broker(broker)}:')}"
 
 

@@ -1,7 +1,7 @@
-"""The subscriptions of this broker in the registry of all: numbered, removed, put back.
+"""Keeps the subscriptions of this broker in the registry: registers, forgets and puts them back.
 
-One thing at a time, in the order in which it was asked for: a subscription that ends and comes
-again under the same nsid must not be removed by the end of the first.
+Calls are done one after the other, in the order in which they came: a subscription that ends and
+comes again under the same nsid must not be removed by the end of the first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from schemas.subscription import Registration
 
 log = logging.getLogger(__name__)
 
-# Subscriptions that ended while Redis was away; more than these stay registered.
+# At most this many subscriptions that ended while Redis was away are removed later; more stay.
 MOST_FORGOTTEN: Final = 100_000
 ASKED_AT_ONCE: Final = 1_000
 
@@ -60,14 +60,14 @@ class RedisRegistry:
         self._in_force = in_force
         self._id = ""
         self._one_at_a_time = asyncio.Lock()
-        # In a dictionary for its order.
+        # A dictionary, because it keeps the order.
         self._forgotten: dict[int, None] = {}
-        # Whether something of ours must be there.
+        # Whether the registry must hold something of ours.
         self._has_any = False
         self._on_loss = on_loss
 
     async def register(self, request: Resolve, resolution: VersionResolution) -> tuple[int, ...]:
-        """One subId for each filter; StoreAwayError when none can be given."""
+        """Return one subId for each filter; StoreAwayError when Redis gives none."""
         client_id = request.client.session_name
         sub_ids = []
         try:
@@ -89,7 +89,7 @@ class RedisRegistry:
         return tuple(sub_ids)
 
     async def forget(self, sub_ids: Sequence[int]) -> None:
-        """These subscriptions are over; when Redis is away, it hears of it later."""
+        """Remove subscriptions that are over; when Redis is away, this is done later."""
         self._note_forgotten(sub_ids)
         try:
             await self._forget_all()
@@ -97,12 +97,12 @@ class RedisRegistry:
             log.debug("subscriptions stay registered for now: %s", error)
 
     async def begin(self, subscriptions: Sequence[Subscription], renumber: Renumber) -> None:
-        """Before the first client: bring registry and restored subscriptions in step; may raise.
+        """Bring registry and restored subscriptions in step, before the first client; may raise.
 
-        A kill can leave the one ahead of the other. What is registered and not in force was
-        never confirmed, and is over. What is in force and not registered gets a new number:
-        generations made meanwhile may cover the old one, and do not hold it. So does what an
-        earlier release has registered for several brokers under one number.
+        After a kill they may differ. A subscription that is registered and not in force was never
+        confirmed, and is removed. One that is in force and not registered gets a new number:
+        generations made meanwhile may cover the old number without holding it. The same goes for
+        one that an earlier release registered for several brokers under one number.
         """
         async with self._one_at_a_time:
             self._id = await self._open(is_first=True, has_any=bool(subscriptions))
@@ -121,7 +121,7 @@ class RedisRegistry:
     async def keep_in_step(
         self, subscriptions: Callable[[], Sequence[Subscription]], renumber: Renumber
     ) -> None:
-        """Put back what the registry has lost, and tell it what is over; may raise."""
+        """Put back what the registry has lost, and remove what is over; may raise."""
         async with self._one_at_a_time:
             has_any = self._has_any and bool(self._in_force())
             found = await self._open(is_first=False, has_any=has_any)
@@ -130,7 +130,7 @@ class RedisRegistry:
         await self._forget_all()
 
     async def _open(self, *, is_first: bool, has_any: bool) -> str:
-        """The id of the registry; empty when something of it is lost."""
+        """Return the id of the registry; empty when something of it is lost."""
         found: bytes = await self._run(self._calls.open(takes_over=is_first, has_any=has_any))
         return found.decode()
 
@@ -149,7 +149,7 @@ class RedisRegistry:
     async def _not_registered(
         self, subscriptions: Sequence[Subscription]
     ) -> list[tuple[Subscription, Registration]]:
-        """Those whose number the registry does not know, or knows as something else."""
+        """Return the subscriptions whose number the registry does not know, or not as theirs."""
         key, missing = subscriptions_key(), []
         for start in range(0, len(subscriptions), ASKED_AT_ONCE):
             some = subscriptions[start : start + ASKED_AT_ONCE]
@@ -165,10 +165,10 @@ class RedisRegistry:
     async def _put_back(
         self, found: str, subscriptions: Sequence[Subscription], renumber: Renumber
     ) -> None:
-        """Make the registry whole again, then name it.
+        """Write every subscription into the registry, then give it a new name.
 
-        A generation that was begun in between covers a registry of another name, or of none: it
-        cannot be taken for one that holds what was put back.
+        A generation that was begun before covers a registry of another name or of none. So nobody
+        takes it for one that holds what was put back.
         """
         count = 0
         taken: list[tuple[Subscription, Registration]] = []
@@ -201,7 +201,7 @@ class RedisRegistry:
             others: list[str] | None = None
             while self._forgotten:
                 sub_id = next(iter(self._forgotten))
-                # The same neighborhood again got the same number: it is in force.
+                # When the same neighborhood came again, it got the same number and is in force.
                 if sub_id not in self._in_force():
                     registration = await self._found(sub_id)
                     if not registration.broker and others is None:
@@ -210,7 +210,7 @@ class RedisRegistry:
                 self._forgotten.pop(sub_id, None)
 
     async def _found(self, sub_id: int) -> Registration:
-        """What is registered under a number; one of ours that says nothing when it is broken."""
+        """Return the registration of a number; an empty one of ours when it is broken or gone."""
         text = await self._router.ask(subscriptions_key(), "HGET", subscriptions_key(), sub_id)
         nothing = Registration("", 0, "", "", "", self._broker)
         try:

@@ -1,1 +1,1 @@
-"""Ways to Redis: clients and connections by URL, and the embedded server."""
+"""Connections: clients and routers by URL, and the embedded server."""

@@ -1,4 +1,4 @@
-"""Errors of redis-py and of the socket, as the project's own: one line, no secrets."""
+"""Turns errors of redis-py and of sockets into errors of ours: one line, no secrets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from redis import exceptions
 
 from schemas.errors import REPAIR_ADVICE, DamagedRedisError, RedisFullError, RedisLinkError
 
-# "Not here" or "not now": the same command may succeed a moment later.
+# The same command may succeed a moment later.
 PASSING_ERRORS: Final = (
     exceptions.ConnectionError,
     exceptions.TimeoutError,
@@ -21,7 +21,7 @@ PASSING_ERRORS: Final = (
     exceptions.MasterDownError,
     exceptions.SlotNotCoveredError,
 )
-# Subclasses of ConnectionError in redis-py, but no patience will change them.
+# Subclasses of ConnectionError in redis-py that no repetition changes.
 LASTING_ERRORS: Final = (
     exceptions.AuthenticationError,
     exceptions.AuthorizationError,
@@ -30,12 +30,12 @@ LASTING_ERRORS: Final = (
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the same command may succeed a moment later."""
+    """Return whether the same command may succeed a moment later."""
     return isinstance(error, PASSING_ERRORS) and not isinstance(error, LASTING_ERRORS)
 
 
 def in_words(error: BaseException) -> str:
-    """What went wrong, for a person who runs Redis."""
+    """Return what went wrong, for a person who runs Redis."""
     text = " ".join(str(error).split())
     if isinstance(error, exceptions.AuthenticationError) or "NOAUTH" in text:
         return f"it refuses the user or password ({text})"
@@ -52,7 +52,7 @@ def in_words(error: BaseException) -> str:
 
 @contextmanager
 def redis_errors_from(what: str) -> Iterator[None]:
-    """Turn what redis-py raises inside into a RedisLinkError that names what was asked of it."""
+    """Turn errors of redis-py into a RedisLinkError that names what was asked of Redis."""
     try:
         yield
     except (exceptions.RedisError, OSError) as error:
@@ -60,7 +60,7 @@ def redis_errors_from(what: str) -> Iterator[None]:
 
 
 def is_wrong_type(error: BaseException) -> bool:
-    """Whether a key holds another kind of value than it should."""
+    """Return whether a key holds another kind of value than it should."""
     # Inside a script the words come wrapped.
     return "WRONGTYPE" in str(error)
 
@@ -79,7 +79,7 @@ def damage_in(what: str) -> Iterator[None]:
 
 
 def link_error(who: str, error: BaseException) -> RedisLinkError:
-    """The error of ours for one of redis-py or of the socket."""
+    """Return our error for one of redis-py or of the socket."""
     kind = RedisFullError if _is_full(error) else RedisLinkError
     return kind(f"{who}: {in_words(error)}")
 

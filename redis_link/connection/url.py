@@ -1,4 +1,4 @@
-"""Redis URLs: one text says where Redis is, how it is run and how to reach it.
+"""Parses Redis URLs: one text says where Redis is, how it is run and how to reach it.
 
 | form | reaches |
 |---|---|
@@ -9,8 +9,8 @@
 
 ``rediss`` instead of ``redis`` means TLS, always with the certificate checked. Options after
 ``?``: ``ca``, ``cert``, ``key`` (PEM files), ``timeout`` (seconds), and for Sentinel its own
-``sentinel_user`` and ``sentinel_password``. User and password are percent-encoded. A password
-that shall not stand in a URL is taken from SPAPS_REDIS_PASSWORD.
+``sentinel_user`` and ``sentinel_password``. User and password are percent-encoded. A URL without
+a password takes it from SPAPS_REDIS_PASSWORD.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OPTIONS: Final = ("ca", "cert", "key", "timeout", "db", "sentinel_user", "sentin
 
 @dataclass(frozen=True, slots=True)
 class RedisUrl:
-    """A URL taken apart. Secrets stay out of its ``repr``."""
+    """The parts of a URL; its ``repr`` shows no secrets."""
 
     topology: Topology
     hosts: tuple[tuple[str, int], ...] = ()
@@ -74,7 +74,7 @@ class RedisUrl:
     timeout: float = DEFAULT_TIMEOUT
 
     def __str__(self) -> str:
-        """Where Redis is, for people and logs."""
+        """Return where Redis is, for people and logs."""
         if self.topology is Topology.SOCKET:
             return f"the socket {self.path}"
         places = ", ".join(f"{host}:{port}" for host, port in self.hosts)
@@ -84,13 +84,13 @@ class RedisUrl:
 
 
 def masked(url: str) -> str:
-    """The URL without its secrets, also when it is no valid URL."""
+    """Return the URL without its secrets, also when it is no valid URL."""
     hidden = re.sub(r"//([^:@/]*):.*@", rf"//\1:{MASK}@", url)
     return re.sub(r"([?&][^=&]*password=)[^&]*", rf"\1{MASK}", hidden)
 
 
 def parse_redis_url(url: str, environment: Mapping[str, str] | None = None) -> RedisUrl:
-    """The URL taken apart, or a SettingsError that says what is wrong with it."""
+    """Return the parts of a URL; a SettingsError says what is wrong with it."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise _wrong(url, f"begins with none of {', '.join(f'{name}://' for name in SCHEMES)}")
@@ -133,7 +133,7 @@ def _options(url: str, query: str) -> dict[str, str]:
 
 
 def _credentials(netloc: str) -> tuple[str | None, str | None, str]:
-    """User, password and the rest; a name alone is a user, ``:secret`` alone a password."""
+    """Return user, password and the rest; a name alone is a user, ``:secret`` a password."""
     identity, _, places = netloc.rpartition("@")
     user, _, password = identity.partition(":")
     return unquote(user) or None, unquote(password) or None, places
@@ -155,7 +155,7 @@ def _hosts(url: str, topology: Topology, places: str) -> tuple[tuple[str, int], 
 def _service_and_db(
     url: str, topology: Topology, parts: SplitResult, option: str | None
 ) -> tuple[str, int]:
-    """The Sentinel service and the database number, from the path or the option."""
+    """Return the Sentinel service and the database number, from the path or the option."""
     segments = [unquote(part) for part in parts.path.split("/") if part]
     service = ""
     if topology is Topology.SENTINEL:

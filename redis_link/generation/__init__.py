@@ -1,1 +1,1 @@
-"""Generations: built, verified, switched to, repaired and removed."""
+"""Generations: pushed, verified, switched to, repaired and removed."""

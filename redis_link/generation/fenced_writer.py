@@ -1,4 +1,4 @@
-"""The writer of a generation: packs the next sets while Redis takes the ones before."""
+"""Writes the pairs of a generation: packs the next sets while Redis takes the ones before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RETRY_SECONDS: Final = 0.2
 def fenced_writer(
     client: RedisClient, ticket: PushTicket, *, patience_seconds: float = PATIENCE_SECONDS
 ) -> Iterator[FencedWriter]:
-    """A writer; leaving the block waits until Redis has answered everything."""
+    """Give a writer; leaving the block waits until Redis has answered everything."""
     with (
         ShardPipe(client, patience_seconds=patience_seconds) as pipe,
         ThreadPoolExecutor(1, "redis-writer") as thread,
@@ -40,8 +40,8 @@ def fenced_writer(
 class FencedWriter:
     """Writes pairs of a generation as long as its push holds the lock.
 
-    A thread of its own talks to Redis. One block of sets is on its way and one is being packed:
-    what is held does not grow with what is written.
+    A thread sends one block of sets while the caller packs the next. So memory does not grow with
+    what is written.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class FencedWriter:
         self._checked_at = float("-inf")
 
     def write(self, peids: Int64s, sub_ids: Int64s) -> Tally:
-        """Give pairs; all pairs of a peid in one call. The tally counts each of them once."""
+        """Write pairs and return their tally; all pairs of a peid must come in one call."""
         packed = packed_sets(self._ticket.generation, members_of(peids, sub_ids))
         self._wait()
         self._sending = self._thread.submit(self._send, packed)
         return packed.tally
 
     def flush(self) -> None:
-        """Wait until Redis has answered all that was given."""
+        """Wait until Redis has answered everything that was written."""
         self._wait()
         self._pipe.flush()
 
@@ -82,7 +82,7 @@ class FencedWriter:
         submit_sets(self._pipe, packed)
 
     def _check(self) -> None:
-        """An executor can outlive its killed driver, and must not write for nobody."""
+        """Raise when the push has lost its lock: an executor can outlive its killed driver."""
         if time.monotonic() - self._checked_at < FENCE_SECONDS:
             return
         if not self._is_held():
@@ -92,7 +92,7 @@ class FencedWriter:
         self._checked_at = time.monotonic()
 
     def _is_held(self) -> bool:
-        """Ask for the lock; a failover is waited for, as it is when sets are written."""
+        """Ask Redis for the lock, and wait for a failover as when sets are written."""
         deadline = time.monotonic() + self._patience
         while True:
             with redis_errors_from("(the push lock)"):

@@ -1,7 +1,7 @@
-"""Building one generation and switching to it: the same steps for Spark and for one process.
+"""Builds a generation and switches to it, in the same steps for Spark and for one process.
 
-Lock → sweep what killed pushes left → number and record → (write) → (read back) → compare →
-switch. Until the switch nobody sees anything of it; whatever fails before leaves the old
+Take the lock, remove what killed pushes left, begin a generation, write it, read it back, compare,
+switch. No reader sees the generation before the switch. A failure before the switch leaves the old
 generation in force.
 """
 
@@ -32,7 +32,7 @@ from schemas.generation import FROM_FILE, GenerationFacts, GenerationState, Regi
 
 @dataclass(frozen=True, slots=True)
 class PushTicket:
-    """What a writer needs besides the URL; travels to executors."""
+    """What a writer of a generation needs besides the URL; Spark sends it to executors."""
 
     generation: int
     lock_value: str
@@ -40,10 +40,10 @@ class PushTicket:
 
 @dataclass(frozen=True, slots=True)
 class PushSource:
-    """What a generation is made of, and what pushes it, in words.
+    """What a generation is made of; ``what`` says in words what pushes it.
 
-    ``run`` computed it and wrote it as ``commit`` of the Delta table, and ``world`` is the id of
-    the world that the version belongs to, where that is known.
+    ``run`` is the run that resolved the members, ``commit`` the commit of the Delta table that
+    holds them, ``world`` the id of the world of the version; each where it is known.
     """
 
     version: int
@@ -55,7 +55,7 @@ class PushSource:
 
 
 class GenerationPush:
-    """One generation in the making, inside a ``with`` block."""
+    """A generation that is being built, inside a ``with`` block."""
 
     def __init__(
         self, client: RedisClient, source: PushSource, *, lock_seconds: float = LOCK_SECONDS
@@ -70,10 +70,10 @@ class GenerationPush:
         self.replaced: GenerationFacts | None = None
 
     def __enter__(self) -> Self:
-        """Take the lock, clean up after killed pushes, begin a generation."""
+        """Take the lock, remove what killed pushes left, begin a generation."""
         with self._open:
             self._take_lock()
-            # Whoever built it held this lock: what is still "building" has no builder.
+            # A builder holds this lock: a generation that is still "building" has none any more.
             self.swept = sweep_generations(self._client, KEEP_ALL, building_is_dead=True).removed
             holder = self._lock.holder
             facts = GenerationFacts(
@@ -98,14 +98,14 @@ class GenerationPush:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the lock back, and remove what did not become current.
+        """Give the lock back, then remove a generation that did not become current.
 
-        In this order: a switch that may still be on its way, because its answer did not come,
-        finds the lock gone and does nothing.
+        In this order: a switch whose answer did not come may still run. Without the lock it
+        changes nothing.
         """
         self._open.close()
         if self._facts is not None:
-            # When Redis is away just now, the next push does it.
+            # When Redis is away, the next push removes it.
             with contextlib.suppress(SpapsError):
                 remove_generation(self._client, self._facts)
 
@@ -113,8 +113,8 @@ class GenerationPush:
         try:
             self._open.enter_context(self._lock)
         except RedisFullError:
-            # Perhaps of what a killed push left. Nobody can hold the lock and build: should
-            # somebody get it at this moment, the comparison before the switch stops that one.
+            # Redis may be full of what a killed push left. Nobody holds the lock and builds. If
+            # another push gets it at this moment, the comparison before its switch stops it.
             if is_held(self._client):
                 raise
             sweep_generations(self._client, KEEP_ALL, building_is_dead=True)
@@ -122,7 +122,7 @@ class GenerationPush:
 
     @property
     def ticket(self) -> PushTicket:
-        """For the writers of this generation."""
+        """Return the ticket for the writers of this generation."""
         return PushTicket(self._building().generation, self._lock.value)
 
     def switch(self, expected: Tally, found: Tally) -> None:
@@ -163,7 +163,7 @@ def _difference(expected: Tally, found: Tally) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PushReport:
-    """A push that has switched. ``seconds`` by step; "total" is all of it."""
+    """What a push did that has switched; ``seconds`` by step and in "total"."""
 
     generation: int
     version: int
@@ -173,19 +173,19 @@ class PushReport:
     seconds: dict[str, float]
     bytes_per_pair: float | None
     replaced: int | None
-    # Left behind by killed pushes and removed now.
+    # Generations that killed pushes left, removed by this one.
     swept: tuple[int, ...] = ()
     advice: tuple[str, ...] = ()
-    # Removes the replaced generation after the grace time: wait for it, or leave it.
+    # Removes the replaced generation after the grace time; the caller may wait for it.
     cleanup: BackgroundSweep | None = field(default=None, compare=False, repr=False)
 
     @property
     def pairs_per_second(self) -> float:
-        """Pairs by the time of everything: reading, writing, reading back, switching."""
+        """Return pairs a second over all steps."""
         return self.pairs / max(self.seconds["total"], 1e-9)
 
     def summary(self) -> str:
-        """One line."""
+        """Return one line for people."""
         cost = f", {self.bytes_per_pair:.1f} bytes a pair" if self.bytes_per_pair else ""
         before = "" if self.replaced is None else f" in place of {self.replaced}"
         return (
@@ -195,7 +195,7 @@ class PushReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For a table of run facts or a JSON file."""
+        """Return the fields for a table of run facts or a JSON file."""
         names = [each.name for each in fields(self) if each.name != "cleanup"]
         content = {name: getattr(self, name) for name in names}
         return content | {"pairs_per_second": self.pairs_per_second}
@@ -207,7 +207,7 @@ def report_of(
     seconds: dict[str, float],
     retention: Retention,
 ) -> PushReport:
-    """The report of a push that has switched; starts the sweep of what it replaced."""
+    """Return the report of a push that has switched; start to remove what it replaced."""
     facts = push.completed
     if facts is None:
         raise GenerationError("a push that has not switched has nothing to report")
@@ -227,14 +227,14 @@ def report_of(
 
 
 class StepClock:
-    """Seconds of each step, and of all together under "total"."""
+    """Measures the seconds of each step, and of all together under "total"."""
 
     def __init__(self) -> None:
         self._started = self._lap = time.monotonic()
         self.seconds: dict[str, float] = {}
 
     def lap(self, step: str) -> None:
-        """A step ends here and the next one begins."""
+        """End a step and begin the next one."""
         now = time.monotonic()
         self.seconds[step] = now - self._lap
         self.seconds["total"] = now - self._started

@@ -1,8 +1,7 @@
-"""Facts of generations and the pointer to the current one: read, and changed atomically.
+"""Reads and changes what Redis knows of generations: their facts, which one is current, changes.
 
-Every change names what it expects to find, so a change that was decided on something outdated
-does nothing. And each script takes "already done" for done: redis-py asks again when an
-answer is lost on its way.
+Every script names what it expects to find, and does nothing when that is outdated. A script that
+finds its work done reports success: redis-py repeats a command whose answer was lost.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from schemas.redis_keys import (
 )
 from spatial_udfs.entity_table import Int64s
 
-# A generation that was replaced may be read for so long before it is removed.
+# A replaced generation may be read for this time before it is removed.
 GRACE_SECONDS: Final = 30.0
-# KEYS: lock, counter, generations, current. ARGV: lock value, facts. Gives the number, 0: the lock
-# was lost. The counter may be lost: the number is above every one that is known.
+# KEYS: lock, counter, generations, current. ARGV: lock value, facts. Returns the number; 0 when the
+# lock was lost. The counter may be lost too, so the number is above every known one.
 BEGIN: Final = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local highest = tonumber(redis.call('GET', KEYS[4]) or '0') or 0
@@ -74,21 +73,27 @@ if ARGV[3] == '' then return redis.call('HDEL', KEYS[2], ARGV[1]) end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
 return 1
 """
-# With a key, so that in a cluster the node of the control keys is asked and no other.
+# It gets a key, so that a cluster asks the node of the control keys.
 TIME: Final = "return redis.call('TIME')"
 
 _WHAT: Final = "(the facts of generations)"
 
+# Redis keeps the changes by subscription for this time. A broker that changes over later tells its
+# subscribers only the new version.
+KEEP_SECONDS: Final = 86_400
+# Lowest byte first, whatever the machine.
+PACKED: Final = np.dtype([("subId", "<i8"), ("gained", "<i4"), ("lost", "<i4"), ("lacks", "?")])
+
 
 def current_number(client: RedisClient) -> int | None:
-    """The number of the generation in force, or None when there was never one."""
+    """Return the number of the generation in force; None when there was never one."""
     with redis_errors_from(_WHAT), damage_in("the pointer to the generation in force"):
         number = client.get(current_generation_key())
         return None if number is None else int(number)
 
 
 def current_generation(client: RedisClient) -> GenerationFacts | None:
-    """The generation in force, or None when there was never one."""
+    """Return the facts of the generation in force; None when there was never one."""
     number = current_number(client)
     if number is None:
         return None
@@ -100,7 +105,7 @@ def current_generation(client: RedisClient) -> GenerationFacts | None:
 
 
 def all_generations(client: RedisClient) -> list[GenerationFacts]:
-    """Every generation that exists or left traces, by number."""
+    """Return the facts of every generation that Redis knows, by number."""
     with redis_errors_from(_WHAT), damage_in("the table of generations"):
         found = client.hgetall(generations_key())
         return sorted(
@@ -110,7 +115,7 @@ def all_generations(client: RedisClient) -> list[GenerationFacts]:
 
 
 def server_time(client: RedisClient) -> float:
-    """Seconds since 1970 by the clock of Redis, the only one that all machines share."""
+    """Return the seconds since 1970 by the clock of Redis, which all machines share."""
     with redis_errors_from(_WHAT):
         seconds, microseconds = client.eval(TIME, 1, current_generation_key())
     return int(seconds) + int(microseconds) / 1e6
@@ -119,7 +124,7 @@ def server_time(client: RedisClient) -> float:
 def begin_generation(
     client: RedisClient, lock_value: str, facts: GenerationFacts
 ) -> GenerationFacts:
-    """Number and record a generation that is about to be built."""
+    """Give a number to a generation that is about to be built, and record its facts."""
     keys = (
         push_lock_key(), last_generation_key(), generations_key(), current_generation_key(),
     )  # fmt: skip
@@ -133,7 +138,7 @@ def begin_generation(
 def switch_generation(
     client: RedisClient, lock_value: str, facts: GenerationFacts, completed: GenerationFacts
 ) -> GenerationFacts | None:
-    """Make a generation current in one step; gives the one that it replaced."""
+    """Make a generation current in one step; return the facts of the one that it replaced."""
     number = current_number(client)
     old = {known.generation: known for known in all_generations(client)}.get(number or 0)
     old_texts = ["" if number is None else str(number), "", ""]
@@ -158,7 +163,7 @@ def switch_generation(
 def change_facts(
     client: RedisClient, facts: GenerationFacts, changed: GenerationFacts | None
 ) -> bool:
-    """Change (None: forget) the facts of a generation that is not current; whether it was done."""
+    """Change the facts of a generation that is not current (None: remove them); return success."""
     keys = (current_generation_key(), generations_key())
     new_text = "" if changed is None else changed.to_json()
     with redis_errors_from(_WHAT):
@@ -169,7 +174,7 @@ def change_facts(
 
 
 def facts_are(client: RedisClient, facts: GenerationFacts) -> bool:
-    """Whether a generation still has these facts and is not current."""
+    """Return whether a generation still has these facts and is not current."""
     if current_number(client) == facts.generation:
         return False
     with redis_errors_from(_WHAT):
@@ -178,23 +183,18 @@ def facts_are(client: RedisClient, facts: GenerationFacts) -> bool:
 
 
 def require_complete(client: RedisClient, generation: int) -> GenerationFacts:
-    """The facts of a generation that can be read; ask before and after reading it."""
+    """Return the facts of a complete generation; ask before and after reading its sets."""
     for facts in all_generations(client):
         if facts.generation == generation and facts.state is GenerationState.COMPLETE:
             return facts
     raise GenerationError(f"generation {generation} is not complete in Redis, or no longer there")
 
 
-KEEP_SECONDS: Final = 86_400
-# Lowest byte first, whatever the machine.
-PACKED: Final = np.dtype([("subId", "<i8"), ("gained", "<i4"), ("lost", "<i4"), ("lacks", "?")])
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SubscriptionChanges:
-    """By subscription: members gained and lost, and whether no reference of it exists now.
+    """What a generation changed: members gained and lost, and whether a reference is left.
 
-    Those that are not listed have what they had before.
+    A subscription that is not listed has the members that it had before.
     """
 
     sub_ids: Int64s
@@ -203,12 +203,12 @@ class SubscriptionChanges:
     lacks_references: NDArray[np.bool_]
 
     def __len__(self) -> int:
-        """The number of subscriptions that something is said about."""
+        """Return the number of listed subscriptions."""
         return len(self.sub_ids)
 
 
 def keep_changes(client: RedisClient, generation: int, changes: SubscriptionChanges) -> None:
-    """Keep the changes beside a generation that is about to be switched to."""
+    """Store the changes before the switch, so that whoever notices the switch finds them."""
     rows = np.empty(len(changes), PACKED)
     rows["subId"], rows["gained"] = changes.sub_ids, changes.gained
     rows["lost"], rows["lacks"] = changes.lost, changes.lacks_references
@@ -217,18 +217,18 @@ def keep_changes(client: RedisClient, generation: int, changes: SubscriptionChan
 
 
 def read_changes(client: RedisClient, generation: int) -> SubscriptionChanges | None:
-    """The changes, by subId; None when nobody knows them (any more)."""
+    """Return the changes by subId; None when they are not known, or no longer."""
     with redis_errors_from(_WHAT):
         content: Any = client.get(generation_changes_key(generation))
     return None if content is None else unpacked_changes(content)
 
 
 def unpacked_changes(content: bytes) -> SubscriptionChanges:
-    """The changes out of the value of the key, for who reads Redis in another way."""
+    """Return the changes in the value of their key, for callers with another client."""
     if len(content) % PACKED.itemsize:
         raise GenerationError("the changes of a generation in Redis are broken")
     rows = np.frombuffer(content, PACKED)
-    # By the one column: rows as a whole are compared a hundred times slower.
+    # By one column: comparing whole rows is a hundred times slower.
     rows = rows[np.argsort(rows["subId"], kind="stable")]
     return SubscriptionChanges(
         rows["subId"].astype(np.int64),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -61,12 +62,11 @@ def push_pairs(
     return report_of(client, push, clock.seconds, retention)
 
 
-def push_changes(  # noqa: PLR0913 - as push_pairs, with two lists of pairs
+def push_changes(
     client: RedisClient,
     source: PushSource,
     base: GenerationFacts,
-    added: Pairs,
-    removed: Pairs,
+    find_changes: Callable[[], tuple[Pairs, Pairs]],
     *,
     retention: Retention = DEFAULT_RETENTION,
     say: Callable[[str], None] = lambda _: None,
@@ -75,7 +75,8 @@ def push_changes(  # noqa: PLR0913 - as push_pairs, with two lists of pairs
     """Make a generation out of ``base``, which must be in force, and switch to it.
 
     Redis copies the sets of ``base``, and only the differences are sent (docs/decisions/0102).
-    Until the switch no reader sees the copies.
+    ``find_changes`` returns the pairs to add and to remove. It runs while Redis copies, and may
+    raise a GenerationError to give the push up.
     """
     clock = StepClock()
     with GenerationPush(client, source) as push:
@@ -86,9 +87,11 @@ def push_changes(  # noqa: PLR0913 - as push_pairs, with two lists of pairs
         generation = push.ticket.generation
         say(f"generation {generation}: copying generation {base.generation}")
         copies = SetCopies(client, base, generation)
-        copies.copy_sets()
+        with ThreadPoolExecutor(1, "generation-copy") as thread:
+            copying = thread.submit(copies.copy_sets)
+            added, removed = (sorted_distinct(*pairs) for pairs in find_changes())
+            copying.result()
         clock.lap("copy")
-        added, removed = sorted_distinct(*added), sorted_distinct(*removed)
         say(f"generation {generation}: {len(added[0]):,} pairs more, {len(removed[0]):,} less")
         copies.apply(added, removed)
         clock.lap("write")

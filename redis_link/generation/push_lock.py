@@ -1,8 +1,8 @@
 """The lock that lets one push at a time build and switch.
 
-It expires unless its holder renews it, so a killed push blocks the next one only for a
-moment. Every step that changes what others see checks the lock again inside Redis: a holder
-that was asleep for too long cannot do harm when it wakes.
+It expires unless its holder renews it, so a killed push blocks the next one only for some seconds.
+Every script that changes what readers see checks the lock again: a holder that lost it while it
+was suspended changes nothing.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ return redis.call('DEL', KEYS[1])
 
 
 class PushLock:
-    """Held inside a ``with`` block and renewed by a thread of its own."""
+    """The lock, held inside a ``with`` block and renewed by a thread."""
 
     def __init__(
         self, client: RedisClient, what: str, *, lock_seconds: float = LOCK_SECONDS
     ) -> None:
-        """``what`` says what runs, for whoever is refused meanwhile."""
+        """``what`` says what runs, for a push that is refused meanwhile."""
         self._client = client
         self._milliseconds = int(lock_seconds * 1000)
         self.holder = PushHolder(what, socket.gethostname(), os.getpid(), time.time(),
@@ -54,11 +54,11 @@ class PushLock:
         self._renewer = threading.Thread(target=self._renew, name="push-lock", daemon=True)
 
     def __enter__(self) -> Self:
-        """Take the lock, or say who has it."""
+        """Take the lock; PushBusyError says who has it."""
         with redis_errors_from("(the push lock)"), damage_in("the push lock"):
             taken = self._client.set(push_lock_key(), self.value, nx=True, px=self._milliseconds)
             found = None if taken else self._client.get(push_lock_key())
-        # An answer that was lost on its way made redis-py ask again: then we are the holder.
+        # When the answer was lost, redis-py asked again, and we hold the lock already.
         if not taken and found != self.value.encode():
             raise PushBusyError(_who(found))
         self._renewer.start()
@@ -70,7 +70,7 @@ class PushLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the lock back; where Redis is away, it expires by itself."""
+        """Give the lock back; when Redis is away, it expires."""
         self._ending.set()
         self._renewer.join()
         try:
@@ -86,7 +86,7 @@ class PushLock:
             )
 
     def _renew(self) -> None:
-        """Renew thrice in a life of the lock; a single failure is no loss yet."""
+        """Renew the lock three times in its life; one failure does not lose it."""
         good_until = time.monotonic() + self._milliseconds / 1000
         while not self._ending.wait(self._milliseconds / 3000):
             asked_at = time.monotonic()
@@ -104,12 +104,12 @@ class PushLock:
 
 
 def is_held(client: RedisClient) -> bool:
-    """Whether anybody has the lock."""
+    """Return whether any push has the lock."""
     return bool(client.exists(push_lock_key()))
 
 
 def still_held(client: RedisClient, value: str) -> bool:
-    """Whether the lock has the given value: what executors ask before they go on."""
+    """Return whether the lock still has the value; executors ask before they go on."""
     return client.get(push_lock_key()) == value.encode()
 
 

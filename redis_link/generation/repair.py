@@ -1,7 +1,7 @@
 """Repairs what is lost or damaged in Redis, as far as a full rebuild needs it.
 
-Values that cannot be read are removed. What a rebuild writes comes from the world and from the
-registry, and what a broker holds it writes again from memory. Nothing that can be read is touched.
+Values that cannot be read are removed; all others stay as they are. A rebuild writes its part again
+from the world and the registry, and a broker writes its part again from memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GENERATION_KEYS: Final = "spaps:{*}:g*"
 NO_SETS: Final = ("string", "list", "hash", "zset", "stream")
 SCANNED_AT_ONCE: Final = 10_000
 KEYS_AT_ONCE: Final = 500
-# How long brokers that run get to register again what the registry has lost.
+# Running brokers get this time to register again what the registry has lost.
 BROKER_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.1
 
@@ -55,7 +55,7 @@ Say = Callable[[str], None]
 
 
 def repair(client: RedisClient, say: Say) -> None:
-    """Remove what cannot be read, so that everything can be written anew."""
+    """Remove what cannot be read, so that it can be written again."""
     with redis_errors_from("(the repair)"):
         for key, kind in KINDS.items():
             if client.type(key) not in {kind, b"none"}:
@@ -66,7 +66,7 @@ def repair(client: RedisClient, say: Say) -> None:
 
 
 def remove_orphans(client: RedisClient, say: Say) -> None:
-    """Remove the sets of generations that are gone by their facts, or have none."""
+    """Remove the sets of generations that have no facts, or were removed by their facts."""
     with redis_errors_from("(the repair)"):
         known = {
             facts.generation
@@ -80,7 +80,7 @@ def remove_orphans(client: RedisClient, say: Say) -> None:
 
 
 def _repair_lock(client: RedisClient, say: Say) -> None:
-    """A lock that nobody can have taken so would keep everybody out for ever."""
+    """Remove a lock that no push can have taken: it would keep every push out for ever."""
     text = client.get(push_lock_key())
     if text is None:
         return
@@ -120,7 +120,7 @@ def _repair_generations(client: RedisClient, say: Say) -> None:
 
 
 def _repair_registry(client: RedisClient, say: Say) -> None:
-    """Remove what cannot be read, and have brokers that run put back what they hold."""
+    """Remove what cannot be read, and let running brokers put back what they hold."""
     counter = client.get(last_sub_id_key())
     if counter is not None and not counter.isdigit():
         _remove(client, last_sub_id_key(), "is no number", say)
@@ -137,17 +137,17 @@ def _repair_registry(client: RedisClient, say: Say) -> None:
     highest = max((int(number) for number in client.hkeys(subscriptions_key())), default=0)
     if int(client.get(last_sub_id_key()) or 0) < highest:
         client.set(last_sub_id_key(), highest)
-    # Without its name no broker takes the registry for whole.
+    # Brokers put their registrations back into a registry without a name.
     client.delete(registry_id_key())
     deadline = time.monotonic() + BROKER_SECONDS
     while client.get(registry_id_key()) is None and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
-    # No broker runs that has neighborhoods; those that start later register theirs again.
+    # No running broker has neighborhoods. Brokers that start later register theirs again.
     client.set(registry_id_key(), uuid.uuid4().hex, nx=True)
 
 
 def _brokers_hold_any(client: RedisClient) -> bool:
-    """Whether a broker has registered subscriptions, by its own list."""
+    """Return whether a broker has registered subscriptions, by its own list."""
     if client.type(brokers_key()) != b"hash":
         return False
     names: Any = client.hkeys(brokers_key())
@@ -167,7 +167,7 @@ def _found(
     is_wanted: Callable[[int], bool] = lambda _: True,
     kind: str | None = None,
 ) -> Iterator[bytes]:
-    """Keys of generations by their numbers, of one type of Redis or of all."""
+    """Yield the keys of generations, by number and by the type of Redis."""
     for key in client.scan_iter(match=GENERATION_KEYS, count=SCANNED_AT_ONCE, _type=kind):
         number = _number(key)
         if number is not None and is_wanted(number):
@@ -180,7 +180,7 @@ def _number(key: bytes) -> int | None:
 
 
 def _unlink(client: RedisClient, keys: Iterator[bytes]) -> int:
-    # All of them first: what is removed during a scan makes it give others twice.
+    # Scan first, then remove: a scan gives keys twice when others are removed meanwhile.
     found = list(set(keys))
     for start in range(0, len(found), KEYS_AT_ONCE):
         with client.pipeline(transaction=False) as pipe:

@@ -1,9 +1,9 @@
-"""Removing generations that nobody may read any more: in small steps, with UNLINK.
+"""Removes generations that nobody may read any more, in small steps, with UNLINK.
 
-What is removed: those that no push completed, and those that another one replaced, when the
-grace time is over that readers have to change over. Facts of a removed one stay for some minutes:
-a writer that was cut off from its killed job may have written a little more meanwhile, and
-what the index of a shard names is found and removed by a later sweep.
+These are the generations that no push completed, and those that were replaced longer ago than the
+grace time in which readers change over. Facts of a removed generation stay for some minutes: an
+executor of a killed job may still write a little. The indexes name those sets, and a later sweep
+removes them.
 """
 
 from __future__ import annotations
@@ -34,24 +34,26 @@ from schemas.redis_keys import SHARD_COUNT, shard_index_key
 REMEMBER_SECONDS: Final = 600.0
 FREEING_SECONDS: Final = 5.0
 SHARDS_AT_ONCE: Final = 64
+# Added to a waiting time, so that the grace time is over in spite of rounding.
+MARGIN_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long readers may stay on a replaced generation, and how many stay for a rollback."""
+    """How long readers may use a replaced generation, and how many are kept for a rollback."""
 
     grace_seconds: float = GRACE_SECONDS
     keep: int = 0
 
 
 DEFAULT_RETENTION: Final = Retention()
-# For who may remove only what was never completed.
+# Removes only generations that were never completed.
 KEEP_ALL: Final = Retention(grace_seconds=float("inf"))
 
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What a sweep did, and when the next one has something to do."""
+    """What a sweep removed, and in how many seconds the next one can remove more."""
 
     removed: tuple[int, ...]
     wait_seconds: float | None
@@ -60,9 +62,10 @@ class SweepReport:
 def sweep_generations(
     client: RedisClient, retention: Retention, *, building_is_dead: bool = False
 ) -> SweepReport:
-    """Remove what may be removed.
+    """Remove all generations that may be removed.
 
-    Only the holder of the push lock may say that what is being built is dead.
+    ``building_is_dead``: also those that are being built. Only the holder of the push lock knows
+    that nobody builds them.
     """
     now = server_time(client)
     current = current_number(client)
@@ -87,17 +90,17 @@ def sweep_generations(
 
 
 def remove_generation(client: RedisClient, facts: GenerationFacts) -> bool:
-    """Remove a generation that is not current; False when it became so, or somebody was faster.
+    """Remove a generation; False when it is current or another process removes it.
 
-    The state changes first: from then on nobody can switch to it, and whoever finds it so goes
-    on where we were killed.
+    The state changes first: then nobody can switch to the generation, and after a kill the next
+    sweep goes on with it.
     """
     removing = replace(facts, state=GenerationState.REMOVING)
     try:
         if not change_facts(client, facts, removing):
             return False
     except RedisFullError:
-        # Even a state cannot be written before something is removed. Nor can anybody switch.
+        # Redis takes no write before something is removed. So nobody can switch either.
         if not facts_are(client, facts):
             return False
         removing = facts
@@ -109,7 +112,7 @@ def remove_generation(client: RedisClient, facts: GenerationFacts) -> bool:
 def _change_when_freed(
     client: RedisClient, facts: GenerationFacts, changed: GenerationFacts
 ) -> bool:
-    """Redis gives memory back in a thread of its own: at its limit it may take a moment."""
+    """Change facts as soon as Redis has memory: it frees unlinked sets in a thread."""
     deadline = time.monotonic() + FREEING_SECONDS
     while True:
         try:
@@ -127,8 +130,8 @@ def _in_state(
 
 
 def _unlink(client: RedisClient, generation: int) -> None:
-    """Unlink the sets that the indexes name; an index loses only what was unlinked."""
-    # One pipe for all: Redis unlinks while the next names are read and written down.
+    """Unlink the sets that the indexes name, then remove their names from the indexes."""
+    # One pipe for all shards: Redis unlinks while the next names are read.
     with ShardPipe(client) as pipe:
         for start in range(0, SHARD_COUNT, SHARDS_AT_ONCE):
             shards = range(start, min(start + SHARDS_AT_ONCE, SHARD_COUNT))
@@ -144,15 +147,11 @@ def _unlink(client: RedisClient, generation: int) -> None:
                     pipe.submit(shard, unlink + drop, 2)
 
 
-# Late enough to be past the grace time in spite of rounding.
-MARGIN_SECONDS: Final = 0.05
-
-
 class BackgroundSweep:
-    """Removes what was replaced, when the grace time is over.
+    """Removes replaced generations in a thread, when the grace time is over.
 
-    The thread ends with the process: who does not wait for it leaves the work to the next push
-    or to a broker.
+    The thread ends with the process. Without a caller that waits for it, the next push or a broker
+    removes them.
     """
 
     def __init__(self, client: RedisClient, retention: Retention) -> None:
@@ -166,18 +165,18 @@ class BackgroundSweep:
 
     @property
     def running(self) -> bool:
-        """Whether something is still to be removed."""
+        """Return whether the thread still has something to remove."""
         return self._thread.is_alive()
 
     def wait(self) -> tuple[int, ...]:
-        """Wait for the end; the generations that were removed."""
+        """Wait for the end; return the generations that were removed."""
         self._thread.join()
         if self._error is not None:
             raise self._error
         return tuple(self._removed)
 
     def cancel(self) -> None:
-        """Leave the rest to somebody else."""
+        """Stop, and leave the rest to the next sweep."""
         self._ending.set()
         self._thread.join()
 

@@ -1,8 +1,8 @@
-"""Commands in the protocol of Redis, packed many at a time without a Python loop over them.
+"""Packs commands in the protocol of Redis, many at a time, without a Python loop over them.
 
-A command is ``*N CRLF`` and N times ``$length CRLF word CRLF``. So each word has a written
-form of its own, and a stream of commands is a gathering of such forms out of a table: Arrow
-does that ten times faster than packing command by command.
+A command is ``*N CRLF`` and N times ``$length CRLF word CRLF``. So each word has one packed form,
+and a stream of commands is made of such forms out of a table. Arrow does that ten times faster
+than packing command by command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from redis_link.sets.pair_arrays import Int64s
 from schemas.redis_keys import membership_prefix
 
-# Words of numbers are written in ranges of this length.
+# Numbers are packed in ranges of this length.
 _NUMBERS_KEPT: Final = 1 << 16
 
 
@@ -31,16 +31,16 @@ class PackedCommands:
     offsets: Int64s
 
     def __len__(self) -> int:
-        """How many commands there are."""
+        """Return the number of commands."""
         return len(self.offsets) - 1
 
     def part(self, first: int, after: int) -> bytes:
-        """The bytes of consecutive commands."""
+        """Return the bytes of consecutive commands."""
         return bytes(self.data[self.offsets[first] : self.offsets[after]])
 
 
 def packed(command: str, *arguments: str | int) -> bytes:
-    """One command."""
+    """Return one packed command."""
     words = [command, *map(str, arguments)]
     return f"*{len(words)}\r\n{''.join(map(_word, words))}".encode()
 
@@ -48,9 +48,9 @@ def packed(command: str, *arguments: str | int) -> bytes:
 def packed_sadds(
     keys: pa.StringArray, begins: Int64s, members: Int64s, command: str = "SADD"
 ) -> PackedCommands:
-    """``SADD keys[i] members[begins[i]:begins[i + 1]]`` for every i; each has a member.
+    """Pack ``SADD keys[i] members[begins[i]:begins[i + 1]]`` for every i; each has a member.
 
-    ``command`` may be another one that takes a key and members: SREM.
+    ``command`` may be another one that takes a key and members, such as SREM.
     """
     sizes = _texts(np.diff(begins, append=len(members)) + 2)
     headers = _joined("*", sizes, f"\r\n{_word(command)}", _words(keys))
@@ -69,31 +69,31 @@ def packed_sadds(
 def packed_reads(
     command: Sequence[str], keys: pa.StringArray, arguments: Sequence[str] = ()
 ) -> PackedCommands:
-    """``COMMAND keys[i] arguments…`` for every i; a command may be of several words."""
+    """Pack ``COMMAND keys[i] arguments…`` for every i; a command may have several words."""
     opening = f"*{len(command) + 1 + len(arguments)}\r\n{''.join(map(_word, command))}"
     stream = _joined(opening, _words(keys), "".join(map(_word, arguments)))
     return _commands(stream, np.arange(len(keys) + 1))
 
 
 def packed_words(*columns: pa.StringArray | Int64s) -> PackedCommands:
-    """Words of longer commands, for ``packed_onto``: row by row, one of each column."""
+    """Pack words for ``packed_onto``: row by row, one of each column."""
     texts = [_texts(each) if isinstance(each, np.ndarray) else each for each in columns]
     return _commands(_joined(*map(_words, texts)), np.arange(len(columns[0]) + 1))
 
 
 def packed_onto(beginning: Sequence[str], words: bytes, count: int) -> bytes:
-    """One command that begins with these words and goes on with some that are packed already."""
+    """Return one command: these words, then words that are packed already."""
     opening = f"*{len(beginning) + count}\r\n{''.join(map(_word, beginning))}"
     return opening.encode() + words
 
 
 def packed_script(script: str, keys: bytes, count: int) -> bytes:
-    """``EVAL script`` with some keys, which are packed already."""
+    """Return ``EVAL script`` with keys that are packed already."""
     return packed_onto(("EVAL", script, str(count)), keys, count)
 
 
 def membership_keys(generation: int, shards: Int64s, peids: Int64s) -> pa.StringArray:
-    """The keys of sets, given the shard of each peid."""
+    """Return the keys of sets, given the shard of each peid."""
     distinct, codes = np.unique(shards, return_inverse=True)
     prefixes = pa.array(
         [membership_prefix(generation, shard) for shard in distinct.tolist()], pa.string()
@@ -102,9 +102,9 @@ def membership_keys(generation: int, shards: Int64s, peids: Int64s) -> pa.String
 
 
 def _words_of(members: Int64s) -> tuple[pa.StringArray, Int64s]:
-    """Written words among which all members are, and the place of each member there.
+    """Return packed words that include all members, and the place of each member among them.
 
-    Subscriptions are few beside pairs: each is written out once and then copied.
+    There are far fewer subscriptions than pairs: each is packed once and then copied.
     """
     lowest = int(members.min(initial=0)) // _NUMBERS_KEPT
     highest = int(members.max(initial=0)) // _NUMBERS_KEPT
@@ -116,7 +116,7 @@ def _words_of(members: Int64s) -> tuple[pa.StringArray, Int64s]:
 
 @lru_cache(maxsize=1)
 def _words_between(lowest: int, highest: int) -> pa.StringArray:
-    """The words of whole ranges of numbers: one block of pairs after the other needs the same."""
+    """Return packed ranges of numbers; one block of pairs after the other needs the same."""
     return _words(_texts(np.arange(lowest * _NUMBERS_KEPT, (highest + 1) * _NUMBERS_KEPT)))
 
 
@@ -137,7 +137,7 @@ def _joined(*pieces: pa.StringArray | str) -> pa.StringArray:
 
 
 def _commands(stream: pa.StringArray, begins: Int64s) -> PackedCommands:
-    """The stream with the offsets of the words at which commands begin."""
+    """Return the stream with the offsets of the words at which commands begin."""
     _, offsets, data = stream.buffers()
     # Arrow leaves both buffers out of an array that has nothing in it.
     words = np.frombuffer(offsets, np.int32)[: len(stream) + 1] if offsets else np.zeros(1, int)

@@ -41,8 +41,8 @@ def in_force(client: RedisClient) -> GenerationFacts:
 
 
 def push_difference(client: RedisClient, old: Pairs, new: Pairs) -> PushReport:
-    added, removed = arrays(new - old), arrays(old - new)
-    report = push_changes(client, SOURCE, in_force(client), added, removed, retention=AT_ONCE)
+    changes = arrays(new - old), arrays(old - new)
+    report = push_changes(client, SOURCE, in_force(client), lambda: changes, retention=AT_ONCE)
     assert report.cleanup is not None
     report.cleanup.wait()
     return report
@@ -118,7 +118,7 @@ def test_what_is_not_as_it_should_be_is_not_switched_to(
             added = np.array([there[0]]), np.array([there[1]])
     facts = in_force(redis_client)
     with pytest.raises(GenerationError, match="is not what was written"):
-        push_changes(redis_client, SOURCE, facts, added, NONE, retention=AT_ONCE)
+        push_changes(redis_client, SOURCE, facts, lambda: (added, NONE), retention=AT_ONCE)
     assert in_force(redis_client) == facts
     assert numbers_of_generations(redis_client) == {generation}
 
@@ -128,4 +128,4 @@ def test_only_the_generation_in_force_is_copied(redis_client: RedisClient) -> No
     old = in_force(redis_client)
     push(redis_client, arrays({(2, 2)}))
     with pytest.raises(GenerationError, match="no longer"):
-        push_changes(redis_client, SOURCE, old, NONE, NONE, retention=AT_ONCE)
+        push_changes(redis_client, SOURCE, old, lambda: (NONE, NONE), retention=AT_ONCE)
