@@ -22,15 +22,6 @@ PASSWORD_VARIABLE: Final = "SPAPS_MQTT_PASSWORD"  # noqa: S105  the name of the 
 # Here -h is the host, as in Mosquitto's commands; help is --help alone.
 HELP_OPTIONS: Final = {"help_option_names": ["--help"]}
 
-HostOption: TypeAlias = Annotated[
-    str, typer.Option("-h", "--host", metavar="HOST", help="Host of the broker.")
-]
-PortOption: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "-p", "--port", metavar="PORT", min=1, max=65535, help="Port; default: 1883, with TLS 8883."
-    ),
-]
 QosOption: TypeAlias = Annotated[
     int, typer.Option("-q", "--qos", metavar="QOS", min=0, max=2, help="Quality of service.")
 ]
@@ -48,52 +39,58 @@ PasswordOption: TypeAlias = Annotated[
         help=f"Password. Better set {PASSWORD_VARIABLE}: other users can see your command line.",
     ),
 ]
-ClientIdOption: TypeAlias = Annotated[
-    str, typer.Option("-i", "--id", metavar="ID", help="Client id; default: the broker's choice.")
-]
-KeepAliveOption: TypeAlias = Annotated[
-    int,
-    typer.Option(
-        "-k", "--keepalive", min=1, max=65535, metavar="SECONDS", help="Keep-alive interval."
-    ),
-]
-CafileOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Certificate authorities to trust; switches TLS on."),
-]
-CertOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Certificate of this client; switches TLS on.")
-]
-KeyOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Key of the certificate.")
-]
-TlsOption: TypeAlias = Annotated[
-    bool, typer.Option("--tls", help="TLS with the certificate authorities of this system.")
-]
-InsecureOption: TypeAlias = Annotated[
-    bool, typer.Option("--insecure", help="Do not check the host name in the broker's certificate.")
-]
-WebSocketOption: TypeAlias = Annotated[
-    str | None, typer.Option("--ws", metavar="PATH", help="Connect by WebSocket, with this path.")
-]
 
 
 @dataclass(frozen=True, slots=True)
-class Connecting:
+class MqttConnection:
     """The options of a connection that ``sub`` and ``pub`` share, in this order."""
 
-    host: HostOption = "localhost"
-    port: PortOption = None
-    client_id: ClientIdOption = ""
+    host: Annotated[
+        str, typer.Option("-h", "--host", metavar="HOST", help="Host of the broker.")
+    ] = "localhost"
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "-p",
+            "--port",
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="Port; default: 1883, with TLS 8883.",
+        ),
+    ] = None
+    client_id: Annotated[
+        str,
+        typer.Option("-i", "--id", metavar="ID", help="Client id; default: the broker's choice."),
+    ] = ""
     user: UserOption = None
     password: PasswordOption = None
-    keep_alive: KeepAliveOption = 60
-    cafile: CafileOption = None
-    cert: CertOption = None
-    key: KeyOption = None
-    tls: TlsOption = False
-    insecure: InsecureOption = False
-    websocket: WebSocketOption = None
+    keep_alive: Annotated[
+        int,
+        typer.Option(
+            "-k", "--keepalive", min=1, max=65535, metavar="SECONDS", help="Keep-alive interval."
+        ),
+    ] = 60
+    cafile: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Certificate authorities to trust; switches TLS on."),
+    ] = None
+    cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Certificate of this client; switches TLS on."),
+    ] = None
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="Key of the certificate.")] = None
+    tls: Annotated[
+        bool, typer.Option("--tls", help="TLS with the certificate authorities of this system.")
+    ] = False
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Do not check the host name in the broker's certificate."),
+    ] = False
+    websocket: Annotated[
+        str | None,
+        typer.Option("--ws", metavar="PATH", help="Connect by WebSocket, with this path."),
+    ] = None
 
     def options(self) -> ConnectionOptions:
         """Return the options for the client library."""
@@ -115,25 +112,25 @@ class Connecting:
 
 
 def with_connection(command: Callable[..., Result]) -> Callable[..., Result]:
-    """Return the command with the shared options in place of its parameter ``connecting``."""
-    hints = get_type_hints(Connecting, include_extras=True)
+    """Return the command with the shared options in place of its parameter ``connection``."""
+    hints = get_type_hints(MqttConnection, include_extras=True)
     shared = [
         Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-        for one in fields(Connecting)
+        for one in fields(MqttConnection)
     ]
     names = {one.name for one in shared}
 
     @wraps(command)
     def whole(**given: Any) -> Result:
         own = {name: value for name, value in given.items() if name not in names}
-        connecting = Connecting(**{name: given[name] for name in names & given.keys()})
-        return command(connecting=connecting, **own)
+        connection = MqttConnection(**{name: given[name] for name in names & given.keys()})
+        return command(connection=connection, **own)
 
     own_hints = get_type_hints(command, include_extras=True)
     own = [
         one.replace(annotation=own_hints[one.name])
         for one in signature(command).parameters.values()
-        if one.name != "connecting"
+        if one.name != "connection"
     ]
     # The option parser reads these two.
     whole.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from schemas.language.explain import stage_words
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import notation
 from schemas.membership import STAGE_NO
-from spaps.map_page.page import Words, map_page
+from spaps.map_page.page import PageTexts, map_page
 from spatial_udfs.entity_table import EntityTable, Geometries
 from spatial_udfs.exact.exact_resolver import Resolution
 from world.sources.source_files import SourceKind
@@ -31,7 +31,7 @@ def page_of(
     table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, facts: VersionFacts
 ) -> str:
     """Return the map page of a resolved neighborhood."""
-    words = Words(
+    words = PageTexts(
         title=neighborhood.name or "Neighborhood",
         notation=notation(neighborhood),
         stages=stage_words(neighborhood, reference_names(table, neighborhood)),

@@ -27,7 +27,7 @@ from world.versions.store import WorldStore
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ResolveOutput:
     """What to write and print of the result."""
 
     map_file: Path | None
@@ -36,8 +36,8 @@ class Wanted:
     limit: int
 
 
-def resolve_one(descriptor: str, world: str, version: int | None, wanted: Wanted) -> None:
-    """Resolve a neighborhood, then print and write what is wanted."""
+def resolve_one(descriptor: str, world: str, version: int | None, output: ResolveOutput) -> None:
+    """Resolve a neighborhood, then print and write what is output."""
     neighborhood = read_descriptor(descriptor)
     facts = WorldStore(world).facts_of(version)
     with remarks().status("loading the world"):
@@ -47,7 +47,7 @@ def resolve_one(descriptor: str, world: str, version: int | None, wanted: Wanted
     resolution = resolver.resolve(neighborhood)
     milliseconds = 1000 * (time.perf_counter() - started)
     _warn(neighborhood, resolution)
-    if wanted.as_json:
+    if output.as_json:
         results().out(printable_json(result_of(neighborhood, resolution)), highlight=False)
     else:
         members = (
@@ -60,9 +60,9 @@ def resolve_one(descriptor: str, world: str, version: int | None, wanted: Wanted
             soft_wrap=True,
         )
         words = stage_words(neighborhood, reference_names(table, neighborhood))
-        results().print(stage_tables(table, resolution, words, wanted.limit))
-    _write(wanted.map_file, lambda: page_of(table, neighborhood, resolution, facts))
-    _write(wanted.geojson_file, lambda: geojson(table, neighborhood, resolution))
+        results().print(stage_tables(table, resolution, words, output.limit))
+    _write(output.map_file, lambda: page_of(table, neighborhood, resolution, facts))
+    _write(output.geojson_file, lambda: geojson(table, neighborhood, resolution))
 
 
 def result_of(neighborhood: Neighborhood, resolution: Resolution) -> dict[str, Any]:

@@ -21,7 +21,12 @@ from spaps.client.errors import AnswerTimeoutError, ClientUseError, NotConnected
 from spaps.client.message import Message, check_topic, packet_properties, peid_pair
 from spaps.client.options import ConnectionOptions
 from spaps.client.protocol import CHANGES_TOPIC
-from spaps.client.subscription_request import AnyNeighborhood, Request, checked_nsid, written
+from spaps.client.subscription_request import (
+    AnyNeighborhood,
+    Request,
+    checked_nsid,
+    descriptor_text,
+)
 from spaps.client.subscriptions import Subscriptions, end_text
 
 log = logging.getLogger(__name__)
@@ -93,7 +98,7 @@ class AsyncSpatialClient:
         timeout: float = SUBSCRIBE_SECONDS,  # noqa: ASYNC109  as in SpatialClient
     ) -> int:
         """Subscribe to a neighborhood; return its nsid when it is in force."""
-        request = Request(topic, qos, written(neighborhood), checked_nsid(nsid))
+        request = Request(topic, qos, descriptor_text(neighborhood), checked_nsid(nsid))
         granted = (await self._subscribe(request, timeout)).nsid
         if granted is None:
             # It has granted the topic alone, and would send everything.

@@ -20,7 +20,12 @@ from spaps.client.errors import ClientError, ClientUseError
 from spaps.client.message import check_topic, packet_properties, peid_pair
 from spaps.client.options import ConnectionOptions
 from spaps.client.protocol import CHANGES_TOPIC
-from spaps.client.subscription_request import AnyNeighborhood, Request, checked_nsid, written
+from spaps.client.subscription_request import (
+    AnyNeighborhood,
+    Request,
+    checked_nsid,
+    descriptor_text,
+)
 from spaps.client.subscriptions import Subscriptions, end_text
 
 # The broker may resolve a neighborhood for 10 s, and others may wait before it.
@@ -118,7 +123,7 @@ class SpatialClient:
         When this returns, the neighborhood is in force: no matching message is missed from here
         on. An ``nsid`` that is in use replaces that subscription.
         """
-        request = Request(topic, _checked(qos), written(neighborhood), checked_nsid(nsid))
+        request = Request(topic, _checked(qos), descriptor_text(neighborhood), checked_nsid(nsid))
         granted = self._subscribe(request, timeout).nsid
         if granted is None:
             # It has granted the topic alone, and would send everything.

@@ -59,7 +59,7 @@ class Request:
         return f"subscription to {self.topic!r}{kind}{number}"
 
 
-def written(neighborhood: AnyNeighborhood) -> str:
+def descriptor_text(neighborhood: AnyNeighborhood) -> str:
     """Return the descriptor as text for the user property.
 
     The broker checks it. Only what no MQTT packet can carry is an error here.

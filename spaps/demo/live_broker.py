@@ -42,7 +42,7 @@ class DemoMismatchError(SpapsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class DemoNeighborhood:
     """A neighborhood that one of the demonstration's clients subscribes to."""
 
     subscription: Subscription
@@ -77,7 +77,7 @@ class Subscriber:
     """One client of the demonstration, and the messages that it received."""
 
     name: str
-    holdings: dict[int, Holding]
+    holdings: dict[int, DemoNeighborhood]
     inbox: queue.SimpleQueue[Message] = field(default_factory=queue.SimpleQueue)
     # The nsids of each message, by its number, which is its payload.
     received: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -103,7 +103,8 @@ def run_live(settings: Settings, facts: VersionFacts, console: Console) -> None:
     resolver = ExactResolver(table)
     samples, _ = read_subscriptions(settings.demo.subscriptions)
     holdings = [
-        Holding(sample, resolver.resolve(sample.neighborhood)) for sample in samples[:NEIGHBORHOODS]
+        DemoNeighborhood(sample, resolver.resolve(sample.neighborhood))
+        for sample in samples[:NEIGHBORHOODS]
     ]
     first, *others = holdings
     # One client has two neighborhoods under one topic filter: their nsids tell them apart.
@@ -192,7 +193,7 @@ def _check(to_send: Sequence[LiveMessage], subscribers: Sequence[Subscriber]) ->
                 )
 
 
-def messages(table: EntityTable, holdings: Sequence[Holding]) -> list[LiveMessage]:
+def messages(table: EntityTable, holdings: Sequence[DemoNeighborhood]) -> list[LiveMessage]:
     """Return one message for each case that the table of results explains."""
     chosen: dict[int, LiveMessage] = {}
     for peid in _example_peids(table, holdings):
@@ -205,7 +206,7 @@ def messages(table: EntityTable, holdings: Sequence[Holding]) -> list[LiveMessag
     ]
 
 
-def _example_peids(table: EntityTable, holdings: Sequence[Holding]) -> Iterator[int]:
+def _example_peids(table: EntityTable, holdings: Sequence[DemoNeighborhood]) -> Iterator[int]:
     for holding in holdings:
         resolution = holding.resolution
         visible = resolution.peids()

@@ -30,7 +30,7 @@ RAMP: Final = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (200, 
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class PageTexts:
     """The texts of the page."""
 
     title: str
@@ -40,7 +40,7 @@ class Words:
 
 
 def map_page(
-    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, words: Words
+    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, texts: PageTexts
 ) -> str:
     """Return the page as HTML. It needs no network, and its content policy allows none."""
     style = _resource("page.css")
@@ -50,15 +50,15 @@ def map_page(
     )
     return Template(_resource("page.html")).substitute(
         policy=policy,
-        title=html.escape(words.title),
+        title=html.escape(texts.title),
         style=style,
         script=script,
-        world=_json_for_html(_world(table, neighborhood, resolution, words)),
+        world=_json_for_html(_world(table, neighborhood, resolution, texts)),
     )
 
 
 def _world(
-    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, words: Words
+    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, texts: PageTexts
 ) -> dict[str, Any]:
     stages_of = _stages_by_position(table, neighborhood, resolution)
     drawn = np.fromiter(sorted(stages_of), np.int32, len(stages_of))
@@ -67,9 +67,9 @@ def _world(
     members = len(resolution.peids()) if any(resolution.visible) else 0
     colours = stage_colours(len(resolution.stages))
     return {
-        "title": words.title,
-        "notation": words.notation,
-        "attribution": words.attribution,
+        "title": texts.title,
+        "notation": texts.notation,
+        "attribution": texts.attribution,
         "facts": f"{members:,} of {len(table):,} entities · world version {table.version}",
         "note": note,
         "references": _reference_names(table, neighborhood),
@@ -78,7 +78,7 @@ def _world(
         "stages": [
             {
                 "number": number,
-                "words": words.stages[number - 1],
+                "words": texts.stages[number - 1],
                 "visible": resolution.visible[number - 1],
                 "count": len(members),
                 "colour": colours[number - 1],

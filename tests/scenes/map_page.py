@@ -11,7 +11,7 @@ import numpy as np
 import shapely
 
 from schemas.language.notation import read_neighborhood
-from spaps.map_page.page import Words, map_page
+from spaps.map_page.page import PageTexts, map_page
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.strategies.worlds import table_of
@@ -39,7 +39,7 @@ def page_and_world(title: str = "Roads") -> tuple[str, dict[str, Any]]:
     table = small_world()
     neighborhood = read_neighborhood("({7},{road/#},C) • (Anc,{road/#},T) visible 01")
     resolution = ExactResolver(table).resolve(neighborhood)
-    words = Words(title, "({7},…)", ["roads inside", "roads that touch them"], "© someone")
+    words = PageTexts(title, "({7},…)", ["roads inside", "roads that touch them"], "© someone")
     page = map_page(table, neighborhood, resolution, words)
     embedded = re.search(r'id="world">(.*?)</script>', page, re.DOTALL)
     assert embedded is not None

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from schemas.errors import SettingsError
-from spaps.cli.mqtt_options import Connecting, QosOption, with_connection
+from spaps.cli.mqtt_options import MqttConnection, QosOption, with_connection
 
 
 @with_connection
@@ -37,7 +37,7 @@ def pub(  # noqa: PLR0913  one for each option
     retain: Annotated[
         bool, typer.Option("-r", "--retain", help="The broker retains the message.")
     ] = False,
-    connecting: Connecting,
+    connection: MqttConnection,
 ) -> None:
     """Publish a message; with --peid about an entity.
 
@@ -53,10 +53,10 @@ def pub(  # noqa: PLR0913  one for each option
         peid_pair(peid)
     if sum(ways) != 1:
         raise SettingsError("give the payload by exactly one of -m, -f, -s, -l and -n")
-    options = connecting.options()
+    options = connection.options()
     # A refused message ends the command with an error, so it needs no second line.
     with SpatialClient(
-        connecting.host, connecting.port, on_problem=lambda _: None, **options
+        connection.host, connection.port, on_problem=lambda _: None, **options
     ) as client:
         for payload in _payloads(message, file, whole=stdin, lines=lines):
             client.publish(topic, payload, peid=peid, qos=qos, retain=retain).wait()

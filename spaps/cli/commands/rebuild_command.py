@@ -94,13 +94,13 @@ def rebuild_world(  # noqa: PLR0913  one for each option of the contract
     import_options = {
         "category": category, "id_field": id_field, "srid": srid, "rules": rules, "strict": strict,
     }  # fmt: skip
-    return _one(
+    return _rebuild_once(
         settings, list(sources or []), import_options, full=full, if_changed=if_changed,
         dry_run=dry_run,
     )  # fmt: skip
 
 
-def _one(
+def _rebuild_once(
     settings: Settings,
     sources: list[Path],
     import_options: dict[str, Any],

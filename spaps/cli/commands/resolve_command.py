@@ -59,10 +59,10 @@ def resolve(  # noqa: PLR0913  one for each option of the contract
     """Find the members of one neighborhood, or of a file of subscriptions."""
     settings = load_settings(config, {"world.dir": world})
     if descriptor is not None and subscriptions is None and out is None:
-        from spaps.cli.resolve_one import Wanted, resolve_one
+        from spaps.cli.resolve_one import ResolveOutput, resolve_one
 
-        wanted = Wanted(map_file, geojson_file, as_json=as_json, limit=limit)
-        resolve_one(descriptor, settings.world.dir, version, wanted)
+        output = ResolveOutput(map_file, geojson_file, as_json=as_json, limit=limit)
+        resolve_one(descriptor, settings.world.dir, version, output)
     elif descriptor is None and subscriptions is not None and out is not None:
         if map_file is not None or geojson_file is not None or as_json:
             raise SettingsError(

@@ -15,7 +15,7 @@ import typer
 
 from schemas.errors import SettingsError
 from schemas.language.neighborhood import Neighborhood
-from spaps.cli.mqtt_options import Connecting, QosOption, with_connection
+from spaps.cli.mqtt_options import MqttConnection, QosOption, with_connection
 from spaps.cli.neighborhood_input import HELP, read_descriptor
 from spaps.cli.terminal import goes_to_terminal, printable, printable_bytes, printable_json
 from spaps.client.errors import ClientError
@@ -95,7 +95,7 @@ def sub(  # noqa: PLR0913  one for each option
             help="Time for which the broker keeps the session.",
         ),
     ] = 0,
-    connecting: Connecting,
+    connection: MqttConnection,
 ) -> int:
     """Print messages under a topic filter, with --neighborhood only those about its entities.
 
@@ -103,9 +103,9 @@ def sub(  # noqa: PLR0913  one for each option
     """
     if nsid is not None and (neighborhood is None or len(topics) > 1):
         raise SettingsError("--nsid needs one --neighborhood and one -t")
-    if keep_session and not connecting.client_id:
+    if keep_session and not connection.client_id:
         raise SettingsError("-c resumes the session of a client id: give it with -i")
-    options = connecting.options()
+    options = connection.options()
     options["clean_start"] = not keep_session
     options["session_expiry"] = session_expiry
     wanted = None if neighborhood is None else read_descriptor(neighborhood)
@@ -113,7 +113,7 @@ def sub(  # noqa: PLR0913  one for each option
         as_json=as_json, with_topic=verbose, line_ends=not no_newline, retained=not no_retained
     )
     return print_messages(
-        (connecting.host, connecting.port, options),
+        (connection.host, connection.port, options),
         [(topic, wanted, qos, nsid) for topic in topics],
         printer,
         count=count,

@@ -18,7 +18,7 @@ from schemas.language import limits
 from schemas.language.notation import read_neighborhood
 from spaps.client import message, protocol
 from spaps.client.errors import ClientUseError, NeighborhoodRefusedError
-from spaps.client.subscription_request import written
+from spaps.client.subscription_request import descriptor_text
 
 # Where the broker has each name that the client repeats.
 ORIGINALS = {
@@ -69,18 +69,18 @@ OBJECT: dict[str, Any] = {"refs": [1], "stages": [{"cats": ["road/#"], "cond": "
 
 def test_text_is_sent_as_it_is() -> None:
     for text in ("({1},{road/#},C)", json.dumps(OBJECT, indent=2), "nonsense", ""):
-        assert written(text) == text
+        assert descriptor_text(text) == text
 
 
 def test_objects_are_sent_as_json() -> None:
     neighborhood = read_neighborhood("({1},{road/#},C)")
     nested = MappingProxyType({"refs": (1,), "stages": [MappingProxyType(OBJECT["stages"][0])]})
     for given in (OBJECT, nested, neighborhood):
-        assert json.loads(written(given)) == OBJECT
+        assert json.loads(descriptor_text(given)) == OBJECT
 
 
 def test_what_no_packet_can_carry_is_refused_here() -> None:
-    assert len(written("é" + "x" * 65_533)) == 65_534
+    assert len(descriptor_text("é" + "x" * 65_533)) == 65_534
     wrongs: list[tuple[Any, str]] = [
         ("é" + "x" * 65_534, "65536 bytes; allowed: 65535"),
         ("({1},{\0},C)", r"U\+0000"),
@@ -92,7 +92,7 @@ def test_what_no_packet_can_carry_is_refused_here() -> None:
     ]
     for wrong, expected in wrongs:
         with pytest.raises(ClientUseError, match=expected):
-            written(wrong)
+            descriptor_text(wrong)
 
 
 @pytest.mark.parametrize(
