@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from schemas.errors import RebuildBusyError, WorldError
 from world.locks import named_lock
-from world.memberships.run_marks import new_run_id
+from world.memberships.run_commits import new_run_id
 
 LOCK_FILE: Final = ".rebuild.lock"
 RECORD_FILE: Final = "record.json"

@@ -81,7 +81,7 @@ def import_lock(folder: Path) -> AbstractContextManager[None]:
 def output_lock(out: str, what: str) -> AbstractContextManager[None]:
     """Keep other runs out of a folder; a second one gets a RunBusyError that names the first.
 
-    An object store has no lock. There the commit of the second run fails (``version_commit``).
+    An object store has no lock. There the commit of the second run fails (``commit_version``).
     """
     folder = local_folder(out)
     if folder is None:

@@ -30,7 +30,7 @@ from redis_link.generation.generation_push import StepClock
 from schemas.errors import SpapsError
 from schemas.membership import MEMBERSHIPS_TABLE, VERSION
 from world.memberships.membership_table import SCHEMA
-from world.memberships.run_marks import new_run_id
+from world.memberships.run_commits import new_run_id
 
 
 def resolve_batch(  # noqa: PLR0913  where everything lies

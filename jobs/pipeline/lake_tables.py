@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from jobs.pipeline.storage_credentials import storage_credentials
 from schemas.entity import BUCKET, VERSION
 from schemas.errors import WorldError
-from world.memberships.version_commit import (
+from world.memberships.run_commits import (
     commit_version,
     replacement,
     statistics_of,

@@ -29,7 +29,7 @@ from jobs.pipeline.subscriptions.subscription_parts import Int64s
 from schemas.entity import REFERENCE
 from schemas.errors import NothingResolvedError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
-from world.memberships.run_marks import TIME
+from world.memberships.run_commits import TIME
 
 PROBLEMS_TABLE: Final = "problems"
 _PROBLEMS_SCHEMA: Final = pa.schema([pa.field(VERSION, pa.int64()), *PROBLEM_SCHEMA])

@@ -21,8 +21,14 @@ from deltalake.transaction import AddAction
 from schemas.membership import MEMBERSHIPS_TABLE, PEID, STAGE_NO, SUB_ID, VERSION
 from world.long_work import in_threads
 from world.memberships.resolved_sets import ResolvedSets
-from world.memberships.run_marks import RunMark, append_run
-from world.memberships.version_commit import Commit, commit_version, replacement, statistics_of
+from world.memberships.run_commits import (
+    Commit,
+    RunMark,
+    append_run,
+    commit_version,
+    replacement,
+    statistics_of,
+)
 from world.versions.delta_tables import (
     find_table,
     open_table,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -154,6 +154,17 @@ class Candidates:
             locator=self.locator(int(self.ordinals[position])),
             reason=reason,
         )
+
+    def without(
+        self, faults: Mapping[int, tuple[ProblemKind, str]]
+    ) -> tuple[Candidates, list[Problem]]:
+        """Return the rows without those whose ordinals have a fault, and a problem for each."""
+        bad = np.isin(self.ordinals, list(faults))
+        problems = [
+            self.problem(place, *faults[int(self.ordinals[place])], kept=False)
+            for place in np.flatnonzero(bad).tolist()
+        ]
+        return self.where(~bad), problems
 
     def as_table(self) -> pa.Table:
         """Return the rows as the store takes them."""

@@ -74,12 +74,8 @@ def read_geojson(
         geometries=geometries,
         default_category=category,
     ).candidates()
-    unreadable = np.isin(rows.ordinals, list(faults))
-    problems += [
-        rows.problem(position, *faults[int(rows.ordinals[position])], kept=False)
-        for position in unreadable.nonzero()[0].tolist()
-    ]
-    return rows.where(~unreadable), problems
+    readable, unreadable = rows.without(faults)
+    return readable, problems + unreadable
 
 
 def _features(path: Path) -> list[dict[str, Any]]:

@@ -85,18 +85,11 @@ def batch_candidates(
         rows = None
     if rows is None:
         rows, problems = _raw_rows(batch, layout, ordinals, geometries).candidates()
-    kind_of = {int(ordinals[position]): kind for position, kind in faults.items()}
-    unreadable = np.isin(rows.ordinals, list(kind_of))
-    problems += [
-        rows.problem(
-            position,
-            kind_of[int(rows.ordinals[position])],
-            "geometry cannot be read as the WKB of a point, line or area",
-            kept=False,
-        )
-        for position in unreadable.nonzero()[0].tolist()
-    ]
-    return rows.where(~unreadable), problems
+    reason = "geometry cannot be read as the WKB of a point, line or area"
+    readable, unreadable = rows.without(
+        {int(ordinals[position]): (kind, reason) for position, kind in faults.items()}
+    )
+    return readable, problems + unreadable
 
 
 def _raw_rows(

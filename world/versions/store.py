@@ -23,7 +23,6 @@ from schemas.errors import WorldError
 from schemas.world_places import local_folder
 from world.locks import import_lock
 from world.versions import version_tables
-from world.versions.checksum import content_checksum
 from world.versions.delta_tables import (
     check_table_folder,
     delta_rows,
@@ -31,7 +30,7 @@ from world.versions.delta_tables import (
     open_table,
     table_errors,
 )
-from world.versions.version_tables import SourceFacts, VersionFacts
+from world.versions.version_tables import SourceFacts, VersionFacts, content_checksum
 
 SCHEMAS: Final = {
     entity.ENTITIES_TABLE: version_tables.ENTITIES,

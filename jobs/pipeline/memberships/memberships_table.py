@@ -15,7 +15,7 @@ from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships.membership_parts import PlainState, plain_state
 from schemas.errors import WorldError
 from schemas.membership import MEMBERSHIPS_TABLE, PEID, RUNS_TABLE, SUB_ID, VERSION
-from world.memberships.run_marks import RunMark, chosen_run, newest_run, read_marks
+from world.memberships.run_commits import RunMark, chosen_run, newest_run, read_marks
 
 SHOWN_VERSIONS: Final = 5
 

@@ -1,4 +1,4 @@
-"""The checksum of ``world.versions.checksum`` as Spark columns: the same digits."""
+"""The checksum of ``world.versions.version_tables`` as Spark columns: the same digits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _lane(lane: int) -> Column:
 
 
 def _row_text() -> Column:
-    """What ``world.versions.checksum._row_texts`` writes."""
+    """What ``world.versions.version_tables._row_texts`` writes."""
     categories = F.array_join(F.transform(entity.CATEGORIES, _with_length), "")
     name = F.coalesce(_with_length(F.col(entity.NAME)), F.lit(""))
     peid = F.col(entity.PEID).cast("string")

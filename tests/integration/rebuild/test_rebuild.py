@@ -28,7 +28,7 @@ from tests.scenes.registrations import unregister
 from tests.servers.redis_content import numbers_of_generations
 from tests.servers.redis_server import RedisServer
 from world.locks import output_lock
-from world.memberships.run_marks import read_marks
+from world.memberships.run_commits import read_marks
 from world.versions.store import WorldStore
 
 

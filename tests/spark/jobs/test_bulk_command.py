@@ -32,7 +32,7 @@ from tests.servers.redis_server import running_redis
 from tests.strategies.drawn_city import drawn_city
 from world.locks import output_lock
 from world.memberships.membership_table import SCHEMA
-from world.memberships.run_marks import RunMark, append_run, read_marks
+from world.memberships.run_commits import RunMark, append_run, read_marks
 from world.versions.store import WorldStore
 
 pytestmark = pytest.mark.spark

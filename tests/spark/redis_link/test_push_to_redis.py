@@ -26,7 +26,7 @@ from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
 from schemas.redis_keys import membership_key
 from tests.servers.redis_content import Pairs, numbers_of_generations, pairs_in_redis
 from tests.servers.redis_server import RedisServer, running_redis
-from world.memberships.run_marks import RunMark, append_run
+from world.memberships.run_commits import RunMark, append_run
 
 pytestmark = pytest.mark.spark
 

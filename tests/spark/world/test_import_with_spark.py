@@ -20,8 +20,8 @@ from world.imports.world_import import ImportReport, import_world
 from world.long_work import silent
 from world.snapshot import load_snapshot
 from world.sources.readings import ImportOptions
-from world.versions.checksum import content_checksum
 from world.versions.store import WorldStore
+from world.versions.version_tables import content_checksum
 
 pytestmark = pytest.mark.spark
 

@@ -19,15 +19,16 @@ from spatial_udfs.incremental.member_rows import MemberRows
 from world.locks import output_lock
 from world.memberships.membership_table import SCHEMA, memberships_path, write_memberships
 from world.memberships.resolved_sets import ResolvedSets
-from world.memberships.run_marks import (
+from world.memberships.run_commits import (
+    RUN_KEY,
     RunMark,
     chosen_run,
     marks_of,
     new_run_id,
     newest_run,
     read_marks,
+    version_files,
 )
-from world.memberships.version_commit import RUN_KEY, version_files
 
 FILE_SCHEMA = pa.schema([field for field in SCHEMA if field.name != VERSION])
 

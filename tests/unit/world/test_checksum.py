@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from world.versions import checksum, version_tables
-from world.versions.checksum import content_checksum
+from world.versions import version_tables
+from world.versions.version_tables import content_checksum
 
 ROWS = [
     (1, ["road/minor"], "Hauptstraße", bytes(range(40))),
@@ -50,7 +50,7 @@ def test_as_defined(count: int) -> None:
 
 def test_order_and_batches_do_not_matter() -> None:
     parts = pa.concat_tables([table_of(ROWS[2:]), table_of(ROWS[:2])])
-    with patch.object(checksum, "ROWS_AT_ONCE", 1):
+    with patch.object(version_tables, "ROWS_AT_ONCE", 1):
         assert content_checksum(parts) == by_definition(ROWS)
     assert content_checksum(parts.slice(1, 2)) == by_definition([ROWS[3], ROWS[0]])
 

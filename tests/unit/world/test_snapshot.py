@@ -19,8 +19,8 @@ from testing.world_writers import entity_rows, write_geoparquet
 from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 from world.versions import version_tables
-from world.versions.checksum import content_checksum
 from world.versions.store import WorldStore
+from world.versions.version_tables import content_checksum
 
 CITY = synthetic_city(500, seed=3)
 
