@@ -73,7 +73,7 @@ class JournalStore(Protocol):
     is_durable: bool
 
     async def load(self) -> Sequence[Record]:
-        """Everything that was kept, for ``core.restore``."""
+        """Return everything that was kept, for ``core.restore``."""
 
     async def save(self, records: Sequence[Record]) -> None:
         """Store the records in one step and in order; returns when they are safe.
@@ -83,24 +83,24 @@ class JournalStore(Protocol):
         """
 
     async def close(self) -> None:
-        """Nothing comes any more."""
+        """Store what is left and let go."""
 
 
 class SubscriptionRegistry(Protocol):
     """Gives each subscription its number in the whole system."""
 
     async def register(self, request: Resolve, resolution: VersionResolution) -> tuple[int, ...]:
-        """One subId for each filter of the request; StoreAwayError when none can be given."""
+        """Return one subId for each filter of the request; StoreAwayError if none can be given."""
 
     async def forget(self, sub_ids: Sequence[int]) -> None:
-        """These subscriptions are over. Never raises."""
+        """Remove subscriptions that are over. Never raises."""
 
 
 class MembershipReader(Protocol):
     """Reads memberships that are not in this process."""
 
     async def look_up(self, peids: Sequence[int]) -> Mapping[int, Slots]:
-        """The slots of every peid asked for; StoreAwayError when they cannot be read."""
+        """Return the slots of every peid asked for; StoreAwayError when they cannot be read."""
 
 
 class NoJournal:
@@ -109,14 +109,14 @@ class NoJournal:
     is_durable = False
 
     async def load(self) -> Sequence[Record]:
-        """Nothing was kept."""
+        """Return nothing."""
         return ()
 
     async def save(self, records: Sequence[Record]) -> None:
         """Never called: the core records nothing without a durable store."""
 
     async def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class RegistryOfThisRun:
@@ -126,11 +126,11 @@ class RegistryOfThisRun:
         self._numbers = itertools.count(1)
 
     async def register(self, request: Resolve, resolution: VersionResolution) -> tuple[int, ...]:  # noqa: ARG002 - the protocol's shape
-        """The next numbers."""
+        """Return the next numbers."""
         return tuple(itertools.islice(self._numbers, len(request.filters)))
 
     async def forget(self, sub_ids: Iterable[int]) -> None:
-        """Nothing is kept under them."""
+        """Do nothing."""
 
 
 class NoReader:

@@ -94,7 +94,7 @@ class RulesAndPlugins:
         self._ask_plugins = ask_plugins
 
     def verdict(self, client: Identity, topic: str, action: Action) -> Verdict | None:
-        """The file's verdict at once; None when the plugins must be asked."""
+        """Return the file's verdict at once; None when the plugins must be asked."""
         if self._rules is not None:
             verdict = self._rules.content.verdict(client, topic, action)
             if verdict is not ReasonCode.SUCCESS:
@@ -103,7 +103,7 @@ class RulesAndPlugins:
 
 
 def denial_code(*, tells_why: bool) -> Verdict:
-    """What a client reads when a topic is not for it.
+    """Return the reason code for a client that may not use a topic.
 
     MQTT 5 has a code for a server that does not wish to reveal its reason.
     """
@@ -113,7 +113,7 @@ def denial_code(*, tells_why: bool) -> Verdict:
 def access_control(
     rules: WatchedFile[AccessRules] | None, plugins: PluginAccess, denial: Verdict
 ) -> AccessControl:
-    """Who decides about topics, given the access file (if any) and the plugins."""
+    """Return what decides about topics, given the access file (if any) and the plugins."""
     if rules is None and not plugins.judges_topics:
         return AllowAll()
     return RulesAndPlugins(rules, denial, ask_plugins=plugins.judges_topics)

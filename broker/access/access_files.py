@@ -17,7 +17,7 @@ Fingerprint = tuple[int, int, int] | None
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, or an error that names it."""
+    """Return the text of a file, or an error that names it."""
     try:
         return path.read_text("utf-8")
     except OSError as error:

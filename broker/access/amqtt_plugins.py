@@ -52,7 +52,7 @@ class PluginAccess:
     async def authenticate(
         self, client: Identity, password: bytes | None, origin: Origin
     ) -> bool | None:
-        """What the plugins decide together: all that have an opinion must agree; None: none has."""
+        """Return what the plugins decide: all that have an opinion must agree; None: none has."""
         if not self.authenticates:
             return None
         session = _session(client, origin)
@@ -95,7 +95,7 @@ class PluginAccess:
     async def _asked(
         self, question: Awaitable[dict[Any, Any]], client: Identity
     ) -> dict[Any, Any] | None:
-        """The plugins' answers; None when one of them failed."""
+        """Return the plugins' answers; None when one of them failed."""
         try:
             async with asyncio.timeout(PLUGIN_SECONDS):
                 return await question

@@ -36,12 +36,12 @@ MAX_PASSWORD_BYTES: Final = 65_535
 
 
 def hash_password(password: str) -> str:
-    """A new hash with a salt of its own."""
+    """Return a new hash with a salt of its own."""
     return _HASHER.hash(password)
 
 
 def is_known_hash(stored: str) -> bool:
-    """Whether a stored text is a hash that ``password_fits`` understands."""
+    """Return whether a stored text is a hash that ``password_fits`` understands."""
     if stored.startswith(_ARGON2):
         try:
             _HASHER.check_needs_rehash(stored)
@@ -82,7 +82,7 @@ def _mosquitto_parts(stored: str) -> tuple[int, bytes, bytes] | None:
 
 
 def read_users(path: Path) -> Users:
-    """The users of a file; one line that is not understood spoils all of it."""
+    """Return the users of a file; one line that is not understood spoils all of it."""
     text = read_text(path)
     users: Users = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -144,7 +144,7 @@ class PasswordChecker:
         return self._mark(user_name, password) in self._remembered
 
     def check(self, user_name: str, password: bytes) -> bool:
-        """Whether the password is the user's; slow on purpose."""
+        """Return whether the password is the user's; slow on purpose."""
         stored = self._users.get(user_name)
         if not password_fits(stored or self._nobody, password) or stored is None:
             return False

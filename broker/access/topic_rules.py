@@ -39,7 +39,7 @@ REMEMBERED_CLIENTS: Final = 10_000
 
 
 def pattern_levels(pattern: str) -> Levels:
-    """The levels of a well-formed pattern; FilterError says what is wrong with another."""
+    """Return the levels of a well-formed pattern; FilterError says what is wrong with another."""
     if pattern.startswith("$share/"):
         raise FilterError("a shared subscription is judged by its filter: leave out $share/name/")
     parse_filter(pattern, MAX_LEVELS)
@@ -66,12 +66,12 @@ def covers(pattern: Levels, wanted: Levels) -> bool:
 
 
 def names_client(pattern: Levels) -> bool:
-    """Whether the pattern means something else for each client."""
+    """Return whether the pattern means something else for each client."""
     return any(USER in level or CLIENT in level for level in pattern)
 
 
 def for_client(pattern: Levels, client: Identity) -> Levels | None:
-    """The pattern with the client's names in place; None when they cannot stand in a topic.
+    """Return the pattern with the client's names in place; None when they cannot stand in a topic.
 
     A name with wildcard or slash could make the pattern mean other people's topics.
     """
@@ -89,7 +89,7 @@ def for_client(pattern: Levels, client: Identity) -> Levels | None:
 
 
 def for_any_client(pattern: Levels) -> Levels:
-    """The pattern for every client at once: what a denial means when names are unusable."""
+    """Return the pattern for every client at once: what a denial means when names are unusable."""
     return tuple("+" if USER in level or CLIENT in level else level for level in pattern)
 
 
@@ -101,7 +101,7 @@ class Rule:
     access: str = "readwrite"
 
     def bears_on(self, action: Action) -> bool:
-        """Whether the line says anything about the action."""
+        """Return whether the line says anything about the action."""
         if self.access in ("readwrite", "deny"):
             return True
         return (self.access == "write") == (action is Action.PUBLISH)
@@ -148,13 +148,13 @@ class AccessRules:
 
 
 def read_rules(path: Path) -> AccessRules:
-    """The rules of a file; one line that is not understood spoils all of it."""
+    """Return the rules of a file; one line that is not understood spoils all of it."""
     text = read_text(path)
     return parse_rules(text, str(path))
 
 
 def parse_rules(text: str, where: str) -> AccessRules:
-    """The rules of a text; ``where`` names it in errors."""
+    """Return the rules of a text; ``where`` names it in errors."""
     rules = AccessRules()
     section = rules.anonymous
     for number, line in enumerate(text.splitlines(), start=1):

@@ -68,7 +68,7 @@ class DurableState:
             )
 
     async def load(self) -> Sequence[Record]:
-        """Everything that is stored; claim it first. What is lost stands in ``losses``."""
+        """Return everything that is stored; claim it first. What is lost stands in ``losses``."""
         edition = await self._find_edition()
         loaded = await load_edition(self._router, edition)
         self._steps.writer = writer_for(edition, loaded.shared, loaded.names)
@@ -86,7 +86,7 @@ class DurableState:
         return loaded.records
 
     async def _find_edition(self) -> Edition:
-        """The edition in force; the newest one when its number was lost."""
+        """Return the edition in force; the newest one when its number was lost."""
         edition = self._steps.writer.edition
         connection = await self._router.of_key(edition.journal)
         has_keys = await connection.ask("EXISTS", edition.sessions, edition.retained)

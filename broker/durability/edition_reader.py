@@ -67,7 +67,7 @@ class LoadedState:
 
 
 async def load_edition(router: RedisRouter, edition: Edition) -> LoadedState:
-    """Everything in an edition; nobody may write it meanwhile."""
+    """Return everything in an edition; nobody may write it meanwhile."""
     connection = await router.of_key(edition.journal)
     state = LoadedState()
     messages: dict[int, Message] = {}
@@ -137,7 +137,7 @@ async def _take(
 async def _fields(
     connection: RedisConnection, state: LoadedState, key: str
 ) -> AsyncIterator[tuple[bytes, bytes]]:
-    """The fields of a hash that may be large, each once; none of a key of another type."""
+    """Return the fields of a hash that may be large, each once; none of a key of another type."""
     seen: set[bytes] = set()
     cursor = b"0"
     while True:
@@ -156,7 +156,7 @@ async def _fields(
 
 
 def _of_kind(answers: list[Any], what: str) -> Any:
-    """The answer; JournalError when the key holds another kind of value."""
+    """Return the answer; JournalError when the key holds another kind of value."""
     try:
         return first_answer(answers)
     except RedisReplyError as error:
@@ -174,7 +174,7 @@ KEEP_SECONDS: Final = 30 * 86_400
 async def is_whole(
     connection: RedisConnection, edition: Edition, names: StoredNames, shared: SharedMessages
 ) -> bool:
-    """Whether the keys of an edition are there, with some of its sessions in turn.
+    """Return whether the keys of an edition are there, with some of its sessions in turn.
 
     A session that was lost and written to since then is there again, without its first field.
     """

@@ -53,12 +53,12 @@ class Lease:
     started: str
 
     def to_json(self) -> str:
-        """The value of the lease."""
+        """Return the value of the lease."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: bytes) -> Lease:
-        """The lease as found in Redis."""
+        """Return the lease as found in Redis."""
         try:
             content: dict[str, Any] = json.loads(text)
             return cls(**content)
@@ -162,7 +162,7 @@ def _this_place() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a living process started: its number may be given again to another one."""
+    """Return when a living process started: its number may be given to another one later."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

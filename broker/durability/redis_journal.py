@@ -63,7 +63,7 @@ class RedisJournal:
         return self._durable.token
 
     def follow(self, core: Core) -> None:
-        """The core whose whole state is stored when Redis comes back without it."""
+        """Set the core whose whole state is stored when Redis comes back without it."""
         self._core = core
 
     async def load(self) -> Sequence[Record]:

@@ -103,7 +103,7 @@ def writer_for(
     *,
     shares_all: bool = False,
 ) -> StepWriter:
-    """A writer of steps to an edition, with what is known about what it holds."""
+    """Return a writer of steps to an edition, with what is known about what it holds."""
     known = SharedMessages() if shared is None else shared
     return StepWriter(edition, known, MessageKeeper(known, shares_all=shares_all), names)
 
@@ -124,7 +124,7 @@ class TakePending(Protocol):
     """Gives what was recorded since it was last asked, if it is more than a number of fields."""
 
     def __call__(self, beyond: int) -> Changes | None:
-        """The changes, which from now on are the caller's; None: not so many yet."""
+        """Return the changes, which from now on are the caller's; None: not so many yet."""
 
 
 async def write_fresh(
@@ -157,7 +157,7 @@ async def write_fresh(
 
 
 def _steps(parts: Iterable[Sequence[Record]]) -> Iterator[Changes]:
-    """The parts, several of them in one step when they are small; all of one moment."""
+    """Yield the parts, several of them in one step when they are small; all of one moment."""
     step = Changes()
     for part in parts:
         fold(step, part)
@@ -168,7 +168,7 @@ def _steps(parts: Iterable[Sequence[Record]]) -> Iterator[Changes]:
 
 
 async def old_editions(router: RedisRouter, broker: str) -> list[Edition]:
-    """The editions that are not in force; one that is being written counts among them."""
+    """Return the editions that are not in force; one that is being written counts among them."""
     names = await router.ask(journal_key(broker), "HKEYS", journal_key(broker))
     texts = [name.decode() for name in names]
     return [

@@ -156,7 +156,7 @@ async def _switches_since(
 def _with_switch(
     before: Mapping[int, MemberChange], content: bytes, wanted: Collection[int]
 ) -> dict[int, MemberChange]:
-    """One more switch after some."""
+    """Return the changes of one more switch after some."""
     changes = unpacked_changes(content)
     chosen = np.isin(changes.sub_ids, np.fromiter(wanted, np.int64, len(wanted)))
     total = {
@@ -177,13 +177,13 @@ def _with_switch(
 
 
 def difference(old: Int64s, new: Int64s) -> tuple[int, int]:
-    """Members gained and lost; both are distinct."""
+    """Return the numbers of members gained and lost; both arrays are distinct."""
     common = len(np.intersect1d(old, new, assume_unique=True))
     return len(new) - common, len(old) - common
 
 
 async def resolved_change(resolver: LiveResolver, descriptor: str) -> MemberChange:
-    """The change of a subscription that is resolved live on both worlds."""
+    """Return the change of a subscription that is resolved live on both worlds."""
     try:
         new = await resolver.resolve_coming(descriptor)
     except NeighborhoodRefusedError:
@@ -199,7 +199,7 @@ async def resolved_change(resolver: LiveResolver, descriptor: str) -> MemberChan
 
 
 async def lacking_by_push(router: RedisRouter, generation: int) -> set[int] | None:
-    """The subIds of which no reference exists, as the push said; None when it did not."""
+    """Return the subIds of which no reference exists, as the push said; None when it did not."""
     key = generation_changes_key(generation)
     try:
         content = await router.ask(key, "GET", key)
@@ -212,7 +212,7 @@ async def lacking_by_push(router: RedisRouter, generation: int) -> set[int] | No
 
 
 async def without_references(resolver: LiveResolver, descriptor: str) -> bool:
-    """Whether no reference of a subscription exists in the world that comes."""
+    """Return whether no reference of a subscription exists in the world that comes."""
     try:
         return (await resolver.resolve_coming(descriptor)).lacks_references
     except NeighborhoodRefusedError:

@@ -244,6 +244,6 @@ class GenerationAdopter:
         return [(one.slot, one.terms) for one in self._neighborhoods if one.slot in slots]
 
     def _may_try_again(self) -> bool:
-        """Whether what went wrong may pass, and has not gone wrong too often."""
+        """Return whether what went wrong may pass, and has not gone wrong too often."""
         self._failed_attempts += 1
         return self._failed_attempts < ATTEMPTS

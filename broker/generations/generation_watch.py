@@ -75,7 +75,7 @@ class GenerationFollower:
         return at_start + self.waiting.unanswered
 
     def look_soon(self) -> None:
-        """Something may have changed."""
+        """Look at once: something may have changed."""
         self._news.set()
 
     def adopt_again(self) -> None:
@@ -122,7 +122,7 @@ class GenerationFollower:
                 self._listening.close()
 
     async def _look(self) -> None:
-        """One look; what goes wrong is said once and tried again."""
+        """Look once; what goes wrong is logged once and tried again."""
         try:
             if self._listening is None or not self._listening.is_open:
                 self._listening = await self._router.listen(GENERATION_CHANNEL, self._news.set)

@@ -42,17 +42,17 @@ class SubscriptionSnapshot:
     _every: Iterable[Subscription] = field(repr=False)
 
     def covers(self, number: int) -> bool:
-        """Whether this is one that the generation holds."""
+        """Return whether this is one that the generation holds."""
         at = int(np.searchsorted(self.sub_ids, number))
         return at < len(self.sub_ids) and int(self.sub_ids[at]) == number
 
     def without_rows(self, counts: NDArray[np.uint32], after: int) -> set[int]:
-        """Those beyond a subId whose slots have no members."""
+        """Return those beyond a subId whose slots have no members."""
         absent = (counts[self.slots] == 0) & (self.sub_ids > after)
         return set(self.sub_ids[absent].tolist())
 
     def descriptors(self, numbers: Collection[int], most: int) -> dict[int, str]:
-        """The descriptors of some that the generation holds, of at most so many."""
+        """Return the descriptors of some that the generation holds, of at most so many."""
         asked = np.sort(np.fromiter(numbers, np.int64, len(numbers)))
         places = np.searchsorted(self.sub_ids, asked)
         known = places < len(self.sub_ids)
@@ -165,7 +165,7 @@ async def _receive(process: HelperProcess, *, has_rows: bool) -> Loaded:
 
 
 def _pieces(block: RegionBlock) -> list[RegionBlock]:
-    """The block in parts of so many regions."""
+    """Return the block in parts of so many regions."""
     bounds = [0, *np.cumsum(block.sizes).tolist()]
     pieces = []
     for start in range(0, len(block.starts), REGIONS_AT_ONCE):

@@ -65,7 +65,7 @@ class Comparison:
             np.add(total, np.bincount(keys % max(size, 1), minlength=size), out=total)
 
     def _keys(self, peids: Int64s, parts: Sequence[Members]) -> Int64s:
-        """One number for each pair of an entity and one of the subscriptions."""
+        """Return one number for each pair of an entity and one of the subscriptions."""
         keys = [np.empty(0, np.int64)]
         for members in parts:
             of_pair = np.repeat(members.peids, np.diff(members.offsets))
@@ -85,7 +85,7 @@ class OwnRows:
         self._slots = slots
 
     def of(self, members: Members) -> tuple[Int64s, SlotArray]:
-        """The pairs of peid and slot among some sets."""
+        """Return the pairs of peid and slot among some sets."""
         peids = np.repeat(members.peids, np.diff(members.offsets))
         places = np.searchsorted(self._sub_ids, members.sub_ids)
         places[places == len(self._sub_ids)] = 0
@@ -182,7 +182,7 @@ def load(given: dict[str, Any], arrays: list[NDArray[Any]], file: BinaryIO) -> N
 
 
 def _is_complete(client: RedisClient, generation: int | None) -> bool:
-    """Whether a generation that is only compared with can be read, or could until now."""
+    """Return whether a generation that is only compared with can be read, or could until now."""
     if generation is None:
         return False
     try:
@@ -193,7 +193,7 @@ def _is_complete(client: RedisClient, generation: int | None) -> bool:
 
 
 def _address(content: dict[str, Any]) -> RedisUrl:
-    """Where Redis is, as the broker knows it."""
+    """Return where Redis is, as the broker knows it."""
     hosts = tuple((host, port) for host, port in content["hosts"])
     return RedisUrl(**{**content, "hosts": hosts, "topology": Topology(content["topology"])})
 

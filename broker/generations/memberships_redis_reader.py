@@ -58,7 +58,7 @@ class RedisReader:
         self.sets_read = 0
 
     async def look_up(self, peids: Sequence[int]) -> Mapping[int, Slots]:
-        """The slots of every peid; StoreAwayError when they cannot be read."""
+        """Return the slots of every peid; StoreAwayError when they cannot be read."""
         for _ in range(ATTEMPTS):
             generation = self._memberships.generation
             if generation is None:

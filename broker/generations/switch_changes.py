@@ -100,7 +100,7 @@ class Counting:
     async def count(
         self, loaded: Loaded | None, late: Mapping[int, ComingMembers], *, has_both_worlds: bool
     ) -> None:
-        """Everything about subscriptions that were in force when loading began."""
+        """Count what changes for subscriptions that were in force when loading began."""
         self.lacking = {number for number, one in late.items() if one.lacks_references}
         self.lacking |= await self._lacking_covered(loaded)
         listening = {
@@ -119,7 +119,7 @@ class Counting:
         self._add(changes, self._lacked)
 
     async def count_arrivals(self) -> None:
-        """The same about those that came while the new world was being loaded."""
+        """Count what changes for those that came while the new world was being loaded."""
         listening = self._listening()
         arrived = {
             number: text for number, text in listening.items() if number not in self._counted
@@ -132,7 +132,7 @@ class Counting:
         self.changes |= worth_notifying(changes, lacked)
 
     def _of_both(self, numbers: list[int], loaded: Loaded | None) -> dict[int, MemberChange]:
-        """Of subscriptions that both generations hold: as the push said, or as compared."""
+        """Return changes of subscriptions in both generations: as the push said, or as compared."""
         if self.pushed is not None:
             return {number: self.pushed[number] for number in numbers if number in self.pushed}
         if loaded is not None and loaded.compared is not None:
@@ -162,7 +162,7 @@ class Counting:
         return found
 
     async def _lacking_covered(self, loaded: Loaded | None) -> set[int]:
-        """Those of the generation without a reference: as the push said, or as it seems."""
+        """Return those of the generation without a reference: as the push said, or as it seems."""
         own = self._own
         known = self._lacked if self.is_same_generation else self.lacking_pushed or set()
         found = {number for number in known if own.covers(number)}

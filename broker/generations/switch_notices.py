@@ -46,7 +46,7 @@ class SwitchNotices:
         self._position: int | None = None
 
     def listening(self) -> Mapping[int, str]:
-        """The subIds whose clients want to know what changed, with their descriptors."""
+        """Return the subIds whose clients want to know what changed, with their descriptors."""
         return {
             subscription.terms.sub_id: subscription.terms.descriptor or ""
             for session in self._core.world_notifier.listeners()

@@ -159,7 +159,7 @@ class LiveResolver:
                 return resolution
 
     async def resolve_in_force(self, descriptor: str) -> VersionResolution:
-        """The same in the world in force, for a subscription that was granted before."""
+        """Return the members in the world in force, for a subscription that was granted before."""
         if self._present is None:
             raise NeighborhoodRefusedError(
                 ReasonCode.UNSPECIFIED_ERROR, "no world version is loaded"
@@ -167,7 +167,7 @@ class LiveResolver:
         return await self._present.resolve(descriptor, IN_FORCE)
 
     async def resolve_coming(self, descriptor: str) -> ComingMembers:
-        """The same in the world that comes, or in the one in force when it stays.
+        """Return the members in the world that comes, or in the one in force when it stays.
 
         NeighborhoodRefusedError when it cannot be answered now; that no reference exists is an
         answer.
@@ -180,7 +180,7 @@ class LiveResolver:
         return await _answer_of(world, descriptor)
 
     def is_current(self, resolution: LiveResolution) -> bool:
-        """Whether the worlds are still those on which it was resolved."""
+        """Return whether the worlds are still those on which it was resolved."""
         coming = None if self._coming is None else self._coming.version
         return (resolution.present.version, resolution.coming_version) == (self.version, coming)
 

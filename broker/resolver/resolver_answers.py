@@ -109,7 +109,7 @@ class ByteCache(Generic[Value]):
         self.used_bytes = 0
 
     def get(self, key: str) -> Value | None:
-        """What was put under the key, if it is still there."""
+        """Return what was put under the key, if it is still there."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -139,5 +139,5 @@ class ByteCache(Generic[Value]):
         self.used_bytes = 0
 
     def __len__(self) -> int:
-        """The number of values kept."""
+        """Return the number of values kept."""
         return len(self._entries)

@@ -122,7 +122,7 @@ class Worker:
 
 
 def reason_of(error: SpapsError) -> ReasonCode:
-    """What a SUBACK says about an error in resolving."""
+    """Return the reason code of a SUBACK for an error in resolving."""
     match error:
         case ResolutionLimitError():
             return ReasonCode.QUOTA_EXCEEDED

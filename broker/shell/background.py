@@ -31,6 +31,6 @@ async def keep_at_it(work: Work, name: str, restart_seconds: float = RESTART_SEC
 
 
 def steady_clock() -> Callable[[], float]:
-    """The wall clock as it is now, carried on by a clock that nobody sets."""
+    """Return the wall clock as it is now, carried on by a clock that nobody sets."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()

@@ -186,7 +186,7 @@ class CoreDriver:
                 connection.peer.pause_reading()
 
     def _write_out(self) -> None:
-        """What ``core.output_of`` gives, without a call for each connection."""
+        """Write the output of all connections, each to its socket once."""
         outbox, total = self.core.outbox, 0
         if self.core.counters.bytes_sent >= self.output.next_look:
             self._watch.look()

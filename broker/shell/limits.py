@@ -137,7 +137,7 @@ class ConnectionQuota:
 
 
 def read_limits(table: Mapping[str, Any]) -> tuple[BrokerLimits, ShellLimits]:
-    """The limits in [broker.limits]; an error names the key."""
+    """Return the limits in [broker.limits]; an error names the key."""
     for name, value in table.items():
         if isinstance(value, int | float) and value < 0:
             raise SettingsError(f"broker.limits.{name} must not be below 0, not {value}")

@@ -68,7 +68,7 @@ class Metrics(Collector):
             self._filter_seconds.observe(value)
 
     def page(self) -> bytes:
-        """All figures in Prometheus' text format."""
+        """Return all figures in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
@@ -212,7 +212,7 @@ async def sample_filter_times(metrics: Metrics, service: BrokerService) -> None:
 
 
 def pages(metrics: Metrics, health: Callable[[], dict[str, Any]]) -> Pages:
-    """The pages that operators read."""
+    """Return the pages that operators read."""
 
     def health_page() -> Page:
         content = health()

@@ -124,7 +124,7 @@ class RedisBacking:
         return found
 
     def figures(self) -> list[Figure]:
-        """What is counted here, for metrics."""
+        """Return what is counted here, for metrics."""
         counted = self.journal.figures
         found = [
             Figure("spaps_journal_present", "1 while what is acknowledged is durable",

@@ -158,12 +158,12 @@ class JournalSaver:
         self._saving: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
-        """There are records."""
+        """Begin to store the records of the core, unless that goes on already."""
         if self._saving is None:
             self._saving = asyncio.create_task(self._save(), name="journal")
 
     async def drain(self) -> None:
-        """Until everything that was recorded is stored."""
+        """Wait until everything that was recorded is stored."""
         while self._saving is not None:
             await self._saving
 

@@ -108,7 +108,7 @@ class TextLines(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(message)s")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 - logging's shape
-        """The time in UTC, to the millisecond."""
+        """Return the time in UTC, to the millisecond."""
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
@@ -135,7 +135,7 @@ class JsonLines(logging.Formatter):
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given by ``extra``."""
+    """Return what was given by ``extra``."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 

@@ -199,7 +199,7 @@ class BrokerService:
         self.access_changed()
 
     def health(self) -> dict[str, Any]:
-        """What the health page says."""
+        """Return what the health page shows."""
         problems = self.admission.problems
         problems += [] if self.redis is None else self.redis.problems
         if not self._is_starting and self.resolver is not None and not self.resolver.is_running:
@@ -230,7 +230,7 @@ class BrokerService:
         await WebSocketLink(self.core_driver, socket).run()
 
     def _publish(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
-        """Something that a plugin has to say."""
+        """Publish a message of a plugin."""
         self.core.publish(Message(topic, payload, qos=qos, retain=retain))
         self._wake()
 

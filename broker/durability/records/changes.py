@@ -72,7 +72,7 @@ class Changes:
         self.is_repeated = False
 
     def __bool__(self) -> bool:
-        """Whether there is something to store."""
+        """Return whether there is something to store."""
         return bool(self.sessions or self.retained or self.freed)
 
     def is_beyond(self, limit: int) -> bool:
@@ -99,7 +99,7 @@ class Changes:
             after.queue = before.queue | after.queue
 
     def of(self, client_id: str) -> SessionChanges:
-        """The changes of a session, none yet if it has none."""
+        """Return the changes of a session, none yet if it has none."""
         found = self.sessions.get(client_id)
         if found is None:
             found = self.sessions[client_id] = SessionChanges()

@@ -35,31 +35,31 @@ class SharedMessages:
         self._owed: Counter[int] = Counter()
 
     def __len__(self) -> int:
-        """The messages that somebody waits for."""
+        """Return the messages that somebody waits for."""
         return len(self._owed)
 
     def __contains__(self, number: int) -> bool:
-        """Whether somebody waits for the message."""
+        """Return whether somebody waits for the message."""
         return number in self._owed
 
     def new_number(self) -> int:
-        """A number that no message has."""
+        """Return a number that no message has."""
         self._last += 1
         return self._last
 
     def number_of(self, client_id: str, position: int) -> int | None:
-        """The message that an entry names."""
+        """Return the message that an entry names."""
         names = self._names.get(client_id)
         return None if names is None else names.get(position)
 
     def note(self, client_id: str, position: int, number: int) -> None:
-        """An entry names a message."""
+        """Note that an entry names a message."""
         self._names.setdefault(client_id, {})[position] = number
         self._owed[number] += 1
         self._last = max(self._last, number)
 
     def let_go(self, client_id: str, position: int) -> int | None:
-        """The entry is over; gives the message when nobody else waits for it."""
+        """Remove an entry; return its message when nobody else waits for it."""
         names = self._names.get(client_id)
         number = None if names is None else names.pop(position, None)
         if names is not None and not names:
@@ -67,7 +67,7 @@ class SharedMessages:
         return None if number is None else self._owe_less(number)
 
     def let_all_go(self, client_id: str) -> set[int]:
-        """The session is over; gives the messages that nobody else waits for."""
+        """Remove a session; return the messages that nobody else waits for."""
         numbers = self._names.pop(client_id, {}).values()
         return {number for number in numbers if self._owe_less(number) is not None}
 
@@ -128,7 +128,7 @@ class MessageKeeper:
         )
 
     def entry(self, record: MessageQueued) -> bytes:
-        """The entry of a queued message."""
+        """Return the entry of a queued message."""
         message = record.message
         identity = id(message)
         packed = self._packed.get(identity)

@@ -59,7 +59,7 @@ _HAS_USER: Final = 0x80
 
 
 def message_to_bytes(message: Message) -> bytes:
-    """The message as bytes."""
+    """Return the message as bytes."""
     flags = message.qos
     middle = b""
     if message.retain:
@@ -84,7 +84,7 @@ def message_to_bytes(message: Message) -> bytes:
 
 
 def message_from_bytes(data: bytes) -> Message:
-    """The message that these bytes were made of."""
+    """Return the message that these bytes were made of."""
     try:
         return _read(data)
     except (struct.error, UnicodeDecodeError, ProtocolError) as error:
@@ -139,7 +139,7 @@ def _text(value: str) -> bytes:
 
 
 def _read_text(data: bytes, at: int) -> tuple[str, int]:
-    """A text with its length in front, and where it ends."""
+    """Return a text with its length in front, and where it ends."""
     start = at + 2
     end = start + int.from_bytes(data[at:start], "big")
     return data[start:end].decode(), end
@@ -169,12 +169,12 @@ class QueueEntry:
 
 
 def entry_with(record: MessageQueued, message: bytes) -> bytes:
-    """An entry that holds its message, which is given as bytes."""
+    """Return an entry that holds its message, which is given as bytes."""
     return _head(record, 0) + message
 
 
 def entry_naming(record: MessageQueued, number: int) -> bytes:
-    """An entry whose message is kept once for several sessions."""
+    """Return an entry whose message is kept once for several sessions."""
     return _head(record, _ELSEWHERE) + _NUMBER.pack(number)
 
 
@@ -190,7 +190,7 @@ def _head(record: MessageQueued, flags: int) -> bytes:
 
 
 def read_entry(data: bytes) -> QueueEntry:
-    """The entry that these bytes were made of."""
+    """Return the entry that these bytes were made of."""
     try:
         return _read_entry(data)
     except (struct.error, IndexError, ValueError) as error:

@@ -35,7 +35,7 @@ RECEIVED_FIELD: Final = "r"  # + packet identifier
 
 
 def subscription_field(key: SubscriptionKey) -> str:
-    """The field of a subscription."""
+    """Return the field of a subscription."""
     return f"{PLAIN_FIELD if isinstance(key, str) else NEIGHBORHOOD_FIELD}{key}"
 
 
@@ -43,7 +43,7 @@ FORMAT: Final = 1
 
 
 def session_text(record: SessionSaved) -> bytes:
-    """The session without the message of its will."""
+    """Return the session without the message of its will."""
     return _text(
         {
             "user": record.user_name,
@@ -57,7 +57,7 @@ def session_text(record: SessionSaved) -> bytes:
 
 
 def read_session(client_id: str, text: bytes, will: Message | None) -> SessionSaved:
-    """The session as it was saved, with the message of its will if there is one."""
+    """Return the session as it was saved, with the message of its will if there is one."""
     content = _content(text, f"the session of {client_id!r}")
     try:
         delay = content["willDelay"]
@@ -78,7 +78,7 @@ def read_session(client_id: str, text: bytes, will: Message | None) -> SessionSa
 
 
 def terms_text(terms: SubscriptionTerms) -> bytes:
-    """A subscription."""
+    """Return a subscription as JSON."""
     return _text(
         {
             "filter": terms.topic_filter,
@@ -95,7 +95,7 @@ def terms_text(terms: SubscriptionTerms) -> bytes:
 
 
 def read_terms(client_id: str, text: bytes) -> SubscriptionTerms:
-    """The subscription as it was saved."""
+    """Return the subscription as it was saved."""
     where = f"a subscription of {client_id!r}"
     content = _content(text, where)
     try:
@@ -138,7 +138,7 @@ def session_records(
     shared: SharedMessages,
     lose: Callable[[JournalError], None],
 ) -> Iterator[Record]:
-    """The session, its subscriptions, what it has sent, and what it is owed, in order.
+    """Yield the session, its subscriptions, what it has sent, and what it is owed, in order.
 
     ``messages`` are those kept once for several sessions; who names one is noted in ``shared``.
     ``lose`` gets what is wrong with a subscription or an entry, which is left out.

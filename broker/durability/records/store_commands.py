@@ -57,12 +57,12 @@ class Edition:
         return f"sessions:{self.number}", f"retained:{self.number}"
 
     def counts(self, names: StoredNames) -> list[Word]:
-        """These fields with their values."""
+        """Return these fields with their values."""
         sessions, retained = self.count_fields
         return [sessions, len(names.clients), retained, len(names.topics)]
 
     def session(self, client_id: str) -> str:
-        """One session."""
+        """Return the key of one session."""
         return journal_session_key(self.broker, self.number, client_id)
 
 
@@ -76,7 +76,7 @@ class StepCommands:
         self.words: list[Word] = []
 
     def add(self, command: str, key: str, words: list[Word]) -> None:
-        """A command on one key, several of its kind for very many words, none for no words."""
+        """Add a command on one key: several for very many words, none for no words."""
         if not words:
             return
         self.keys.append(key)
@@ -114,7 +114,7 @@ class StepWriter:
         self._keeper = keeper
 
     def commands(self, changes: Changes) -> StepCommands:
-        """What brings the edition from before the changes to after them."""
+        """Return the commands that make the changes in the edition."""
         edition = self.edition
         commands = StepCommands(edition)
         # What is repeated may be new to Redis.

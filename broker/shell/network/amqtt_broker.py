@@ -154,7 +154,7 @@ class AmqttBroker(Broker):
 
 
 def _in_words(error: BaseException) -> str:
-    """The innermost reason: amqtt wraps what went wrong in sentences of its own."""
+    """Return the innermost reason: amqtt wraps what went wrong in sentences of its own."""
     while error.__cause__ is not None:
         error = error.__cause__
     return " ".join(str(error).split()) or type(error).__name__

@@ -34,7 +34,7 @@ PORTS: Final = {("tcp", False): PORT, ("tcp", True): 8883, ("ws", False): 8083, 
 
 
 def listener_addresses(settings: BrokerSettings) -> dict[str, Address]:
-    """Where each listener shall listen, by its name."""
+    """Return where each listener shall listen, by its name."""
     addresses = {}
     if settings.listen:
         addresses[DEFAULT] = parse_address(settings.listen, "broker.listen", PORT)
@@ -59,7 +59,7 @@ def listener_addresses(settings: BrokerSettings) -> dict[str, Address]:
 
 
 def amqtt_config(settings: BrokerSettings) -> BrokerConfig:
-    """The whole configuration for amqtt; its complaints name the setting."""
+    """Return the whole configuration for amqtt; its complaints name the setting."""
     addresses = listener_addresses(settings)
     bind = str(addresses[DEFAULT]) if DEFAULT in addresses else None
     listeners: dict[str, Any] = {DEFAULT: {"bind": bind}}

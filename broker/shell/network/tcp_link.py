@@ -36,7 +36,7 @@ class TcpLink(asyncio.Protocol):
     # --- called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there; one too many is closed without a word."""
+        """Take a new client; one too many is closed at once."""
         self._transport = cast("asyncio.Transport", transport)
         self._connection = self._core_driver.opened(self)
         if self._connection is None:
@@ -51,7 +51,7 @@ class TcpLink(asyncio.Protocol):
             self._core_driver.collect(self._connection, data)
 
     def pause_writing(self) -> None:
-        """The client does not read what we write."""
+        """Note that the client does not read what was written."""
         if self._connection is not None:
             self._core_driver.paused(self._connection)
 
@@ -61,7 +61,7 @@ class TcpLink(asyncio.Protocol):
             self._core_driver.resumed(self._connection)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's shape
-        """The client is gone."""
+        """Note that the client is gone."""
         self.write = _send_to_nobody
         connection, self._connection = self._connection, None
         if connection is not None:

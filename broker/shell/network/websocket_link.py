@@ -127,7 +127,7 @@ class WebSocketLink:
                 await self._may_read.wait()
 
     async def _send(self, connection: Connection) -> None:
-        """All that was written since the last time, in messages that any client takes."""
+        """Send what was written since the last time, in messages that any client takes."""
         with contextlib.suppress(ConnectionClosed):
             while not self._is_closing or self._outgoing:
                 await self._has_outgoing.wait()
