@@ -1,1 +1,1 @@
-"""The command line: what all commands share."""
+"""The command line ``spaps``: what its commands share, and the work of the larger ones."""

@@ -1,1 +1,1 @@
-"""The client library: MQTT 5 over paho, with what makes messages spatial."""
+"""The client library: MQTT 5 with paho, peids and neighborhoods."""

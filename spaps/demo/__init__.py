@@ -1,1 +1,1 @@
-"""What ``make demo`` shows, one file for each part of it."""
+"""The parts of ``make demo``."""

@@ -1,5 +1,4 @@
-// Hands and eyes: legend, pointer, touch, wheel, keys. All text from data goes in as text, never
-// as markup.
+// Legend, pointer, touch, wheel and keys. Text from data is set as text, never as markup.
 
 const byId = (id) => document.getElementById(id);
 const element = (tag, text, className) => {
@@ -10,8 +9,8 @@ const element = (tag, text, className) => {
 };
 const counted = (number) => number.toLocaleString("en");
 
-// Drawing: at once while that is little work; otherwise the last picture is moved along and the
-// true one follows when the hand rests. (A clock cannot tell: the canvas paints after we return.)
+// Draws at once while that is little work. Otherwise it moves the last picture, and draws again when
+// the pointer rests. (Time cannot be measured here: the canvas paints after this code returns.)
 const MANY_VERTICES = 150000, REST_MILLISECONDS = 140;
 const picture = { view: null, rest: 0, waiting: false, copy: document.createElement("canvas") };
 const isMuchWork = () => layers.reduce((sum, made) => sum + (made.shown ? made.vertices : 0), 0) > MANY_VERTICES;
@@ -62,7 +61,7 @@ function resize() {
   const ratio = window.devicePixelRatio || 1;
   if (width === view.width && height === view.height && ratio === view.ratio) return;
   Object.assign(view, { width, height, ratio });
-  // A canvas that is given a size is empty: it is drawn at once, or it would flicker.
+  // Setting the size of a canvas empties it. It is drawn at once, so that it does not flicker.
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   drawTruly();

@@ -1,4 +1,4 @@
-// What is drawn, and how: one layer for the grey world, one for each stage, one for references.
+// Draws layers: one for the grey world, one for each stage, one for references.
 // A layer keeps its lines and areas as paths in world units, so that moving the map costs a few
 // calls to the canvas however many entities there are.
 
@@ -53,7 +53,7 @@ function layer(key, members, style) {
   const made = { key, style, shown: true, vertices: 0, points: [], specks: [], lines: new Path2D(), areas: new Path2D(), outlines: new Path2D() };
   for (const entity of members) {
     const [west, south, east, north] = entity.box;
-    // A grey zone over the whole map would tint all of it: such a one is outlined only.
+    // A grey zone over the whole map would tint all of it, so only its outline is drawn.
     const vast = key === GREY && Math.max(east - west, north - south) > span / 5;
     if (key !== GREY && entity.kind === AREA) made.specks.push(entity);
     for (const part of entity.parts) {
@@ -96,7 +96,7 @@ const layers = [
   }),
 ];
 
-// The view: which point of the world stands in the middle, and pixels for each metre.
+// The view: the point of the world in the middle, and pixels for each metre.
 const view = { x: 0, y: 0, zoom: 1, width: 0, height: 0, ratio: 1 };
 const toScreen = (x, y) => [(x - view.x) * view.zoom + view.width / 2, (view.y - y) * view.zoom + view.height / 2];
 const toWorld = (sx, sy) => [(sx - view.width / 2) / view.zoom + view.x, view.y - (sy - view.height / 2) / view.zoom];
@@ -109,7 +109,7 @@ function drawPaths(made) {
   pen.globalAlpha = (style.fillAlpha ?? 1) * (style.alpha ?? 1);
   pen.fillStyle = style.hatch ?? style.fill;
   if (style.hatch) style.hatch.setTransform(new DOMMatrix().scale(pixel));
-  // Shells run one way and holes the other, so areas that overlap fill as one.
+  // Shells and holes have opposite orientation, so overlapping areas are filled as one.
   pen.fill(made.areas, "nonzero");
   pen.globalAlpha = style.alpha ?? 1;
   pen.setLineDash((style.dash ?? []).map((part) => part * pixel));

@@ -11,7 +11,7 @@ entities.forEach((entity, at) => {
   const [west, south, east, north] = entity.box;
   const columns = Math.floor(east / cell) - Math.floor(west / cell) + 1;
   const rows = Math.floor(north / cell) - Math.floor(south / cell) + 1;
-  // Entered in every cell, one large zone would cost more than all the rest.
+  // A large zone in every cell would cost more than all other entities together.
   if (columns * rows > 400) { vast.push(at); return; }
   for (let column = 0; column < columns; column++) {
     for (let row = 0; row < rows; row++) {

@@ -1,1 +1,1 @@
-"""The commands of ``spaps``, one file for each."""
+"""The commands of ``spaps``: one file for each, or for two that are used together."""
