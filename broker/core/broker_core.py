@@ -109,8 +109,7 @@ class Core:
         ``address`` is for the log. ``host`` is the address that quotas count.
         """
         now = self._state.clock()
-        connection = Connection(self._state.limits, now, peer)
-        connection.address, connection.host = address, host
+        connection = Connection(self._state.limits, now, peer, address, host)
         connection.connect_timer = self._state.timers.at(
             now + self._state.limits.connect_timeout, lambda: self._lifecycle.give_up(connection)
         )
@@ -219,8 +218,7 @@ class Core:
 
     def committed(self, position: int) -> None:
         """Note that everything up to a position of the journal is stored."""
-        self.journal.committed = position
-        self._state.output_gate.committed()
+        self._state.output_gate.commit(position)
 
     def durable_state(self) -> Iterator[Record]:
         """Return all that must survive, as records, for a store that begins again."""

@@ -181,9 +181,9 @@ class OutputGate:
         connection.promised.append(Promised(position, data, then, is_off))
         self._waiting[connection] = None
 
-    def committed(self) -> None:
-        """Write what may be written now."""
-        stored = self._journal.committed
+    def commit(self, stored: int) -> None:
+        """Write what may be written once the journal is stored up to a position."""
+        self._journal.committed = stored
         for connection in list(self._waiting):
             promised = connection.promised
             while promised and promised[0].position <= stored:

@@ -76,11 +76,7 @@ class Neighborhoods:
 
     def hold_messages(self, subscriptions: Iterable[Subscription]) -> None:
         """Refuse messages about entities under the filters of these, and of no others."""
-        homes = frozenset(one.home for one in subscriptions if one.home is not None)
-        routes = self._state.routes
-        if homes != routes.waiting:
-            routes.waiting = homes
-            routes.clear()
+        self._state.routes.hold(one.home for one in subscriptions if one.home is not None)
 
     def add_members(self, subscription: Subscription, slot: int, peids: Int64s) -> bool:
         """Enter members of a subscription; return False if it has left the slot."""
@@ -152,7 +148,7 @@ class WorldNotifier:
     def listeners(self) -> set[Session]:
         """Return the sessions that are subscribed to changes."""
         route = self._state.routes.of(CHANGES_TOPIC.encode())
-        return {session for node in route.plain for session in node.plain}
+        return {session for entry in route.plain for session in entry.plain}
 
     def publish_world(self, world: WorldNotice) -> None:
         """Update the retained message about the world in force."""
@@ -199,7 +195,7 @@ class WorldNotifier:
     def _subscriptions_of(self, session: Session) -> tuple[Subscription, ...]:
         """Return the session's own subscriptions to changes; a shared one would serve others."""
         route = self._state.routes.of(CHANGES_TOPIC.encode())
-        return tuple(node.plain[session] for node in route.plain if session in node.plain)
+        return tuple(entry.plain[session] for entry in route.plain if session in entry.plain)
 
 
 def _notice(nsid: int, change: MemberChange, world: WorldNotice) -> NeighborhoodChange:

@@ -17,7 +17,7 @@ from spatial_udfs.entity_table import Int64s
 
 if TYPE_CHECKING:
     from broker.core.sessions.session import Session
-    from broker.core.subscribe.subscription import FilterNode, ShareGroup, Subscription
+    from broker.core.subscribe.subscription import FilterEntry, ShareGroup, Subscription
 
 
 # The subscription of a slot that nobody has. Look at ``SlotOwner.home`` first, which is None then.
@@ -42,7 +42,7 @@ class SlotOwner(Sequence[int]):
 
     def take(self, subscription: Subscription) -> None:
         """Give the slot to a subscription."""
-        self.home: FilterNode | ShareGroup | None = subscription.home
+        self.home: FilterEntry | ShareGroup | None = subscription.home
         self.session = subscription.session
         self.subscription = subscription
 

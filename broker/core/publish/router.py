@@ -20,7 +20,7 @@ from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.publish.routes import Route
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
-from broker.core.subscribe.subscription import FilterNode, ShareGroup, Subscription
+from broker.core.subscribe.subscription import FilterEntry, ShareGroup, Subscription
 from broker.filter.memberships import Slots
 
 # Packets were compared with the real limit when they came in.
@@ -43,16 +43,16 @@ class Router:
         targets: dict[Session, tuple[Subscription, ...]] = {}
         # The sessions of which more than one subscription matches, with all of these.
         several: dict[Session, list[Subscription]] = {}
-        for number, node in enumerate(route.plain):
+        for number, entry in enumerate(route.plain):
             if number == 0:
                 # Under one filter each session stands once.
                 targets = {
                     session: (one,)
-                    for session, one in node.plain.items()
+                    for session, one in entry.plain.items()
                     if not (one.no_local and session is publisher)
                 }
                 continue
-            for subscription in node.plain.values():
+            for subscription in entry.plain.values():
                 _add(targets, several, subscription, publisher)
         in_groups: dict[ShareGroup, list[Subscription]] = {}
         for subscription in self._spatial(route, slots):
@@ -95,7 +95,9 @@ class Router:
         return found
 
 
-def _bisect_each(homes: frozenset[FilterNode | ShareGroup], slots: Slots) -> Iterator[Subscription]:
+def _bisect_each(
+    homes: frozenset[FilterEntry | ShareGroup], slots: Slots
+) -> Iterator[Subscription]:
     for home in homes:
         for slot, subscription in home.spatial.items():
             at = bisect_left(slots, slot)
@@ -175,8 +177,8 @@ class FanOut:
         slot_owners, homes = self._state.slots.slot_owners, route.spatial
         hits = [owner.subscription for s in slots if (owner := slot_owners[s]).home in homes]
         matches = len(hits)
-        for node in route.plain:
-            hits += node.plain.values()
+        for entry in route.plain:
+            hits += entry.plain.values()
         # Under one filter each session stands once; otherwise all are compared.
         is_mixed = matches > 1 or len(route.plain) > 1 or (matches and route.plain)
         if is_mixed and len({hit.session for hit in hits}) != len(hits):

@@ -1,12 +1,12 @@
 """Routes: the filters that match a topic, found once for each topic and remembered.
 
-A route names filter nodes and share groups, not subscriptions. So it stays valid while
+A route names filter entries and share groups, not subscriptions. So it stays valid while
 subscriptions come and go under the same filters. Gateway rules add the peid that a topic names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ from broker.codec.fields import SYSTEM_PREFIX, check_text, check_topic_name
 from broker.codec.publish import parse_peid
 from broker.codec.reason_codes import ReasonCode
 from broker.core.limits import BrokerLimits
-from broker.core.subscribe.subscription import FilterNode, ShareGroup
+from broker.core.subscribe.subscription import FilterEntry, ShareGroup
 from schemas.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ PLACEHOLDER: Final = "{peid}"
 class Route:
     """Everything that is the same for all messages on a topic.
 
-    ``spatial`` holds the nodes and groups that have neighborhoods. ``readers`` are sessions
+    ``spatial`` holds the entries and groups that have neighborhoods. ``readers`` are sessions
     known to be allowed to receive the topic. ``refusal`` is why clients may not publish to it.
     ``is_waiting``: the members of a neighborhood under it are not known yet.
     """
@@ -43,12 +43,12 @@ class Route:
         "spatial", "topic", "topic_field",
     )  # fmt: skip
 
-    def __init__(self, topic: str, encoded: bytes, nodes: list[FilterNode]) -> None:
+    def __init__(self, topic: str, encoded: bytes, entries: list[FilterEntry]) -> None:
         self.topic = topic
         self.topic_field = len(encoded).to_bytes(2, "big") + encoded
-        self.plain = tuple(node for node in nodes if node.plain)
-        self.groups = tuple(group for node in nodes for group in node.groups.values())
-        homes: list[FilterNode | ShareGroup] = [*nodes, *self.groups]
+        self.plain = tuple(entry for entry in entries if entry.plain)
+        self.groups = tuple(group for entry in entries for group in entry.groups.values())
+        homes: list[FilterEntry | ShareGroup] = [*entries, *self.groups]
         self.spatial = frozenset(home for home in homes if home.spatial)
         self.readers: set[Session] = set()
         self.gateway_peid: int | None = None
@@ -61,7 +61,7 @@ class Routes:
     """Routes by topic, as the topic stands in a packet."""
 
     __slots__ = (
-        "_counters", "_ended", "_gateway", "_limits", "_tree", "by_topic", "bytes", "waiting",
+        "_counters", "_ended", "_gateway", "_limits", "_tree", "_waiting", "by_topic", "bytes",
     )  # fmt: skip
 
     def __init__(
@@ -72,8 +72,8 @@ class Routes:
         self._limits = limits
         self._counters = counters
         self.by_topic: dict[bytes, Route] = {}
-        # The filters of neighborhoods whose members are not known yet.
-        self.waiting: frozenset[FilterNode | ShareGroup] = frozenset()
+        # Where neighborhoods are entered whose members are not known yet.
+        self._waiting: frozenset[FilterEntry | ShareGroup] = frozenset()
         # About what the remembered routes take in memory.
         self.bytes = 0
         # Sessions without a client that may still be among the readers of a route.
@@ -91,6 +91,13 @@ class Routes:
             self.by_topic[encoded] = route
             self._count(_bytes_of(route))
         return route
+
+    def hold(self, homes: Iterable[FilterEntry | ShareGroup]) -> None:
+        """Mark the routes to these entries and groups as waiting, and no others."""
+        waiting = frozenset(homes)
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self.clear()
 
     def clear(self) -> None:
         """Forget all routes: a filter came or went, rights changed, or memory is used up."""
@@ -121,13 +128,13 @@ class Routes:
             route.refusal = ReasonCode.TOPIC_NAME_INVALID
         else:
             before = self._tree.visited
-            nodes = list(self._tree.match(topic))
-            self._counters.work += self._tree.visited - before + len(nodes)
-            route = Route(topic, encoded, nodes)
+            entries = list(self._tree.match(topic))
+            self._counters.work += self._tree.visited - before + len(entries)
+            route = Route(topic, encoded, entries)
             if topic.startswith(SYSTEM_PREFIX):
                 route.refusal = ReasonCode.NOT_AUTHORIZED
         route.gateway_peid = self._gateway.peid_of(topic)
-        route.is_waiting = not self.waiting.isdisjoint(route.spatial)
+        route.is_waiting = not self._waiting.isdisjoint(route.spatial)
         route.is_simple = route.is_simple and route.refusal is None and not route.is_waiting
         return route
 

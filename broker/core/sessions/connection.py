@@ -98,13 +98,20 @@ class Connection:
         "subscribe_queue", "wants_reasons",
     )  # fmt: skip
 
-    def __init__(self, limits: BrokerLimits, now: float, peer: Any = None) -> None:
+    def __init__(
+        self,
+        limits: BrokerLimits,
+        now: float,
+        peer: Any = None,
+        address: str | None = None,
+        host: str | None = None,
+    ) -> None:
         self.peer = peer
         self.state = State.NEW
         self.session: Session | None = None
         # The client's address: for the log, and as far as quotas distinguish addresses.
-        self.address: str | None = None
-        self.host: str | None = None
+        self.address = address
+        self.host = host
         # Who the client says it is, before that is proven.
         self.claim: Identity | None = None
         self.connected_at: float | None = None

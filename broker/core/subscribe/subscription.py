@@ -1,4 +1,4 @@
-"""A subscription, and the filter nodes and share groups under which it is entered."""
+"""A subscription, and the filter entries and share groups under which it is entered."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SubscriptionTerms:
         return self.topic_filter if self.nsid is None else self.nsid
 
 
-class FilterNode:
+class FilterEntry:
     """Everything subscribed under one topic filter; exists while something is."""
 
     __slots__ = ("groups", "plain", "spatial", "topic_filter")
@@ -80,11 +80,11 @@ class FilterNode:
 class ShareGroup:
     """The members of one shared subscription: same share name, same filter."""
 
-    __slots__ = ("node", "plain", "served", "share_name", "spatial", "turn")
+    __slots__ = ("entry", "plain", "served", "share_name", "spatial", "turn")
 
-    def __init__(self, share_name: str, node: FilterNode) -> None:
+    def __init__(self, share_name: str, entry: FilterEntry) -> None:
         self.share_name = share_name
-        self.node = node
+        self.entry = entry
         # The member that was served longest ago comes first.
         self.plain: OrderedDict[Session, Subscription] = OrderedDict()
         self.spatial: dict[int, Subscription] = {}
@@ -117,7 +117,7 @@ class Subscription:
         self.slot = NO_SLOT
         # Pairs in the filter that its session is charged with.
         self.pairs = 0
-        self.home: FilterNode | ShareGroup | None = None
+        self.home: FilterEntry | ShareGroup | None = None
         # The share group that it belongs to, or belonged to while it was in force.
         self.group: ShareGroup | None = None
         self.active = False

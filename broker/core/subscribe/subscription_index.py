@@ -13,7 +13,7 @@ from broker.codec.fields import SHARE_PREFIX, ParsedFilter
 from broker.core.publish.routes import Routes
 from broker.core.subscribe.subscription import (
     NO_SLOT,
-    FilterNode,
+    FilterEntry,
     ShareGroup,
     Subscription,
     SubscriptionTerms,
@@ -22,7 +22,7 @@ from broker.core.subscribe.topic_tree import LEVEL_BYTES, TopicTree
 from broker.filter.memberships import VACANT, Memberships, SlotOwner
 from spatial_udfs.entity_table import Int64s
 
-# A subscription, its terms, its filter's node and its places in dictionaries, as measured.
+# A subscription, its terms, its filter's entry and its places in dictionaries, as measured.
 SUBSCRIPTION_BYTES: Final = 700
 # A neighborhood's slot, numbers and entry under its filter. Its members are counted elsewhere.
 NEIGHBORHOOD_BYTES: Final = 700
@@ -65,13 +65,13 @@ class SubscriptionIndex:
         """Put a subscription in force; a neighborhood's members enter with it.
 
         With a reserved ``slot`` they were entered before. Routes are forgotten only when one of
-        them must name another node or group.
+        them must name another entry or group.
         """
-        node = self._tree.node_of(parsed.topic_filter)
-        home: FilterNode | ShareGroup = node
+        entry = self._tree.entry_of(parsed.topic_filter)
+        home: FilterEntry | ShareGroup = entry
         if parsed.share_name is not None:
-            home = node.groups.get(parsed.share_name) or ShareGroup(parsed.share_name, node)
-            node.groups[parsed.share_name] = home
+            home = entry.groups.get(parsed.share_name) or ShareGroup(parsed.share_name, entry)
+            entry.groups[parsed.share_name] = home
             subscription.group = home
             self.shared_count += 1
         subscription.home = home
@@ -113,15 +113,15 @@ class SubscriptionIndex:
             self._prune(home)
             self._routes.clear()
 
-    def _prune(self, home: FilterNode | ShareGroup) -> None:
+    def _prune(self, home: FilterEntry | ShareGroup) -> None:
         if isinstance(home, ShareGroup):
-            node = home.node
+            entry = home.entry
             if not home.plain and not home.spatial:
-                del node.groups[home.share_name]
+                del entry.groups[home.share_name]
         else:
-            node = home
-        if node.is_empty:
-            self._tree.remove(node.topic_filter)
+            entry = home
+        if entry.is_empty:
+            self._tree.remove(entry.topic_filter)
 
 
 class SlotTable:

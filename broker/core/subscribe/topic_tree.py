@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Self
 
-from broker.core.subscribe.subscription import FilterNode
+from broker.core.subscribe.subscription import FilterEntry
 
 # What a level takes in memory with a short name, as measured.
 LEVEL_BYTES: Final = 150
@@ -75,8 +75,8 @@ class _Level(Level):
 
     def __init__(self) -> None:
         super().__init__()
-        self.exact: FilterNode | None = None
-        self.rest: FilterNode | None = None
+        self.exact: FilterEntry | None = None
+        self.rest: FilterEntry | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -84,7 +84,7 @@ class _Level(Level):
 
 
 class TopicTree:
-    """Filter nodes by topic filter."""
+    """Filter entries by topic filter."""
 
     __slots__ = ("_count", "_root", "visited")
 
@@ -98,8 +98,8 @@ class TopicTree:
         """Return the number of filters."""
         return self._count
 
-    def find(self, topic_filter: str) -> FilterNode | None:
-        """Return the node of a filter, if it is there."""
+    def find(self, topic_filter: str) -> FilterEntry | None:
+        """Return the entry of a filter, if it is there."""
         level: _Level | None = self._root
         names, is_open = _split(topic_filter)
         for name in names:
@@ -108,21 +108,21 @@ class TopicTree:
             return None
         return level.rest if is_open else level.exact
 
-    def node_of(self, topic_filter: str) -> FilterNode:
-        """Return the node of a filter, made if it is not there."""
+    def entry_of(self, topic_filter: str) -> FilterEntry:
+        """Return the entry of a filter, made if it is not there."""
         level = self._root
         names, is_open = _split(topic_filter)
         for name in names:
             level = level.child(name) or level.make(name)
-        node = level.rest if is_open else level.exact
-        if node is None:
-            node = FilterNode(topic_filter)
+        entry = level.rest if is_open else level.exact
+        if entry is None:
+            entry = FilterEntry(topic_filter)
             self._count += 1
             if is_open:
-                level.rest = node
+                level.rest = entry
             else:
-                level.exact = node
-        return node
+                level.exact = entry
+        return entry
 
     def remove(self, topic_filter: str) -> None:
         """Remove a filter, and every level that only it needed."""
@@ -143,8 +143,8 @@ class TopicTree:
                 break
             above.drop(name)
 
-    def match(self, topic: str) -> Iterator[FilterNode]:
-        """Yield the nodes of all filters that match a topic name."""
+    def match(self, topic: str) -> Iterator[FilterEntry]:
+        """Yield the entries of all filters that match a topic name."""
         # A wildcard at the first level does not match $SYS and its like.
         reserved = topic.startswith("$")
         frontier = [self._root]

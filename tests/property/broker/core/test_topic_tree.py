@@ -49,7 +49,7 @@ def test_the_definition_itself() -> None:
 def test_the_tree_of_filters(filters: list[str], topics: list[str], data: st.DataObject) -> None:
     tree = TopicTree()
     for one in filters:
-        assert tree.node_of(one) is tree.node_of(one)
+        assert tree.entry_of(one) is tree.entry_of(one)
     removed = data.draw(st.lists(st.sampled_from(filters), unique=True)) if filters else []
     for one in removed:
         tree.remove(one)
@@ -58,7 +58,7 @@ def test_the_tree_of_filters(filters: list[str], topics: list[str], data: st.Dat
     for one in filters:
         assert (tree.find(one) is not None) == (one in left)
     for topic in topics:
-        found = [node.topic_filter for node in tree.match(topic)]
+        found = [entry.topic_filter for entry in tree.match(topic)]
         assert len(found) == len(set(found))
         assert set(found) == {one for one in left if defined(one, topic)}
     for one in left:
@@ -140,10 +140,10 @@ def test_what_does_not_match_is_never_looked_at(monkeypatch: pytest.MonkeyPatch)
     child = Level.child
     for others in (10, 10_000):
         tree = TopicTree()
-        tree.node_of("a/+/c")
+        tree.entry_of("a/+/c")
         for number in range(others):
-            tree.node_of(f"x{number}/+/#")
-            tree.node_of(f"a/{number}/d")
+            tree.entry_of(f"x{number}/+/#")
+            tree.entry_of(f"a/{number}/d")
         visited = 0
 
         def counting(level: Level, name: str) -> Level | None:
@@ -152,6 +152,6 @@ def test_what_does_not_match_is_never_looked_at(monkeypatch: pytest.MonkeyPatch)
             return child(level, name)
 
         monkeypatch.setattr(Level, "child", counting)
-        assert [node.topic_filter for node in tree.match("a/5/c")] == ["a/+/c"]
+        assert [entry.topic_filter for entry in tree.match("a/5/c")] == ["a/+/c"]
         assert visited == 8
         monkeypatch.undo()
