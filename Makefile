@@ -6,7 +6,7 @@ PYTHON_IS_THERE = command -v $(PYTHON) >/dev/null 2>&1 || { \
 
 # Many tests wait for servers, so three processes keep two cores busy. tests/conftest.py says which
 # tests stay together, and puts the long ones first.
-WORKERS := -n 3 --dist loadgroup --no-loadscope-reorder
+WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
 
 # Tests start hundreds of Python processes. Each would compile the project anew where this is set.
 export PYTHONDONTWRITEBYTECODE :=

@@ -25,32 +25,46 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 # Long tests first: the short ones at the end even out what the processes have left.
 FOLDERS = ("spark", "integration", "e2e", "property", "unit")
+# Files whose tests start a Spark of their own; the others below tests/spark use the session.
+SUBMITTING = {
+    "test_bulk_separate_executors.py",
+    "test_bulk_submitted.py",
+    "test_import_world_submit.py",
+    "test_installed_wheels.py",
+    "test_quick_start.py",
+}
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the tests, and mark those that one process of xdist runs one after the other.
+def group_of(nodeid: str) -> str:
+    """Name the tests that one process of xdist runs one after the other.
 
     A file stays together for the sake of its fixtures. All files that use the Spark session are one
     group, so that one JVM gets warm instead of one in each process; files that start a Spark
     of their own are another, so that two of them never run at the same time.
     """
-    of_spark = {item.path: "submit" for item in items if item.get_closest_marker("spark")}
-    in_session = {item.path: "spark" for item in items if "spark" in _fixtures_of(item)}
-    groups = of_spark | in_session
-    for item in items:
-        group = groups.get(item.path, item.nodeid.partition("::")[0])
-        item.add_marker(pytest.mark.xdist_group(group))
+    file = Path(nodeid.partition("::")[0])
+    if file.name in SUBMITTING:
+        return "submit"
+    return "session" if file.parts[:2] == ("tests", "spark") else str(file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Have ``--dist loadfile`` keep groups together: with pytest 9.2 ``loadgroup`` does not."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  not for a single process
+
+    class GroupScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:  # what xdist has schedulers override
+            return group_of(nodeid)
+
+    return GroupScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the tests by their folders."""
     items.sort(key=_place_of_folder)
-
-
-def _group_of(item: pytest.Item) -> str:
-    mark = item.get_closest_marker("xdist_group")
-    return "" if mark is None else str(mark.args[0])
-
-
-def _fixtures_of(item: pytest.Item) -> list[str]:
-    return item.fixturenames if isinstance(item, pytest.Function) else []
 
 
 def _place_of_folder(item: pytest.Item) -> int:
@@ -122,8 +136,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Under CI a skip is a failure, but for tests of data that may not be in the repository."""
     outcome: Any = yield
     report = outcome.get_result()
-    # xdist writes the group behind the name; without it the name can be given to pytest again.
-    report.nodeid = report.nodeid.removesuffix(f"@{_group_of(item)}")
     allowed = item.get_closest_marker("shared_data") is not None or hasattr(report, "wasxfail")
     if report.skipped and os.environ.get("CI") == "true" and not allowed:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
