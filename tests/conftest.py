@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,23 @@ def group_of(nodeid: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Have ``--dist loadfile`` keep groups together: with pytest 9.2 ``loadgroup`` does not."""
+    """Let ``--dist loadfile`` keep the files of a group together, as if they were one file.
+
+    xdist's own ``loadgroup`` does not work with pytest 9.2.
+    """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  not for a single process
 
     class GroupScheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:  # what xdist has schedulers override
-            return group_of(nodeid)
+        """Puts the group before each name, where the scheduler looks for the file."""
+
+        def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+            super().add_node_collection(node, [f"{group_of(one)}::{one}" for one in collection])
+
+        def remove_node(self, node: Any) -> str | None:
+            crashed = super().remove_node(node)
+            return crashed and crashed.partition("::")[2]
 
     return GroupScheduling(config, log)
 
