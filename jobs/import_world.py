@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from jobs.job_parser import JobParser, whole_number
 from schemas.errors import EXIT_DONE, SourceError, exit_code_of
@@ -53,31 +53,19 @@ def _import(options: argparse.Namespace) -> ImportReport:
         )
     sources = [local_folder(source) or Path(source) for source in options.sources]
     kinds = [SourceKind.OSM] if in_store else [kind_of(path) for path in sources]
+    given: dict[str, Any] = {
+        name: getattr(options, name) for name in ("srid", "rules", "category", "id_field")
+    }
+    how = {"strict": options.strict, "force": options.force, "progress": _PhaseLines()}
     if not is_extract and any(kind is not SourceKind.GEOPARQUET for kind in kinds):
-        return import_world(
-            sources,
-            options.world,
-            srid=options.srid,
-            rules=options.rules,
-            category=options.category,
-            id_field=options.id_field,
-            strict=options.strict,
-            force=options.force,
-            progress=_PhaseLines(),
-        )
+        return import_world(sources, options.world, **given, **how)
     # Only now: an import in one process needs no JVM.
     from jobs.pipeline.session import spark_session  # noqa: PLC0415
     from jobs.pipeline.world.osm_import import import_osm  # noqa: PLC0415
     from jobs.pipeline.world.world_import import import_geoparquet  # noqa: PLC0415
 
-    checked = ImportOptions.checked(
-        srid=options.srid,
-        rules=options.rules,
-        category=options.category,
-        id_field=options.id_field,
-    )
+    checked = ImportOptions.checked(**given)
     spark = spark_session("spaps-import-world")
-    how = {"strict": options.strict, "force": options.force, "progress": _PhaseLines()}
     if is_extract:
         return import_osm(spark, options.sources[0], options.world, checked, **how)
     return import_geoparquet(spark, sources, options.world, checked, **how)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -30,6 +31,8 @@ def main() -> int:
     parser.add_argument("--driver-memory", default="1g", help="heap of the driver")
     parser.add_argument("--executor-memory", default="2g")
     options = parser.parse_args()
+    # spark-submit takes the Python that stands first.
+    os.environ["PATH"] = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
     folder = OUT / "osm_import"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

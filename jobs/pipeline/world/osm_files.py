@@ -65,9 +65,12 @@ def inspect(spark: SparkSession, source: str) -> ExtractFile:
         if (value := spark.conf.get(f"spark.hadoop.fs.{theirs}", None)) is not None
     }
 
+    # Executors run in folders of their own.
+    place = source if "://" in source else stored_place(source)
+
     def look(batches: Batches) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            with _opened(source, keys) as stream:
+            with _opened(place, keys) as stream:
                 found = look_through(stream, source)
             values = [[found.sha256], [found.bytes], [found.last_block]]
             yield pa.RecordBatch.from_arrays([pa.array(each) for each in values], schema=FACTS)

@@ -12,12 +12,12 @@ from pyspark.storagelevel import StorageLevel
 
 from jobs.pipeline.spark_errors import spark_errors_as
 from jobs.pipeline.world import osm_batches, osm_files, osm_frames
-from jobs.pipeline.world.world_import import Draft
+from jobs.pipeline.world.world_import import Draft, known_report
 from schemas import entity
 from schemas.errors import SourceError
 from schemas.world_places import stored_place
 from world.imports.projection import WGS84, choose_crs, given_crs
-from world.imports.world_import import ImportReport, exclusive, report_of, same_version
+from world.imports.world_import import ImportReport, exclusive, same_version
 from world.long_work import Progress
 from world.sources.readings import ImportOptions
 from world.sources.source_files import SourceKind
@@ -55,7 +55,7 @@ def import_osm(
     with exclusive(store):
         known = None if force else same_version(store, facts, options)
         if known is not None:
-            return report_of(store, known, created=False, strict=strict)
+            return known_report(spark, store, known, strict=strict)
         try:
             with spark_errors_as(SourceError, failed), osm_files.settings_for(spark, file):
                 found = _candidates(spark, source, options, keep, progress)

@@ -28,7 +28,6 @@ from world.imports.world_import import (
     exclusive,
     refuse_if_empty,
     refuse_if_strict,
-    report_of,
     same_version,
 )
 from world.long_work import Progress
@@ -60,7 +59,7 @@ def import_geoparquet(
     with exclusive(store):
         known = None if force else same_version(store, facts, options)
         if known is not None:
-            return report_of(store, known, created=False, strict=strict)
+            return known_report(spark, store, known, strict=strict)
         layouts = [
             read_layout(path, id_field=options.id_field, category=options.category)
             for path in sources
@@ -165,10 +164,28 @@ def _target_crs(
     )
 
 
+def known_report(
+    spark: SparkSession, store: WorldStore, facts: VersionFacts, *, strict: bool
+) -> ImportReport:
+    """Return the report about a version that stands in the store; its rows stay with Spark."""
+
+    def rows(table: str) -> DataFrame:
+        every = spark.read.format("delta").load(_uri(store, table))
+        return every.where(F.col(entity.VERSION) == facts.version)
+
+    summaries = _summaries(rows(entity.PROBLEMS_TABLE))
+    refuse_if_strict(summaries, strict=strict)
+    tops = world_frames.top_categories(rows(entity.ENTITIES_TABLE))
+    return ImportReport(facts, created=False, problems=summaries, top_categories=tops)
+
+
+def _uri(store: WorldStore, table: str) -> str:
+    folder = store.local_folder()
+    return store.table_uri(table) if folder is None else f"file://{folder.resolve()}/{table}"
+
+
 def _replace(store: WorldStore, table: str, version: int, rows: DataFrame) -> None:
     """Write a version's rows in place of any that a killed import left under its number."""
-    folder = store.local_folder()
-    uri = store.table_uri(table) if folder is None else f"file://{folder.resolve()}/{table}"
     versioned = rows.withColumn(entity.VERSION, F.lit(version).cast("long"))
     # Spark sorts by the partition column before it writes; sorted by it already, it leaves
     # the order by peid alone.
@@ -179,7 +196,7 @@ def _replace(store: WorldStore, table: str, version: int, rows: DataFrame) -> No
         .mode("overwrite")
         .option("replaceWhere", f"{entity.VERSION} = {version}")
         .option("compression", "zstd")
-        .save(uri)
+        .save(_uri(store, table))
     )
 
 

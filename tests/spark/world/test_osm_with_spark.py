@@ -52,6 +52,10 @@ def test_monaco(
     # The two ways know each other's versions.
     again = with_spark(spark, str(source), tmp_path / "plain")
     assert (again.created, again.facts.version) == (False, 1)
+    assert again.top_categories == report.top_categories
+    assert [(s.kind, s.count, s.kept) for s in again.problems] == [
+        (s.kind, s.count, s.kept) for s in report.problems
+    ]
 
 
 @pytest.mark.shared_data

@@ -7,6 +7,7 @@ import io
 import zlib
 from pathlib import Path
 
+import osmium
 import pytest
 
 from jobs import import_world
@@ -78,6 +79,14 @@ def test_a_block_begins_in_the_last_split(size: int, last_size: int) -> None:
     split = split_bytes(file, wanted=1000)
     assert split >= 1000
     assert (size - 1) // split * split <= file.last_block
+
+
+def test_a_history_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "history.osm.pbf"
+    with osmium.SimpleWriter(osmium.io.File(str(path), "osh.pbf")) as writer:
+        writer.add_node(osmium.osm.mutable.Node(id=1, location=(7, 43)))
+    with path.open("rb") as stream, pytest.raises(SourceError, match="a history file"):
+        look_through(stream, "history.osm.pbf")
 
 
 def test_several_extracts_of_a_store_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
