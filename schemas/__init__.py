@@ -1,5 +1,5 @@
-"""Contracts only: what crosses a border between two rooms, in the standard library alone.
+"""The language, and what two rooms share: tables, keys, settings, errors.
 
-The client library installs with paho and nothing else, so nothing here may import
-shapely, pyarrow, Spark or Redis.
+Uses the standard library alone, so that every room can import it without shapely, pyarrow, Spark or
+Redis.
 """

@@ -1,20 +1,20 @@
-"""Names and meaning of the tables of a world and their columns.
+"""Names and meaning of a world's tables and columns.
 
-Types stand with the code that writes them.
+The Arrow types are in the code that writes the tables.
 
 ``entities``: one row for each entity and version, partitioned by version.
-``versions``: one row for each complete version, written last: a version without its row
-does not exist for any reader, whatever lies in ``entities``.
-``problems``: every input row that was left out of a version, or kept with a remark.
+``versions``: one row for each complete version, written last. Readers ignore a version without its
+row, even if ``entities`` has rows of it.
+``problems``: every input row that was left out of a version, or kept with a problem.
 
 The bulk job keeps four more tables beside them from one run to the next:
 
 ``relatedPairs``: every ordered pair of entities that share a point, by version and bucket.
-``placedEntities``: what a stage looks at of each entity, by version and bucket.
-``relatedVersions``: one row for each version whose pairs are complete, written after them: without
-it nobody looks at them.
-``resolvedMembers``: the members of sets that runs resolved on a version, and a row without a member
-for each set, which tells what it is the set of.
+``placedEntities``: the shape and categories of each entity, by version and bucket.
+``relatedVersions``: one row for each version whose pairs are complete, written after them. Pairs
+without it are ignored.
+``resolvedMembers``: the members of sets that runs resolved on a version, and for each set a row
+without a member that identifies the set.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ GEOMETRY: Final = "geometry"  # binary, WKB in the version's metric CRS
 SRID: Final = "srid"  # int, EPSG code of the version's metric CRS
 CREATED_AT: Final = "createdAt"  # timestamp, UTC
 SOURCES: Final = "sources"  # list<struct<path: string, kind: string, sha256: string, bytes: long>>
-RULES_SHA256: Final = "rulesSha256"  # string: checksum of rules and options, part of "the same"
+RULES_SHA256: Final = "rulesSha256"  # string: checksum of rules and options
 ENTITY_COUNT: Final = "entityCount"  # long
 PROBLEM_COUNTS: Final = "problemCounts"  # map<string, long>
-CHECKSUM: Final = "checksum"  # string: of the content, the same however it was written
+CHECKSUM: Final = "checksum"  # string: of the content, independent of the writer
 
-# Columns of ``problems``, beside VERSION and PEID (null where the input has no usable one).
+# Columns of ``problems``, beside VERSION and PEID (null if the input has no usable one).
 PROBLEM_KIND: Final = "kind"  # string: duplicate-identical, broken-geometry, …
-KEPT: Final = "kept"  # boolean: whether the entity is in the version all the same
+KEPT: Final = "kept"  # boolean: whether the entity is in the version anyway
 SOURCE: Final = "source"  # string: path of the source
 LOCATOR: Final = "locator"  # string: where in the source (row 17, feature 3, way 4711)
 REASON: Final = "reason"  # string: what is wrong, for a person
@@ -57,20 +57,20 @@ ENTITY: Final = "entity"  # long, peid
 PAIR_KIND: Final = "pairKind"  # int: DE-9IM matrix of (reference, entity) and both shapes
 CATEGORY_SET: Final = "categorySet"  # int: the entity's categories
 SHAPE: Final = "shape"  # int: point, closed line, line or area
-# int: the part of the world, by a hash of a peid (spatial_udfs/bulk/buckets)
+# int: the part of the world, by a hash of a peid (spatial_udfs/bulk/buckets.py)
 BUCKET: Final = "bucket"
 
 METHOD: Final = "method"  # int: raised when pairs are computed in a way that may differ
 PAIR_COUNT: Final = "pairCount"  # long
-PAIR_KINDS: Final = "pairKinds"  # list<int>: those that occur
-BUCKETS: Final = "buckets"  # int: in how many parts pairs and entities are held
-# list<struct<peid, shape, categorySet>>: those whose pairs lie in the buckets of their other ends
+PAIR_KINDS: Final = "pairKinds"  # list<int>: the kinds that occur
+BUCKETS: Final = "buckets"  # int: the number of buckets of pairs and entities
+# list<struct<peid, shape, categorySet>>: entities whose pairs are in the buckets of the other ends
 HEAVY: Final = "heavyEntities"
-DIAMETER: Final = "diameter"  # double: no two entities are further apart, in metres
+DIAMETER: Final = "diameter"  # double: upper bound of the distance of two entities, in metres
 DERIVED_FROM: Final = "derivedFrom"  # long or null: the version whose pairs were taken over
 
 VOCABULARY: Final = "categorySets"  # list<list<string>>: the categories of each set, by its number
 
 NODE: Final = "node"  # long: a set of entities, by a hash of what defines it
 PROOF: Final = "proof"  # long: a second, independent hash of the same
-RUN: Final = "run"  # long: tells the rows of one run from those of another
+RUN: Final = "run"  # long: identifies the run that wrote the row

@@ -1,4 +1,4 @@
-"""Every error that a user can cause, and the exit code of a command that meets one."""
+"""The errors that a user can cause, and the exit code of a command that fails with one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-# How every loss in Redis that a rebuild can make good is repaired.
+# Ends the text of every error about data in Redis that a rebuild can restore.
 REPAIR_ADVICE: Final = ": 'spaps rebuild --full' repairs it"
 
 
@@ -18,20 +18,20 @@ class DescriptorError(SpapsError):
     """A neighborhood that breaks a rule of the language; names the stage where there is one."""
 
     def __init__(self, message: str, stage: int | None = None) -> None:
-        """Keep the written-out stage number, so that callers need not parse the text."""
+        """Keep the number of the written-out stage, so that callers need not parse the text."""
         super().__init__(f"stage {stage}: {message}" if stage is not None else message)
         self.stage = stage
 
 
 class NotationError(DescriptorError):
-    """Text that does not parse: where it stops making sense and what could have stood there."""
+    """Text that does not parse; names the position and what was expected there."""
 
     def __init__(
         self, text: str, position: int, expected: str, stage: int | None = None, part: str = ""
     ) -> None:
-        """Keep the position (0-based) for editors; the message counts from 1 for people.
+        """Keep the position, counted from 0; the message counts from 1.
 
-        ``part`` says what ``text`` is when it is only a part of what was typed.
+        ``part`` names ``text`` if it is only a part of what was typed.
         """
         found = ascii(text[position : position + 12]) if position < len(text) else "the end"
         where = f"at character {position + 1}" + (f" of {part}" if part else "")
@@ -54,21 +54,21 @@ class SettingsError(SpapsError):
 
 
 class OutputError(SpapsError):
-    """A file that a command was to write and could not; names the file and the reason."""
+    """A file that a command could not write; names the file and the reason."""
 
 
 class NoReferenceError(SpapsError):
     """None of the references of a neighborhood exists in the world version."""
 
     def __init__(self, refs: tuple[int, ...], version: int) -> None:
-        """Name the references, a few of them when they are many."""
+        """Name the references, only the first few if there are many."""
         shown = ", ".join(str(ref) for ref in refs[:5]) + (" …" if len(refs) > 5 else "")
         super().__init__(f"no reference exists in world version {version}: {shown}")
         self.refs = refs
 
 
 class ResolutionLimitError(SpapsError):
-    """A neighborhood that costs more than its caller allows; nothing of it is kept."""
+    """A neighborhood that costs more than its caller allows; its partial result is dropped."""
 
 
 class DeadlineError(ResolutionLimitError):
@@ -84,27 +84,27 @@ class GenerationError(SpapsError):
 
 
 class DamagedRedisError(GenerationError):
-    """Something of a generation is lost or damaged in Redis; the text names the way back."""
+    """Data of a generation that are lost or damaged in Redis; the text says how to repair them."""
 
     def __init__(self, what: str) -> None:
-        """``what`` is damaged; what repairs it is said for all of them."""
+        """Append the advice for repair to ``what``."""
         super().__init__(f"{what.removesuffix(REPAIR_ADVICE)}{REPAIR_ADVICE}")
 
 
 class OtherWorldError(GenerationError):
-    """A generation was built for another world than the one that a broker serves."""
+    """A generation that was built for another world than the broker serves."""
 
 
 class PushBusyError(GenerationError):
-    """Another push holds the lock; the text says who and since when."""
+    """Another push holds the lock; the text names it and its start."""
 
 
 class RebuildBusyError(SpapsError):
-    """Another rebuild or rollback runs; the text says who and since when."""
+    """Another rebuild or rollback runs; the text names it and its start."""
 
 
 class RunBusyError(WorldError):
-    """Another run writes into the same output folder; the text says which one."""
+    """Another run writes into the same output folder; the text names it."""
 
 
 class NothingResolvedError(SpapsError):
@@ -112,22 +112,22 @@ class NothingResolvedError(SpapsError):
 
 
 class RedisLinkError(SpapsError):
-    """Redis that cannot be reached, refuses us, or answers with an error; never with secrets."""
+    """Redis cannot be reached, refuses the connection, or returns an error; never with secrets."""
 
 
 class RedisFullError(RedisLinkError):
-    """Redis takes nothing more: its memory limit is reached."""
+    """Redis refuses writes because its memory limit is reached."""
 
 
 class JournalError(SpapsError):
-    """Durable state of a broker that is damaged, of a later release, or another broker's."""
+    """Durable state that is damaged, of a later release, or of another broker."""
 
 
 class LaterFormatError(JournalError):
-    """Durable state of a later release: no damage, and not to be overwritten."""
+    """Durable state of a later release: it is not damaged and must not be overwritten."""
 
     def __init__(self, what: str, known: int) -> None:
-        """``what`` has which format, and ``known`` is the one that this release reads."""
+        """Name ``what`` with its format; ``known`` is the format that this release reads."""
         super().__init__(f"{what}, this release reads {known}: start the release that wrote it")
 
 
@@ -138,7 +138,7 @@ EXIT_NOT_CLEAN: Final = 4
 
 
 def exit_code_of(work: Callable[[], int]) -> int:
-    """Return the exit code of the work; print an error and return EXIT_BUSY or EXIT_FAILED."""
+    """Return the exit code of ``work``; print an error, and return EXIT_BUSY or EXIT_FAILED."""
     try:
         return work()
     except (RebuildBusyError, PushBusyError, RunBusyError) as error:

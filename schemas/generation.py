@@ -1,4 +1,4 @@
-"""Facts of one generation in Redis, and who may push: the values behind the control keys."""
+"""The values of Redis' control keys: facts of a generation, and the holder of the push lock."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from schemas.redis_keys import SHARD_COUNT
 
 @dataclass(frozen=True, slots=True)
 class RegistryCoverage:
-    """Which registered subscriptions a generation holds: all up to the given subId.
+    """The registered subscriptions that a generation has: all up to the given subId.
 
-    Whatever was registered later, a broker adds by itself. No registry: the subIds are those
-    of a file and mean nothing to a broker's registry.
+    A broker adds later ones itself. Without a registry, the subIds come from a file and have no
+    meaning in a broker's registry.
     """
 
     registry: str = ""
@@ -27,44 +27,44 @@ FROM_FILE: Final = RegistryCoverage()
 
 
 class GenerationState(StrEnum):
-    """The life of a generation. Only a complete one can be current or become so."""
+    """The states of a generation. Only a complete one can be or become current."""
 
     BUILDING = "building"
     COMPLETE = "complete"
     REMOVING = "removing"
-    # Its keys are gone; the facts stay for a while so that a late writer's traces are found.
+    # Its keys are removed. The facts stay for a while, so that keys of a late writer are found.
     REMOVED = "removed"
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationFacts:
-    """What is known about a generation. Counts and checksum are those of the push."""
+    """The facts of a generation. Counts and checksum are those of the push."""
 
     generation: int
     version: int
     state: GenerationState
     started_by: str
     started_at: float  # seconds since 1970, by the clock of Redis
-    token: str  # tells generations of one number apart after Redis was emptied
+    token: str  # distinguishes generations of equal number after Redis was emptied
     pairs: int = 0
     peids: int = 0
     checksum: str = ""
     completed_at: float | None = None
-    # Since when another one is current, or its keys are gone.
+    # When another one became current, or its keys were removed.
     retired_at: float | None = None
     coverage: RegistryCoverage = FROM_FILE
     shards: int = SHARD_COUNT
-    # The run that computed the memberships, and the commit of the Delta table that it wrote.
+    # The run that computed the memberships, and its commit in the Delta table.
     run: str = ""
     commit: int | None = None
-    # The world that the version belongs to (WorldStore.world_id); "" where that is not known.
+    # The world of the version (WorldStore.world_id); "" if it is not known.
     world: str = ""
 
     def to_json(self) -> str:
-        """Return the one text for these facts: scripts compare it to see that nothing changed."""
+        """Return the facts as canonical JSON: scripts compare the text to detect changes."""
         content = asdict(self)
-        del content["generation"]  # the hash field says it, and knows it first
-        # Facts that an earlier release wrote have none, and must come out as they are.
+        del content["generation"]  # it is the field of the hash
+        # Facts of an earlier release lack these, and their text must stay the same.
         for name in ("run", "commit", "world"):
             if content[name] in ("", None):
                 del content[name]
@@ -72,7 +72,7 @@ class GenerationFacts:
 
     @classmethod
     def from_json(cls, generation: int, text: str | bytes) -> GenerationFacts:
-        """Return facts as read from Redis; an unknown key, of a later release, is an error."""
+        """Return facts as read from Redis; an unknown key (of a later release) is an error."""
         try:
             content: dict[str, Any] = json.loads(text)
             content["state"] = GenerationState(content["state"])
@@ -92,7 +92,7 @@ class GenerationFacts:
 
 @dataclass(frozen=True, slots=True)
 class PushHolder:
-    """Who holds the push lock, in words for whoever finds it held."""
+    """The holder of the push lock, as an error about a held lock names it."""
 
     what: str
     host: str
@@ -101,7 +101,7 @@ class PushHolder:
     token: str
 
     def to_json(self) -> str:
-        """Return the value of the lock; unique by its token."""
+        """Return the value of the lock, which is unique because of its token."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -110,4 +110,4 @@ class PushHolder:
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError) as error:
-            raise DamagedRedisError(f"the push lock holds something unknown ({error})") from error
+            raise DamagedRedisError(f"the push lock has an unknown value ({error})") from error

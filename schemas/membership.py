@@ -1,4 +1,4 @@
-"""Columns of memberships and run facts, and of the subscription files they come from."""
+"""Names of the columns of memberships and runs, and of the keys in subscription files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PEID: Final = "peid"  # long
 STAGE_NO: Final = "stageNo"  # int, counts the written-out stages from 1
 VERSION: Final = "version"  # long, the partition column of the Delta table
 
-# Columns of ``runs`` that say which commit of the memberships a run wrote.
+# Columns of ``runs`` that identify the commit of a run's memberships.
 RUN_ID: Final = "runId"  # string
 COMMIT: Final = "commit"  # long, the version of the Delta table after it
 FINISHED_AT: Final = "finishedAt"  # timestamp

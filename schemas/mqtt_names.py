@@ -1,7 +1,7 @@
-"""Names that MQTT clients see: user properties, and what a broker publishes about its world.
+"""Names that MQTT clients see: user properties, and the broker's notices about its world.
 
-The notices are JSON, and nothing but plain MQTT (docs/decisions/0110-subscribers-can-know.md). A
-client reads them with ``spaps.client.message``.
+The notices are JSON in plain MQTT messages (docs/decisions/0110-subscribers-can-know.md). A client
+reads them with ``spaps.client.message``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WARNING: Final = "warning"
 
 # Retained: the world version and the generation in force, with counts.
 WORLD_TOPIC: Final = "$SYS/broker/world"
-# For each subscriber what changed in its own neighborhoods, and nobody else's.
+# Each subscriber gets the changes of its own neighborhoods alone.
 CHANGES_TOPIC: Final = "$SYS/broker/neighborhoods/changed"
 
 PRESENT: Final = "present"
@@ -28,14 +28,14 @@ NONE_LEFT: Final = "none left"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldNotice:
-    """The state of a broker. Without a generation every neighborhood was resolved live."""
+    """The state of a broker. Without a generation, every neighborhood was resolved live."""
 
     version: int
     generation: int | None
-    # Of the generation: pairs of entity and subscription, and entities that have one.
+    # In the generation: pairs of entity and subscription, and entities with at least one pair.
     pairs: int | None
     entities: int | None
-    # Of this broker: neighborhoods in force, and those of which no reference exists now.
+    # At this broker: neighborhoods in force, and those without an existing reference.
     neighborhoods: int
     without_references: int
 
@@ -55,10 +55,10 @@ class WorldNotice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeighborhoodChange:
-    """What a switch to another generation changed in one neighborhood of one client.
+    """The change of one neighborhood of one client by a switch to another generation.
 
-    ``gained`` and ``lost`` are numbers of entities; None when nobody has counted, as after a
-    broker that was away for several switches.
+    ``gained`` and ``lost`` are numbers of entities; None if they were not counted, as when the
+    broker was down during several switches.
     """
 
     nsid: int
@@ -70,7 +70,7 @@ class NeighborhoodChange:
 
 
 def changes_to_json(changes: Sequence[NeighborhoodChange]) -> str:
-    """Return the payload on ``CHANGES_TOPIC``: changes of one switch, at least one."""
+    """Return the payload on ``CHANGES_TOPIC``: one or more changes of one switch."""
     return json.dumps(
         {
             "version": changes[0].version,

@@ -1,4 +1,4 @@
-"""Makes every key in Redis, each by one function. Nothing else in the project spells a key.
+"""Makes every key in Redis, each by one function. Nothing else in the project builds a key.
 
 | key | kind | holds |
 |---|---|---|
@@ -9,7 +9,7 @@
 | ``spaps:{control}:changes:N`` | string, expires | what N changed for each subscription, packed |
 | ``spaps:{S}:gN:P`` | set of integers | subIds whose neighborhood holds peid P, in generation N |
 | ``spaps:{S}:gN:peids`` | set of integers | index: the peids of shard S that have such a set |
-| ``spaps:{registry}:id`` | string | names this registry: its subIds mean nothing in another |
+| ``spaps:{registry}:id`` | string | identifies this registry: its subIds are valid only here |
 | ``spaps:{registry}:last_sub_id`` | counter | highest subId ever given; none is given twice |
 | ``spaps:{registry}:subscriptions`` | hash | subId → registration as JSON |
 | ``spaps:{registry}:nsids:B:C`` | hash | nsid → subId of client C at broker B |
@@ -29,22 +29,22 @@
 The part in braces is the hash tag: in a cluster, keys with one tag lie in one hash slot.
 
 * ``{control}`` and ``{registry}``: keys that one script changes lie together.
-* ``{S}`` is the shard of a peid, 0 .. 1020, the same in every generation. A generation so
-  spreads over all nodes, while a shard (index and sets) stays on one: it is written, read,
+* ``{S}`` is the shard of a peid, 0 .. 1020, the same in every generation. So a generation is
+  spread over all nodes of a cluster, while a shard (index and sets) is on one: it is written, read,
   verified and removed as a whole, with commands of many keys.
-* ``C``: a client id; of a client with a user name that name, U+0000 and the client id.
-* ``{broker:B}``: one message can change many sessions of a broker, in one step.
+* ``C``: a client id; for a client with a user name: that name, U+0000 and the client id.
+* ``{broker:B}``: one message can change many sessions of a broker atomically.
 
-The index makes a generation readable without SCAN. It is written before the sets it names,
-so whatever a killed writer leaves behind can be found and removed.
+With the index, a generation is read without SCAN. It is written before the sets that it names,
+so all keys of a killed writer can be found and removed.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# A prime number, so that no pattern in peids puts them into few shards. With this many shards the
-# nodes of a cluster hold about equal parts.
+# A prime number, so that peids with a regular pattern still spread over all shards. With this many
+# shards the nodes of a cluster have about equal parts.
 SHARD_COUNT: Final = 1021
 
 GENERATION_CHANNEL: Final = "spaps:generation"
@@ -69,12 +69,12 @@ def last_generation_key() -> str:
 
 
 def push_lock_key() -> str:
-    """Return the key of the lock of the push that may build and switch."""
+    """Return the key of the lock of pushes."""
     return f"{_CONTROL}:push_lock"
 
 
 def generation_changes_key(generation: int) -> str:
-    """Return the key of the members gained and lost by subscription."""
+    """Return the key of the counts of members that each subscription gained and lost."""
     return f"{_CONTROL}:changes:{generation}"
 
 
@@ -84,7 +84,7 @@ def shard_of(peid: int) -> int:
 
 
 def membership_prefix(generation: int, shard: int) -> str:
-    """Return the beginning of the keys of a shard's sets; the decimal peid follows."""
+    """Return the prefix of the keys of a shard's sets; the decimal peid follows."""
     return f"spaps:{{{shard}}}:g{generation}:"
 
 
@@ -99,7 +99,7 @@ def shard_index_key(generation: int, shard: int) -> str:
 
 
 def registry_id_key() -> str:
-    """Return the key of the random name of the registry."""
+    """Return the key of the random id of the registry."""
     return f"{_REGISTRY}:id"
 
 

@@ -1,6 +1,6 @@
-"""Values of settings: layers laid over each other, texts of the environment, types.
+"""Merges layers of settings, reads environment variables, and checks types.
 
-Whatever is wrong is a SettingsError that names the key.
+A wrong value is a SettingsError that names the key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Table = TypeVar("Table")
 
 
 def lay_over(base: dict[str, Any], above: Mapping[str, Any], where: str, prefix: str = "") -> None:
-    """Replace values of ``base`` by those given; keys that the defaults lack are errors."""
+    """Replace values of ``base`` by those of ``above``; unknown keys are errors."""
     for key, value in above.items():
         name = f"{prefix}{key}"
         if key not in base:
@@ -32,7 +32,7 @@ def lay_over(base: dict[str, Any], above: Mapping[str, Any], where: str, prefix:
         if not isinstance(base[key], dict):
             base[key] = value
         elif not base[key] and isinstance(value, Mapping):
-            # A table that is empty in the defaults takes any keys: somebody else knows them.
+            # A table that is empty in the defaults takes any keys: another library checks them.
             base[key] = dict(value)
         elif isinstance(value, Mapping):
             lay_over(base[key], value, where, f"{name}.")
@@ -41,10 +41,11 @@ def lay_over(base: dict[str, Any], above: Mapping[str, Any], where: str, prefix:
 
 
 def read_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the environment sets, as TOML values of each key's kind.
+    """Return the settings of the environment, each of the type of its default.
 
-    A name that begins with one of our tables and fits no key is an error: ignored, a limit or a
-    right that was meant would not hold. Other names that begin with SPAPS_ are left alone.
+    A name that begins with one of our tables and fits no key is an error: if it were ignored, a
+    limit or a right that the user meant to set would not apply. Other names that begin with SPAPS_
+    are ignored.
     """
     leaves = {_variable(path): (path, default) for path, default in _leaves(known)}
     tables = tuple(f"{_variable((table,))}_" for table in known)
@@ -73,7 +74,7 @@ def _leaves(
 
 
 def _typed(text: str, default: Any, name: str) -> Any:
-    """Return the text of a variable as the kind of value that the default has."""
+    """Return the text of a variable as a value of the default's type."""
     if isinstance(default, bool):
         if text.lower() not in TRUE_WORDS + FALSE_WORDS:
             raise SettingsError(f"environment: {name} must be true or false, not {text!r}")
@@ -89,7 +90,7 @@ def _typed(text: str, default: Any, name: str) -> Any:
 
 
 def nested(dotted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tables within tables for keys such as ``world.dir``."""
+    """Return nested tables for keys such as ``world.dir``."""
     tables: dict[str, Any] = {}
     for key, value in dotted.items():
         *path, last = key.split(".")
@@ -101,7 +102,7 @@ def nested(dotted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_table(kind: type[Table], table: Mapping[str, Any], prefix: str) -> Table:
-    """Return an object of the class from a table that has exactly its fields."""
+    """Return an object of the class from a table with exactly its fields."""
     if not is_dataclass(kind):
         raise TypeError(f"{kind} is no table of settings")
     hints = get_type_hints(kind)
@@ -115,11 +116,11 @@ def build_table(kind: type[Table], table: Mapping[str, Any], prefix: str) -> Tab
 
 
 def _convert(value: Any, hint: Any, name: str) -> Any:
-    """Return the value as the type of its field, or an error that names the key."""
+    """Return the value as the type of its field; SettingsError names the key."""
     if is_dataclass(hint) and isinstance(hint, type):
         return build_table(hint, value, f"{name}.")
     if get_origin(hint) in (Union, UnionType):
-        # TOML has no null: an empty text stands for "not set".
+        # TOML has no null: an empty string means "not set".
         inner = next(part for part in get_args(hint) if part is not NoneType)
         return None if value == "" else _convert(value, inner, name)
     if get_origin(hint) is tuple:

@@ -1,7 +1,8 @@
-"""Settings: conf/spaps.toml read into frozen objects; whatever is wrong names its key.
+"""Loads the settings into frozen objects; an error names the wrong key.
 
-The classes give types and the file gives defaults, so a setting is described once, where a
-user reads it. Order, the first wins: option, environment, file given by ``--config``, defaults.
+The classes have the types and conf/spaps.toml has the defaults, so each setting is described once,
+where users read it. An option overrides the environment, which overrides the file given by
+``--config``, which overrides the defaults.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from schemas.setting_values import build_table, lay_over, nested, read_environme
 from schemas.world_places import control_place
 
 DEFAULTS_FILE: Final = "spaps.toml"
-# Instead of a URL: the broker keeps nothing beyond its process.
+# In place of a URL: the broker stores nothing outside of its process.
 NO_REDIS: Final = "none"
-# Instead of a path: the broker has no control socket.
+# In place of a path: the broker has no control socket.
 NO_CONTROL: Final = "none"
 
 
@@ -35,11 +36,10 @@ class WorldSettings:
 
 @dataclass(frozen=True, slots=True)
 class RedisSettings:
-    """Which Redis: the one at the URL, or the embedded one with its data in the folder.
+    """The Redis server at the URL, or the embedded one with its data in the folder.
 
-    Without a folder the data lie with the world (schemas/world_places.py).
-
-    The broker can do without: then the URL is ``NO_REDIS``.
+    Without a folder the data are stored with the world (schemas/world_places.py). For a broker
+    without Redis the URL is ``NO_REDIS``.
     """
 
     url: str | None
@@ -48,7 +48,7 @@ class RedisSettings:
 
 @dataclass(frozen=True, slots=True)
 class RebuildSettings:
-    """What `spaps rebuild` reads, where its results go, and how much of the past is kept."""
+    """The input and output of `spaps rebuild`, and how many old results it keeps."""
 
     sources: tuple[Path, ...]
     out: str
@@ -60,7 +60,7 @@ class RebuildSettings:
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """What the demonstration shows."""
+    """The settings of `spaps demo`."""
 
     sources: tuple[Path, ...]
     subscriptions: Path
@@ -94,7 +94,7 @@ class BrokerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that can be set, table by table as in conf/spaps.toml."""
+    """All settings, by the tables of conf/spaps.toml."""
 
     world: WorldSettings
     redis: RedisSettings
@@ -108,7 +108,7 @@ def load_settings(
     options: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Return the settings in force; in ``options`` (``{"world.dir": …}``) None is "not given"."""
+    """Return the settings; in ``options`` (``{"world.dir": …}``) None means "not given"."""
     merged = _parse(_defaults(), "defaults")
     if config is not None:
         lay_over(merged, _parse(_read(config), str(config)), f"{config}: ")
@@ -125,7 +125,7 @@ def load_settings(
 
 
 def control_socket_path(settings: Settings) -> Path | None:
-    """Return where the control socket of the broker lies; None where it has none."""
+    """Return the path of the broker's control socket; None if it has none."""
     given = settings.broker.control
     if given == NO_CONTROL:
         return None

@@ -1,4 +1,4 @@
-"""A subscription as it is registered in Redis, and as a line of a subscription file."""
+"""Subscriptions as registered in Redis, and as lines of a subscription file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from schemas.membership import DESCRIPTOR, SUB_ID, SUBSCRIPTION_KEYS
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Everything about a subscription but its subId, which the registry gives.
+    """A subscription without its subId, which the registry gives.
 
-    It never changes: a client that uses an nsid for something else gets a new subId. So the
-    members of a subId on a world version are the same whenever and by whomever it is resolved.
+    It never changes: a client that uses its nsid for another neighborhood gets a new subId. So the
+    members of a subId on a world version are always the same.
     """
 
     client_id: str
@@ -30,11 +30,11 @@ class Registration:
     topic_filter: str
     descriptor: str  # JSON text
     neighborhood_hash: str
-    # The broker that holds it; empty in what earlier releases registered.
+    # The broker of the subscriber; empty in registrations of earlier releases.
     broker: str = ""
 
     def to_json(self) -> str:
-        """Return the one text for this registration."""
+        """Return the registration as JSON."""
         content: dict[str, Any] = {
             "clientId": self.client_id,
             "nsid": self.nsid,
@@ -66,20 +66,20 @@ class Registration:
 
 
 MAX_SUB_ID: Final = 2**63 - 1
-# Generous: descriptors are written with blanks here, and their own limit holds without.
+# Lines may have more space than the descriptor, whose own limit is checked apart.
 MAX_LINE_BYTES: Final = 4 * MAX_DESCRIPTOR_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A neighborhood and its number in the whole system."""
+    """A neighborhood and its subId, which is unique in the whole system."""
 
     sub_id: int
     neighborhood: Neighborhood
 
 
 def parse_subscription(line: str) -> Subscription:
-    """Return the subscription, or an error that says what is wrong with the line."""
+    """Return the subscription of a line; DescriptorError says what is wrong with the line."""
     entry = decoded(line, MAX_LINE_BYTES)
     if not isinstance(entry, dict) or sorted(entry) != sorted(SUBSCRIPTION_KEYS):
         keys = " and ".join(SUBSCRIPTION_KEYS)
@@ -96,7 +96,7 @@ def parse_subscription(line: str) -> Subscription:
 
 
 def subscription_line(subscription: Subscription) -> str:
-    """Return the line as it is written to a file, without the line end."""
+    """Return the line of a subscription file, without the line end."""
     entry = {
         SUB_ID: subscription.sub_id,
         DESCRIPTOR: subscription.neighborhood.to_object(),

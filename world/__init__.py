@@ -1,1 +1,1 @@
-"""The world model: sources in, Delta tables out, a snapshot in memory. Without Spark."""
+"""The world model without Spark: imports sources into Delta tables, loads versions into memory."""

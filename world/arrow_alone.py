@@ -1,7 +1,7 @@
-"""Arrow without pandas: nothing here is a pandas object, and loading it takes a fifth of a second.
+"""Keeps pyarrow from importing pandas, which takes a fifth of a second and is not used here.
 
-pyarrow looks for pandas once in a process, the first time that it is given something to convert,
-so as to know its types. Where it finds none it goes without; others may import pandas later.
+pyarrow looks for pandas once in a process, when it converts its first value. If the import fails
+then, pyarrow works without it. Other code can still import pandas later.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class _NoPandas(MetaPathFinder):
         target: ModuleType | None = None,  # noqa: ARG002 - the protocol's shape
     ) -> ModuleSpec | None:
         if fullname == "pandas":
-            raise ModuleNotFoundError("not wanted now", name=fullname)
+            raise ModuleNotFoundError("pandas is hidden from pyarrow", name=fullname)
         return None
 
 
 def keep_pandas_out() -> None:
-    """Let pyarrow look now, and find nothing; no effect where it has looked already."""
+    """Make pyarrow look for pandas now and find nothing; no effect if it has looked already."""
     finder = _NoPandas()
     sys.meta_path.insert(0, finder)
     try:

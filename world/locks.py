@@ -1,4 +1,4 @@
-"""Locks in folders: one import or run at a time, and the second is told who runs."""
+"""Locks in folders: one import or run at a time; the error of a second one names the first."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SECONDS_TO_SIGN: Final = 5.0
 
 @contextmanager
 def named_lock(path: Path, busy: Callable[[str], SpapsError], what: str = "") -> Iterator[None]:
-    """Hold the lock file; where it is not free, raise what ``busy`` makes of its holder.
+    """Hold the lock file; if another process holds it, raise ``busy(holder)``.
 
-    ``what`` names the work for the line that the second one gets. The system frees the lock when
-    its holder dies, however it dies.
+    ``what`` names the work in the error that a second process gets. The operating system frees the
+    lock when its holder ends, even if it is killed.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,15 +45,15 @@ def named_lock(path: Path, busy: Callable[[str], SpapsError], what: str = "") ->
         try:
             yield
         finally:
-            # Emptied while still held, so that the next holder never goes by this one's name.
+            # Emptied while still held, so that the next holder is never reported by this name.
             lock.truncate(0)
 
 
 def _other_holder(lock: TextIO) -> str | None:
-    """Take the lock, or say who has it.
+    """Take the lock and return None, or return who holds it.
 
-    A holder signs a moment after it took the lock. Until then the lock is tried again rather than
-    its holder left nameless: it may be free by now.
+    A holder writes its name a moment after it took the lock. Until the name is there, the lock is
+    tried again: it may have become free.
     """
     deadline = time.monotonic() + SECONDS_TO_SIGN
     while True:
@@ -70,7 +70,7 @@ def _other_holder(lock: TextIO) -> str | None:
 
 
 def import_lock(folder: Path) -> AbstractContextManager[None]:
-    """Hold the world for one import; a WorldError says who holds it when it is not free."""
+    """Hold the lock of a world's imports; a WorldError names the holder if it is not free."""
 
     def busy(holder: str) -> WorldError:
         return WorldError(f"world {folder} is being imported into by {holder}")
@@ -79,7 +79,7 @@ def import_lock(folder: Path) -> AbstractContextManager[None]:
 
 
 def output_lock(out: str, what: str) -> AbstractContextManager[None]:
-    """Keep other runs out of a folder; a second one gets a RunBusyError that names the first.
+    """Hold the lock of an output folder; a second run gets a RunBusyError that names the first.
 
     An object store has no lock. There the commit of the second run fails (``commit_version``).
     """

@@ -1,4 +1,4 @@
-"""Long work: it tells what it is at, and it runs in several threads."""
+"""Progress reports and threads for long work."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Final, Protocol, TypeVar
 
 
 class Progress(Protocol):
-    """Called again and again while a phase goes on; ``total`` is None when it is not known."""
+    """Is called repeatedly during a phase; ``total`` is None when it is not known."""
 
     def __call__(self, phase: str, done: int, total: int | None) -> None:
-        """Say that ``done`` of ``total`` steps of the phase are finished."""
+        """Report that ``done`` of ``total`` steps of the phase are finished."""
 
 
 def silent(phase: str, done: int, total: int | None) -> None:
-    """Show nothing: the progress of work that nobody watches."""
+    """Report nothing."""
 
 
-# More would only hold more parts in memory: what Python itself does still runs one at a time.
+# More threads would only hold more parts in memory: Python code runs in one thread at a time.
 THREADS: Final = min(os.cpu_count() or 1, 4)
 
 Part = TypeVar("Part")
@@ -28,9 +28,9 @@ Result = TypeVar("Result")
 
 
 def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
-    """Yield the results of ``work`` in the order of the parts; only a few are taken ahead.
+    """Yield the results of ``work`` in the order of the parts; only a few are computed ahead.
 
-    Geometry holds no lock of Python, so threads are enough.
+    Threads are enough, because the geometry functions of an import release the interpreter's lock.
     """
     with ThreadPoolExecutor(THREADS, "import") as pool:
         begun: deque[Future[Result]] = deque()

@@ -1,4 +1,4 @@
-"""A world version in memory, read from Delta without Spark."""
+"""Loads a world version from Delta into memory, without Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from world.versions.version_tables import VersionFacts
 
 
 def load_snapshot(world: str, version: int | None = None) -> EntityTable:
-    """Return one version of the world, the newest when none is given."""
+    """Return one version of the world; the newest if none is given."""
     store = WorldStore(world)
     facts = store.facts_of(version)
     rows = store.entities(facts.version)
@@ -39,7 +39,7 @@ def entity_table(
 ) -> EntityTable:
     """Return the rows of one version as arrays, sorted by peid.
 
-    ``geometries`` are those of the rows, where somebody has them as objects already.
+    ``geometries`` are the rows' geometries, if the caller has them as objects already.
     """
     peids = rows.column(entity.PEID).to_numpy()
     if len(peids) > 1 and not bool(np.all(peids[1:] > peids[:-1])):

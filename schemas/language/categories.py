@@ -1,8 +1,7 @@
-"""Category patterns, and which categories of a world they select.
+"""Checks category patterns, and finds the categories that they select.
 
-A pattern matches as an MQTT topic filter does, with one difference: a name that begins
-with ``$`` is nothing special, because every character but ``#``, ``+`` and ``/`` stands for
-itself.
+A pattern matches like an MQTT topic filter, with one difference: a leading ``$`` has no special
+meaning. Every character but ``#``, ``+`` and ``/`` stands for itself.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ SEPARATOR: Final = "/"
 
 
 def checked_pattern(pattern: str, stage: int | None = None) -> str:
-    """Return the pattern without its trailing ``/``; a DescriptorError when it breaks a rule."""
+    """Return the pattern without its trailing ``/``; DescriptorError if it breaks a rule."""
     text = pattern.removesuffix(SEPARATOR)
     if not text:
         raise DescriptorError(
@@ -48,7 +47,7 @@ def _wildcard_error(pattern: str, allowed: str, stage: int | None) -> Descriptor
 
 
 def matching(patterns: Iterable[str], categories: Collection[str]) -> frozenset[str]:
-    """Return those of the categories that at least one of the patterns selects."""
+    """Return the categories that at least one of the patterns selects."""
     names = tuple(categories)
     return frozenset(names[code] for code in CategoryTree(names).codes(patterns))
 
@@ -60,10 +59,10 @@ class _Node:
 
 
 class CategoryTree:
-    """The categories of a world version by level, so that a pattern is looked up, not scanned."""
+    """The categories of a world version by level: patterns are looked up without a scan."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Number the categories in the order given: a code is a position in ``names``."""
+        """Build the tree; the code of a category is its position in ``names``."""
         self.names: Final = tuple(names)
         self._root = _Node()
         for code, name in enumerate(self.names):
@@ -92,7 +91,7 @@ class CategoryTree:
 
 
 def _with_all_below(nodes: list[_Node]) -> list[_Node]:
-    """Return the nodes and all below them: ``road/#`` selects ``road`` too."""
+    """Return the nodes and all nodes below them: ``road/#`` selects ``road`` too."""
     reached = list(nodes)
     for node in reached:  # grows while it is walked
         reached.extend(node.below.values())

@@ -1,7 +1,7 @@
-"""Conditions as people write them, turned into the tree of ``schemas.language.conditions``.
+"""Parses the text of a condition into the tree of ``schemas.language.conditions``.
 
-The parser keeps its own stack instead of calling itself, so no text can exhaust Python's.
-Its trees are normal: operands of AND are never ANDs, operands of OR never ORs, which makes
+The parser has a stack of its own instead of recursion, so no text can exhaust Python's stack.
+Its trees are normal: operands of AND are never ANDs, operands of OR never ORs. That makes
 printing and parsing exact inverses.
 """
 
@@ -26,7 +26,7 @@ from schemas.language.conditions import (
 from schemas.language.limits import MAX_CONDITION_DEPTH, MAX_CONDITION_LEAVES, MAX_DISTANCE_METRES
 from schemas.topology.relations import LONG_NAMES
 
-# Only short texts are remembered, so that hostile ones cannot fill the memory of a broker.
+# Only short texts are cached, so that hostile ones cannot fill the memory of a broker.
 _REMEMBERED_LENGTH: Final = 100
 
 _SPACE: Final = re.compile(r"\s*")
@@ -45,7 +45,7 @@ _DISTANCE_EXPECTED: Final = "a distance in metres such as 500 or 0.5"
 
 
 def parse_condition(text: str) -> Condition:
-    """Return the condition that a text means; a NotationError says where it is wrong."""
+    """Return the condition of a text; NotationError with the position if it is wrong."""
     return _remembered(text) if len(text) <= _REMEMBERED_LENGTH else _parse(text)
 
 
@@ -60,23 +60,23 @@ _remembered = lru_cache(maxsize=4096)(_parse)
 
 
 def read_condition(text: str, position: int) -> tuple[Condition, int]:
-    """Return the condition that begins at ``position``, and where the text after it begins.
+    """Return the condition that begins at ``position``, and the position after it.
 
-    It ends before the first thing that cannot go on with it, so a notation can hold one.
+    It ends before the first token that cannot continue it, so that a notation can contain it.
     """
     return _Reader(text, position).read()
 
 
 @dataclass(slots=True)
 class _Level:
-    """What has been read inside one pair of parentheses."""
+    """The operands read so far inside one pair of parentheses."""
 
     negations: int = 0
     conjunction: list[Condition] = field(default_factory=list)
     alternatives: list[Condition] = field(default_factory=list)
 
     def take(self, operand: Condition) -> int:
-        """Add an operand under the NOTs that wait for it; how many those were."""
+        """Add an operand under the NOTs before it; return the number of these NOTs."""
         used, self.negations = self.negations, 0
         for _ in range(used):
             operand = Not(operand)
@@ -105,7 +105,7 @@ def _joined(kind: type[And | Or], operands: list[Condition]) -> Condition:
 
 
 class _Reader:
-    """One pass over the text, with a level for each open parenthesis."""
+    """Reads the text in one pass, with a level for each open parenthesis."""
 
     def __init__(self, text: str, position: int) -> None:
         self._text = text
@@ -145,7 +145,7 @@ class _Reader:
         self._open -= self._levels[-1].take(leaf)
 
     def _read_operator(self) -> bool:
-        """Read closing parentheses, then AND or OR; return False where the condition ends."""
+        """Read closing parentheses, then AND or OR; return False if the condition ends."""
         while True:
             self._skip_space()
             word = self._word_or_symbol()

@@ -1,7 +1,7 @@
-"""The condition tree (relations joined with AND, OR, NOT) and how it is printed.
+"""The condition tree (relations joined with AND, OR, NOT), and its text.
 
-Both engines and the oracle of the tests start from this tree. ``fold`` is the one way to
-evaluate it, whatever a leaf turns into: a Boolean, a numpy array or a Spark column.
+Both engines and the oracle of the tests use this tree. ``fold`` evaluates it with any kind of
+value: a Boolean, a numpy array or a Spark column.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Topological:
-    """A named relation of the contract's table, by its short name (``C``, ``T``, ``B``)."""
+    """A named relation of the language, by its short name (``C``, ``T``, ``B``)."""
 
     short: str
 
@@ -37,21 +37,21 @@ class Relate:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True when ``operand`` is false."""
+    """True if ``operand`` is false."""
 
     operand: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True when all ``operands`` are."""
+    """True if all ``operands`` are true."""
 
     operands: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True when any of ``operands`` is."""
+    """True if any of ``operands`` is true."""
 
     operands: tuple[Condition, ...]
 
@@ -80,7 +80,7 @@ def fold(
     both: Callable[[Value, Value], Value],
     either: Callable[[Value, Value], Value],
 ) -> Value:
-    """Turn the tree into a value of any kind, from the leaves up."""
+    """Evaluate the tree from the leaves up, with values of any kind."""
     match condition:
         case Not(operand):
             return negate(fold(operand, leaf, negate, both, either))
@@ -107,13 +107,13 @@ def leaves(condition: Condition) -> Iterator[Leaf]:
 
 
 def reach(condition: Condition) -> float:
-    """Return the largest distance in the condition: pairs further apart than it are far pairs."""
+    """Return the largest distance in the condition; pairs further apart are far pairs."""
     distances = [leaf.metres for leaf in leaves(condition) if isinstance(leaf, WithinDistance)]
     return max(distances, default=0.0)
 
 
 def condition_text(condition: Condition, *, symbols: bool = False) -> str:
-    """Return the condition as a person would write it; with ``symbols`` as short as it can be."""
+    """Return the text of the condition, with words such as AND or with ``symbols`` (shortest)."""
     return _text(condition, _IN_SYMBOLS if symbols else _IN_WORDS, _OR)
 
 

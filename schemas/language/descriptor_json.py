@@ -1,7 +1,7 @@
-"""The neighborhood descriptor as JSON, read strictly.
+"""Reads the neighborhood descriptor from JSON, strictly.
 
-Nothing is guessed: an unknown key, a Boolean where a number belongs or a key written twice is
-an error that names the stage and says what is allowed.
+An unknown key, a Boolean in place of a number or a key written twice is an error that names the
+stage and what is allowed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOO_LARGE: Final = 10**LONGEST_INTEGER
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that remembers a key that was written twice."""
+    """A JSON object that keeps a key that was written twice."""
 
     __slots__ = ("twice",)
 
@@ -40,7 +40,7 @@ class _Object(dict[str, Any]):
 
 
 def _integer(digits: str) -> int:
-    """Return the number; one that is far too long becomes another one that no rule allows."""
+    """Return the number; one with far too many digits becomes another that no rule allows."""
     if len(digits) <= LONGEST_INTEGER:
         return int(digits)
     return -_TOO_LARGE if digits.startswith("-") else _TOO_LARGE
@@ -50,7 +50,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_Object, parse_int=_integer
 
 
 def decoded(source: str | bytes, max_bytes: int) -> object:
-    """Return what a JSON text means; only UTF-8, where Python would guess UTF-16 as well."""
+    """Return the value of a JSON text in UTF-8; Python alone would accept UTF-16 as well."""
     try:
         data = source.encode() if isinstance(source, str) else source
         check_bytes(len(data), max_bytes)
@@ -69,12 +69,12 @@ def decoded(source: str | bytes, max_bytes: int) -> object:
 
 
 def key_written_twice(entry: Mapping[Any, Any]) -> str | None:
-    """Return a key that this object has twice in the JSON text; Python would keep the last."""
+    """Return a key that the JSON text has twice; Python alone would keep the last."""
     return entry.twice if isinstance(entry, _Object) else None
 
 
 def check_bytes(size: int, max_bytes: int) -> None:
-    """Refuse a descriptor that is longer than its limit."""
+    """Raise DescriptorError for a descriptor that is longer than its limit."""
     if size > max_bytes:
         raise DescriptorError(f"the descriptor has {size} bytes; allowed: at most {max_bytes}")
 
@@ -84,7 +84,7 @@ _STAGE_KEYS: Final = ("refStages", "cats", "cond", "repeat")
 
 
 def parse_descriptor(source: str | bytes | Mapping[str, Any]) -> Neighborhood:
-    """Return the neighborhood of a JSON text, or of the object that such a text stands for."""
+    """Return the neighborhood of a JSON text or of the decoded object."""
     if isinstance(source, str | bytes):
         return _neighborhood(decoded(source, MAX_DESCRIPTOR_BYTES))
     neighborhood = _neighborhood(source)
@@ -94,14 +94,15 @@ def parse_descriptor(source: str | bytes | Mapping[str, Any]) -> Neighborhood:
 
 
 def check_size(neighborhood: Neighborhood) -> None:
-    """Refuse a neighborhood whose descriptor could not travel as one MQTT string."""
+    """Raise DescriptorError if the descriptor does not fit into one MQTT string."""
     check_bytes(len(neighborhood.to_json().encode()), MAX_DESCRIPTOR_BYTES)
 
 
 def _surely_fits(neighborhood: Neighborhood, source: Mapping[str, Any]) -> bool:
-    """Return whether a quick bound is enough: bulk runs read objects by the hundred thousand.
+    """Return whether a quick bound proves that the descriptor fits into one MQTT string.
 
-    A character takes at most 6 bytes in JSON, a peid 20; the rest of a stage less than 300.
+    A character takes at most 6 bytes in JSON, a peid 20; the rest of a stage less than 300. The
+    bound saves time because bulk runs read hundreds of thousands of objects.
     """
     characters = len(neighborhood.name or "") + sum(
         len(stage["cond"]) + sum(map(len, stage["cats"])) + 3 * len(stage["cats"])

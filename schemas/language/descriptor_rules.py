@@ -1,7 +1,7 @@
-"""The rules that hold for a neighborhood however it was written, as JSON or as notation.
+"""Checks the rules of a neighborhood, whether it was written as JSON or as notation.
 
-Both readers hand over what they read piece by piece; a violation names the written-out
-number of the stage and says what is allowed.
+Both readers pass in one part at a time. The error of a violation names the written-out number of
+the stage and what is allowed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _JSON_WORDS: Final = {"None": "null", "True": "true", "False": "false"}
 
 
 def shown(value: object) -> str:
-    """Return a value for an error text: one line, ASCII, short, whatever it is."""
+    """Return any value as a short line of ASCII for an error text."""
     match value:
         case None | bool() | float():
             text = _JSON_WORDS.get(str(value), str(value))
@@ -40,7 +40,7 @@ def shown(value: object) -> str:
 
 
 def checked_text(text: str, what: str, stage: int | None = None) -> str:
-    """Return the text, when it can travel in an MQTT string: no U+0000, no half of a character."""
+    """Return the text; DescriptorError if an MQTT string cannot hold it (U+0000, surrogates)."""
     if "\0" in text:
         raise DescriptorError(f"{what} has the character U+0000; allowed: any other", stage)
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
@@ -51,7 +51,7 @@ def checked_text(text: str, what: str, stage: int | None = None) -> str:
 
 
 def checked_refs(refs: Sequence[int]) -> tuple[int, ...]:
-    """Return the references, each once, in the order written; they belong to stage 1."""
+    """Return the references, each once, in the order written; errors name stage 1."""
     for ref in refs:
         if not 0 <= ref <= MAX_PEID:
             raise DescriptorError(f"refs has {shown(ref)}; {REFS_ALLOWED}", 1)
@@ -64,7 +64,7 @@ def checked_refs(refs: Sequence[int]) -> tuple[int, ...]:
 
 
 class StageCollector:
-    """Takes the stages in order and knows the written-out number of the next one."""
+    """Collects the stages in order, and counts the written-out ones."""
 
     def __init__(self) -> None:
         self._stages: list[Stage] = []
@@ -77,7 +77,7 @@ class StageCollector:
         ref_stages: RefStages | None,
         repeat: int | None,
     ) -> None:
-        """Check one stage as it was written; None stands for what was left out."""
+        """Check and add one stage as typed; None stands for a part that was left out."""
         stage = Stage(
             categories=self._checked_categories(categories),
             condition=condition,
@@ -88,13 +88,13 @@ class StageCollector:
         self.number += stage.repeat
 
     def error(self, message: str) -> DescriptorError:
-        """Return an error of the stage that comes next."""
+        """Return an error about the next stage."""
         return DescriptorError(message, self.number)
 
     def neighborhood(
         self, refs: tuple[int, ...], visible: Sequence[bool] | None, name: str | None
     ) -> Neighborhood:
-        """Return the neighborhood, when every stage has been added."""
+        """Return the neighborhood of all added stages."""
         count = self.number - 1
         flags = (True,) * count if visible is None else tuple(visible)
         if len(flags) != count:
@@ -132,7 +132,7 @@ class StageCollector:
         return tuple(sorted(set(ref_stages)))
 
     def _checked_repeat(self, repeat: int | None) -> int:
-        """Return how often the stage is written, within the limit of written-out stages."""
+        """Return how often the stage is written out, within the limit of stages."""
         if repeat is not None and self.number == 1:
             raise self.error("repeat is not allowed in stage 1; allowed: in stage 2 and later")
         count = 1 if repeat is None else repeat

@@ -1,4 +1,4 @@
-"""A neighborhood in sentences: what each stage selects, and a warning where that is nothing."""
+"""Explains a neighborhood in sentences, and warns about stages that can select nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from schemas.language.neighborhood import Neighborhood, Stage, explicit_ref_stag
 from schemas.language.notation import pattern_text
 from schemas.topology.satisfiability import unsatisfiable
 
-# Relation -> what the entities do to the reference, and what they do not.
+# Relation -> the phrase for the relation of entities to the reference, and for its negation.
 _PHRASES: Final = {
     "E": ("cover the same points as {}", "do not cover the same points as {}"),
     "I": ("share a point with {}", "share no point with {}"),
@@ -39,7 +39,7 @@ _REFS_SHOWN: Final = 5
 
 
 def explain(neighborhood: Neighborhood) -> list[str]:
-    """Return one sentence for each stage as typed, then what holds for all of them."""
+    """Return one sentence for each stage as typed, and one about all stages."""
     sentences: list[str] = []
     refs = _texts(neighborhood.refs, None)
     number = 1
@@ -54,7 +54,7 @@ def explain(neighborhood: Neighborhood) -> list[str]:
 
 
 def in_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> str:
-    """Return the whole neighborhood in one line; ``names`` are those of references, where known."""
+    """Return the whole neighborhood in one line; ``names`` are known names of references."""
     steps: list[str] = []
     refs = _texts(neighborhood.refs, names)
     number = 1
@@ -68,7 +68,7 @@ def in_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None)
 
 
 def stage_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> list[str]:
-    """Return what each written-out stage selects, without its number: for legends and tables."""
+    """Return what each written-out stage selects, without its number, for legends and tables."""
     words: list[str] = []
     refs = _texts(neighborhood.refs, names)
     for stage in neighborhood.stages:
@@ -98,7 +98,7 @@ def _selection(stage: Stage, number: int, refs: tuple[str, ...]) -> str:
 
 
 def _denies(condition: Condition, *, negated: bool = False) -> bool:
-    """Return whether "a member" could be misread as "any member": where something is denied."""
+    """Return whether the condition negates anything: "a member" could then mean "any member"."""
     match condition:
         case Not(operand):
             return _denies(operand, negated=not negated)
@@ -154,16 +154,16 @@ def _categories(patterns: tuple[str, ...]) -> str:
 
 
 class _Wording:
-    """Names the reference where it comes first and says "it" from then on.
+    """Words a condition: names the reference once, then calls it "it".
 
-    All parts of a condition speak of one and the same reference.
+    All parts of a condition are about the same reference.
     """
 
     def __init__(self, reference: str) -> None:
         self._reference = reference
 
     def of(self, condition: Condition, *, negated: bool = False, inside: str = "") -> str:
-        """Return the words; ``inside`` is the joint around them: another one needs parentheses."""
+        """Return the words; a joint other than the outer one (``inside``) needs parentheses."""
         match condition:
             case Not(operand):
                 return self.of(operand, negated=not negated, inside=inside)
@@ -190,7 +190,7 @@ class _Wording:
 
 
 def neighborhood_warnings(neighborhood: Neighborhood) -> tuple[str, ...]:
-    """Return one line for each stage, as typed, that is empty in every world, and why."""
+    """Return one line with the reason for each stage as typed that is empty in every world."""
     warnings: list[str] = []
     always_empty: set[int] = set()
     number = 1

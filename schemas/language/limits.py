@@ -1,4 +1,4 @@
-"""All limits of the language in one place. Each violation is a clear error."""
+"""The limits of the language. Each violation is an error that names the limit."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ MAX_CONDITION_DEPTH: Final = 64
 MAX_CONDITION_LEAVES: Final = 256
 # Half of the Earth's circumference: beyond it a planar distance means nothing.
 MAX_DISTANCE_METRES: Final = 20_037_508.0
-# The notation spells AND, OR and NOT out, so it can be longer than the descriptor it stands for.
+# The notation has AND, OR and NOT as words, so it can be longer than its descriptor.
 MAX_NOTATION_CHARACTERS: Final = 4 * MAX_DESCRIPTOR_BYTES

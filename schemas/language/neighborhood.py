@@ -1,13 +1,13 @@
-"""The neighborhood as an object: what JSON and the compact notation both turn into.
+"""The neighborhood as an object, read from JSON or from the compact notation.
 
-Objects of these classes are valid by construction of the two readers (``descriptor_json``,
-``notation``). Engines use ``written_out()`` alone and never see ``repeat`` or ``Prev``.
+The two readers (``descriptor_json``, ``notation``) make only valid objects. Engines use
+``written_out()`` alone and never see ``repeat`` or ``Prev``.
 
-``canonical`` gives one text for all descriptors that mean the same by the way they are written. It
-leaves out the name, order and repetition of refs, patterns, stage numbers and operands,
-``repeat``, ``Prev`` and ``Anc``, names and symbols of a condition, its parentheses and where
-its NOTs stand. Every stage stays, the invisible ones too, so a result that was kept under the
-hash can be shown stage by stage for any of these descriptors.
+``canonical`` returns the same text for descriptors that differ only in how they are written. It
+ignores the name; order and repetition of refs, patterns, stage numbers and operands; ``repeat``,
+``Prev`` and ``Anc``; words or symbols, parentheses and the position of NOTs in a condition. It has
+every stage, also invisible ones, so a result saved under the hash can be shown stage by stage for
+all of these descriptors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RefStages: TypeAlias = Literal["Prev", "Anc"] | tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage as it is typed; ``ref_stages`` is None in the first stage alone."""
+    """One stage as typed; ``ref_stages`` is None in the first stage alone."""
 
     categories: tuple[str, ...]
     condition: Condition
@@ -80,9 +80,9 @@ class Neighborhood:
         return tuple(written)
 
     def to_object(self, *, symbols: bool = False) -> dict[str, Any]:
-        """Return the descriptor as the object that JSON encodes; defaults are left out.
+        """Return the descriptor as an object for JSON; defaults are left out.
 
-        With ``symbols`` the conditions are as short as can be: ``&`` for AND and so on.
+        With ``symbols``, conditions have ``&`` for AND and so on, which is shortest.
         """
         stages: list[dict[str, Any]] = []
         for stage in self.stages:
@@ -104,8 +104,8 @@ class Neighborhood:
     def to_json(self) -> str:
         """Return the descriptor as one line of JSON.
 
-        Where words such as AND would push it over the limit, symbols stand for them: so what was
-        short enough to be read is short enough to be written.
+        If words such as AND make it longer than the limit, it has symbols instead. So every
+        descriptor that could be read can be written.
         """
         text = _encoded(self.to_object())
         if len(text.encode()) > MAX_DESCRIPTOR_BYTES:
@@ -135,7 +135,7 @@ _OPPOSITES: Final = {"D": "I", "I": "D"}
 
 
 def canonical(neighborhood: Neighborhood) -> str:
-    """Return the canonical text; two texts differ whenever the two neighborhoods can."""
+    """Return the canonical text; neighborhoods that can differ in members have different texts."""
     stages: list[list[object]] = []
     for stage in neighborhood.stages:
         categories = sorted(set(stage.categories))
@@ -155,7 +155,7 @@ def neighborhood_hash(neighborhood: Neighborhood) -> str:
 
 
 def canonical_condition(condition: Condition) -> str:
-    """Return the condition in prefix form: NOT at the relations, operands sorted and each once."""
+    """Return the condition in prefix form, NOT at the relations, operands sorted and unique."""
     return _form(condition, negated=False).text
 
 
@@ -172,7 +172,7 @@ def _form(condition: Condition, *, negated: bool) -> _Form:
         case Not(operand):
             return _form(operand, negated=not negated)
         case And(operands) | Or(operands):
-            # De Morgan: what is denied as a whole is denied in each part, AND for OR.
+            # De Morgan: a negated AND is the OR of the negated operands, and the reverse.
             sign = "&" if isinstance(condition, And) != negated else "|"
             once: dict[str, _Form] = {}
             for operand in operands:

@@ -1,7 +1,7 @@
-"""The compact notation, read and printed: ``({4711},{road/#},C) • (Prev,{shop/+},T)``.
+"""Reads and prints the compact notation: ``({4711},{road/#},C) • (Prev,{shop/+},T)``.
 
-A category pattern stands as it is where that cannot be misread, and as a JSON string in
-double quotes where it can. So every descriptor can be printed, and reads back as the same.
+A category pattern that could be misread is printed as a JSON string in double quotes, any other as
+it is. So every descriptor can be printed, and reads back as the same.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _DIGITS: Final = re.compile(r"[0-9]+")
 _BITS: Final = re.compile(r"[01]+")
 _WORD: Final = re.compile(r"[A-Za-z]+")
 _BARE_PATTERN: Final = re.compile(r'[^,{}"]+')
-# Printed without quotes: nothing that the reader would stop at, strip, or a person overlook.
+# Patterns printed without quotes: they have no space and no character that ends a pattern.
 _PLAIN: Final = re.compile(r"""[^\s,{}()"';•]+""")
 _DECODER: Final = json.JSONDecoder()
 
 
 def notation(neighborhood: Neighborhood, *, with_name: bool = False) -> str:
-    """Return the neighborhood as people read it; on request with its name in front."""
+    """Return the neighborhood in the notation, optionally with its name in front."""
     refs = _braced(str(ref) for ref in neighborhood.refs)
     text = " • ".join(_stage_text(stage, refs) for stage in neighborhood.stages)
     if not all(neighborhood.visible):
@@ -58,7 +58,7 @@ def _braced(items: Iterable[str]) -> str:
 
 
 def pattern_text(pattern: str) -> str:
-    """Return the pattern as it stands in a notation: in double quotes where it could be misread."""
+    """Return the pattern as printed in a notation: in double quotes if it could be misread."""
     plain = _PLAIN.fullmatch(pattern) and pattern.isprintable()
     return pattern if plain else _quoted(pattern)
 
@@ -68,7 +68,7 @@ def _quoted(text: str) -> str:
 
 
 def parse_notation(text: str) -> Neighborhood:
-    """Return the neighborhood that a text means; a NotationError says where it is wrong."""
+    """Return the neighborhood of a text; NotationError with the position if it is wrong."""
     if len(text) > MAX_NOTATION_CHARACTERS:
         raise DescriptorError(
             f"the notation has {len(text)} characters; allowed: at most {MAX_NOTATION_CHARACTERS}"
@@ -79,7 +79,7 @@ def parse_notation(text: str) -> Neighborhood:
 
 
 class _Reader:
-    """One pass over the text; each method reads one part and leaves the position after it."""
+    """Reads the text in one pass; each method reads one part and moves the position behind it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -216,5 +216,5 @@ class _Reader:
 
 
 def read_neighborhood(text: str) -> Neighborhood:
-    """Return the neighborhood of a JSON text, which begins with ``{``, or of a notation."""
+    """Return the neighborhood of a JSON text (it begins with ``{``) or of a notation."""
     return parse_descriptor(text) if text.lstrip().startswith("{") else parse_notation(text)

@@ -1,1 +1,1 @@
-"""Relations as sets of DE-9IM matrices: masks, far pairs, what can be satisfied at all."""
+"""Relations as sets of DE-9IM matrices: masks, far pairs, satisfiability."""

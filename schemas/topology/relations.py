@@ -1,4 +1,4 @@
-"""The relations of the contract as DE-9IM masks, and as sets of matrices.
+"""The named relations as DE-9IM masks, and as sets of matrices.
 
 A matrix has nine cells, row by row: interior, boundary and exterior of the reference,
 each against interior, boundary and exterior of the entity.
@@ -13,10 +13,10 @@ from typing import Final
 
 
 class Shape(Enum):
-    """All that a geometry's kind contributes to a matrix: its dimension and its boundary's.
+    """The dimensions of a geometry's interior and boundary, which bound its matrices.
 
-    Closed lines (and multi-lines of which every end meets an even number of times) have no
-    boundary, so they are a shape of their own. ``F`` stands for "none".
+    Closed lines (and multi-lines in which an even number of ends meet at every end) have no
+    boundary, so they are a shape of their own. ``F`` means "none".
     """
 
     POINT = "0F"
@@ -26,12 +26,12 @@ class Shape(Enum):
 
     @property
     def dimension(self) -> str:
-        """The dimension of the interior: ``0``, ``1`` or ``2``."""
+        """Return the dimension of the interior: ``0``, ``1`` or ``2``."""
         return self.value[0]
 
     @property
     def boundary(self) -> str:
-        """The dimension of the boundary, ``F`` when there is none."""
+        """Return the dimension of the boundary; ``F`` if there is none."""
         return self.value[1]
 
 
@@ -49,7 +49,7 @@ LONG_NAMES: Final[Mapping[str, str]] = {
     "B": "Border",
 }
 
-# Relations that mean the same for every pair of shapes: the matrix fits one of the masks.
+# Relations with the same masks for every pair of shapes: the matrix fits one of them.
 MASKS: Final[Mapping[str, tuple[str, ...]]] = {
     "E": ("T*F**FFF*",),
     "I": ("T********", "*T*******", "***T*****", "****T****"),
@@ -64,10 +64,10 @@ MASKS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def masks_of(short: str, reference: Shape, entity: Shape) -> tuple[str, ...]:
-    """Return the masks of a named relation for this pair of shapes; none means that it never holds.
+    """Return the masks of a named relation for this pair of shapes; without masks it never holds.
 
-    Only Crosses and Overlaps look at dimensions: OGC Simple Features defines them for some
-    pairs of dimensions and leaves them false for the others.
+    Only Crosses and Overlaps depend on dimensions: OGC Simple Features defines them for some
+    pairs of dimensions, and they are false for the others.
     """
     if short == "X":
         return _crosses(reference.dimension, entity.dimension)
@@ -101,14 +101,14 @@ def fits(matrix: str, mask: str) -> bool:
 def disjoint_matrix(reference: Shape, entity: Shape) -> str:
     """Return the one matrix that a disjoint pair of these shapes can have.
 
-    It depends on the shapes, so a far pair's truth does too: ``Relate(FF0******)`` holds for
-    a far pair exactly when the reference is a point.
+    The truth of a relation on a far pair so depends on the shapes: ``Relate(FF0******)`` holds for
+    a far pair exactly if the reference is a point.
     """
     return f"FF{reference.dimension}FF{reference.boundary}{entity.dimension}{entity.boundary}2"
 
 
 class MatrixSet:
-    """Matrices with the shapes of their pairs, in a fixed order: the first has the lowest bit."""
+    """Matrices with their pairs of shapes in a fixed order; a subset is an integer of bits."""
 
     def __init__(self, members: Sequence[tuple[Shape, Shape, str]]) -> None:
         self.all: Final = (1 << len(members)) - 1
@@ -144,7 +144,7 @@ class MatrixSet:
 
 
 def _by_symbol(column: list[str], everything: int) -> dict[str, int]:
-    """Return the accepted members for each symbol that a mask can have in this cell."""
+    """Return the members that each symbol of a mask accepts in this cell."""
     exact = {symbol: _bits(cell == symbol for cell in column) for symbol in "F012"}
     return exact | {"T": everything ^ exact["F"], "*": everything}
 

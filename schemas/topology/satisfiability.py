@@ -1,19 +1,19 @@
-"""Whether any pair of shapes, at any distance, can satisfy a condition.
+"""Decides whether any pair of shapes, at any distance, can satisfy a condition.
 
-All that a condition can see of a pair is its two shapes, its DE-9IM matrix and on which side
-of each named distance it lies. These situations are finitely many, so a condition is the set
-of situations in which it holds, and AND, OR, NOT are set operations. A set is one integer
-with a bit for each situation.
+A condition depends on the pair's two shapes, its DE-9IM matrix, and the side of each named distance
+on which the pair lies. There are finitely many such situations, so a condition is the set of
+situations in which it holds, and AND, OR, NOT are set operations. A set is one integer with a bit
+for each situation.
 
-An intersecting pair has the distance 0, so there the matrix says all. A disjoint pair has one
+An intersecting pair has the distance 0, so its situation is the matrix. A disjoint pair has one
 matrix for its shapes, and its distance lies in one of the intervals between the distances that
 the condition names.
 
 The matrices that a pair of shapes can have are derived from a few laws of the plane. The laws are
 necessary, so the matrix of a real pair is never missing here. The tests show that they are
 sufficient as well: each matrix belongs to a real pair, or to real pairs side by side. Parts of one
-geometry may lie apart and a line may run over itself, so nothing follows from the connectedness of
-a geometry; what remains is that the plane itself is connected.
+geometry may be disconnected and a line may run over itself, so the laws do not use the
+connectedness of a geometry; they use that the plane itself is connected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from schemas.topology.far_pairs import SHAPE_PAIRS, leaf_far_bits
 from schemas.topology.relations import MatrixSet, Shape, disjoint_matrix
 
 _NONE: Final = "F"
-# From none to the plane, so that the larger of two dimensions is the one further right.
+# In ascending order, so that the larger of two dimensions is further right.
 _DIMENSIONS: Final = "F012"
 
 
@@ -56,7 +56,7 @@ class _Matrix(NamedTuple):
 
 @cache
 def feasible_matrices(reference: Shape, entity: Shape) -> tuple[str, ...]:
-    """Return all matrices that a pair of these shapes can have, the disjoint one among them."""
+    """Return all matrices that a pair of these shapes can have, including the disjoint one."""
     return tuple(
         "".join(matrix)
         for matrix in _candidates(reference, entity)
@@ -67,10 +67,10 @@ def feasible_matrices(reference: Shape, entity: Shape) -> tuple[str, ...]:
 
 
 def _candidates(reference: Shape, entity: Shape) -> Iterator[_Matrix]:
-    """Yield all combinations of dimensions that each cell could have by itself.
+    """Yield all combinations of the dimensions that each cell can have by itself.
 
-    Exteriors and the interiors of areas are open: where they meet a line or an area at all,
-    they meet a piece of its full dimension.
+    Exteriors and the interiors of areas are open sets: if they meet a line or an area, they meet a
+    piece of its full dimension.
     """
     cells = (
         _meeting(reference.dimension, entity.dimension, Shape.AREA in (reference, entity)),
@@ -95,7 +95,7 @@ def _meeting(one: str, other: str, one_is_open: bool) -> tuple[str, ...]:
 
 
 def _every_point_is_somewhere(matrix: _Matrix, reference: Shape, entity: Shape) -> bool:
-    """Return whether the parts of one split interior and boundary of the other without a loss."""
+    """Return whether the parts of each geometry cover interior and boundary of the other."""
     m = matrix
     return (
         _largest(m.ii, m.ib, m.ie) == reference.dimension
@@ -110,9 +110,9 @@ def _largest(*dimensions: str) -> str:
 
 
 def _boundaries_have_sides(matrix: _Matrix, reference: Shape, entity: Shape) -> bool:
-    """Return whether each open set that meets a boundary meets what lies beside it.
+    """Return whether each open set that meets a boundary also meets the parts next to it.
 
-    Beside the boundary of a line lies its interior, beside that of an area both its interior
+    Next to the boundary of a line is its interior; next to that of an area are both its interior
     and its exterior.
     """
     m = matrix
@@ -127,11 +127,10 @@ def _boundaries_have_sides(matrix: _Matrix, reference: Shape, entity: Shape) -> 
 
 
 def _faces_connect(matrix: _Matrix) -> bool:
-    """Return whether each face of two areas is reached from outside over borders.
+    """Return whether each face of two areas can be reached from outside across borders.
 
-    Two areas cut the plane into faces of four kinds.
-    Crossing the border of one area changes sides for that area alone; crossing a border that
-    both have in common changes sides for both.
+    Two areas divide the plane into faces of four kinds. Crossing the border of one area changes
+    the side of that area alone; crossing a common border changes the sides of both.
     """
     m = matrix
     faces = {kind for kind in ("ii", "ie", "ei", "ee") if getattr(m, kind) != _NONE}
@@ -161,7 +160,7 @@ _INTERSECTING: Final = MatrixSet(
 
 
 def unsatisfiable(condition: Condition) -> bool:
-    """Return whether the condition is false for every pair there can be."""
+    """Return whether the condition is false for every possible pair."""
     return not _holds_for_intersecting(condition) and not _holds_for_disjoint(condition)
 
 
@@ -181,9 +180,9 @@ def _intersecting(leaf: Leaf) -> int:
 
 
 def _holds_for_disjoint(condition: Condition) -> bool:
-    """Return whether a disjoint pair can satisfy it.
+    """Return whether a disjoint pair can satisfy the condition.
 
-    There is one block of bits for each interval, nearest first, with a bit for a pair of shapes.
+    There is one block of bits for each interval, nearest first, with a bit for each pair of shapes.
     """
     distances = sorted(
         {leaf.metres for leaf in leaves(condition) if isinstance(leaf, WithinDistance)} - {0.0}
@@ -191,7 +190,7 @@ def _holds_for_disjoint(condition: Condition) -> bool:
     width = len(SHAPE_PAIRS)
     intervals = len(distances) + 1
     everywhere = (1 << width * intervals) - 1
-    # A factor that repeats the bits of one block in each of them.
+    # Multiplying by it repeats the bits of one block in all blocks.
     in_each = everywhere // ((1 << width) - 1)
     blocks = {metres: number for number, metres in enumerate(distances, start=1)}
 

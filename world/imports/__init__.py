@@ -1,1 +1,1 @@
-"""An import: rows of all sources, checked, projected, and written as one more version."""
+"""Imports: check the rows of all sources, project them, and write them as one more version."""

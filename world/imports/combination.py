@@ -1,4 +1,4 @@
-"""Readings of all sources become the entities of one version: checked, projected, unique."""
+"""Combines the readings of all sources into the checked, projected, unique rows of one version."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def finite(geometries: Geometries) -> NDArray[np.bool_]:
 
 
 class Occurrence(NamedTuple):
-    """One row of a peid: where it stands and what it says. ``geometry`` is WKB."""
+    """One row of a peid: its place in the source and its values. ``geometry`` is WKB."""
 
     source: str
     locator: str
@@ -100,7 +100,7 @@ class Occurrence(NamedTuple):
 
 
 def without_duplicates(sources: Sequence[Candidates]) -> tuple[list[Candidates], list[Problem]]:
-    """Return the rows with each peid once, and a problem for each row that had to go."""
+    """Return the rows with each peid once, and a problem for each row that is left out."""
     counts = [len(rows) for rows in sources]
     peids = np.concatenate([np.empty(0, np.int64), *(rows.peids for rows in sources)])
     owner = np.repeat(np.arange(len(sources)), counts)
@@ -124,7 +124,7 @@ def without_duplicates(sources: Sequence[Candidates]) -> tuple[list[Candidates],
 
 
 def duplicate(peid: int, first: Occurrence, later: Occurrence) -> Problem:
-    """Return the problem of a later row; one that only repeats the first is told apart."""
+    """Return the problem of a later row; an exact repetition has a kind of its own."""
     different = [
         word
         for word, mine, its in (
@@ -141,7 +141,7 @@ def duplicate(peid: int, first: Occurrence, later: Occurrence) -> Problem:
         reason = f"has the peid of {where}, but other {what}; the first stays"
     else:
         kind = ProblemKind.DUPLICATE_IDENTICAL
-        reason = f"says the same as {where}"
+        reason = f"repeats {where}"
     return Problem(kind, not different, peid, later.source, later.locator, reason)
 
 
@@ -158,19 +158,19 @@ def _occurrence(rows: Candidates, position: int) -> Occurrence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Combined:
-    """The entities (UNVERSIONED_ENTITIES) of a version to be, and its problems."""
+    """The entities (UNVERSIONED_ENTITIES) of the next version, and its problems."""
 
     entities: pa.Table
-    # Of the same rows, as objects.
+    # The geometries of the same rows, as objects.
     geometries: Geometries
     crs: CRS
     problems: list[Problem]
-    # Where the rows of each source lie, also those that are left out.
+    # Where the rows of each source lie, including rows that are left out.
     places: list[SourcePlace]
 
 
 def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Combined:
-    """Return the entities of all readings, in the given CRS or in the one that fits them."""
+    """Return the entities of all readings, in the given CRS or in one chosen for the data."""
     problems: list[Problem] = []
     usable: list[tuple[Candidates, CRS]] = []
     checked = in_threads(lambda reading: readable(reading.rows), readings)

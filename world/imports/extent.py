@@ -1,4 +1,4 @@
-"""Where sources and versions lie on the Earth, and what looks wrong about it."""
+"""Computes where sources and versions lie on the Earth, and warns about likely mistakes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Extent:
         )
 
     def swapped(self) -> Extent:
-        """Return the box that it would be if longitude and latitude were the other way round."""
+        """Return the box with longitude and latitude exchanged."""
         return Extent(self.south, self.west, self.north, self.east)
 
     def meets(self, other: Extent) -> bool:
@@ -47,7 +47,7 @@ class Extent:
         )
 
     def is_on_earth(self) -> bool:
-        """Return whether all of it lies within ±180° longitude and ±90° latitude."""
+        """Return whether the box lies within ±180° longitude and ±90° latitude."""
         return (
             max(abs(self.west), abs(self.east)) <= EAST_END
             and max(abs(self.south), abs(self.north)) <= NORTH_END
@@ -55,7 +55,7 @@ class Extent:
 
 
 def union(extents: Iterable[Extent]) -> Extent | None:
-    """Return the box around all of them; None for none."""
+    """Return the box around all extents; None if there are none."""
     boxes = [(each.west, each.south, each.east, each.north) for each in extents]
     if not boxes:
         return None
@@ -66,19 +66,19 @@ def union(extents: Iterable[Extent]) -> Extent | None:
 
 
 def extent_of(geometries: Geometries, crs: CRS) -> Extent | None:
-    """Return the box around geometries in their CRS; None where they have no point."""
+    """Return the box around geometries given in ``crs``; None if they have no point."""
     bounds = shapely.bounds(geometries)
     return extent_of_boxes(bounds[np.isfinite(bounds).all(axis=1)], crs)
 
 
 def extent_of_boxes(boxes: NDArray[np.float64], crs: CRS) -> Extent | None:
-    """Return the box around boxes in a CRS (least x and y, greatest x and y); None for none."""
+    """Return the box around boxes (min x, min y, max x, max y) in a CRS; None if there are none."""
     if not len(boxes):
         return None
     if crs.is_geographic:
         corners = np.concatenate([boxes[:, :2], boxes[:, 2:]])
     else:
-        # Few points are enough: what is extreme in degrees is on the hull, or very near to it.
+        # The hull is enough: points that are extreme in degrees lie on it, or very near to it.
         everything = shapely.multipoints(boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2))
         hull = shapely.get_coordinates(shapely.convex_hull(everything))
         corners = in_degrees(hull, crs)
@@ -91,7 +91,7 @@ def extent_of_boxes(boxes: NDArray[np.float64], crs: CRS) -> Extent | None:
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """Where the rows of one source lie; ``outside``: how many have a point off the Earth."""
+    """The extent of one source; ``outside`` counts the rows with a point off the Earth."""
 
     source: str
     extent: Extent
@@ -100,7 +100,7 @@ class SourcePlace:
 
 
 def source_place(source: str, geometries: Geometries, crs: CRS) -> SourcePlace | None:
-    """Return where rows lie, as far as their coordinates are finite; None where there are none."""
+    """Return where the rows with finite coordinates lie; None if there are none."""
     extent = extent_of(geometries, crs)
     if extent is None:
         return None
@@ -113,7 +113,7 @@ def source_place(source: str, geometries: Geometries, crs: CRS) -> SourcePlace |
 
 
 def joined_places(places: Iterable[SourcePlace | None]) -> list[SourcePlace]:
-    """Return one place for each source, out of those of its parts."""
+    """Return one place for each source, joined from the places of its parts."""
     parts: dict[str, list[SourcePlace]] = {}
     for place in places:
         if place is not None:
@@ -128,9 +128,9 @@ def joined_places(places: Iterable[SourcePlace | None]) -> list[SourcePlace]:
 
 
 def placement_warnings(places: Sequence[SourcePlace], earlier: Extent | None = None) -> list[str]:
-    """Return what looks wrong: coordinates off the Earth, or longitude and latitude swapped.
+    """Return a warning for each source off the Earth or with longitude and latitude swapped.
 
-    ``earlier`` is where the version before lies.
+    ``earlier`` is the extent of the version before.
     """
     warnings = []
     for place in places:

@@ -1,4 +1,4 @@
-"""The one metric CRS of a version: which it is, and the way of coordinates into it."""
+"""Chooses the metric CRS of a version, and projects coordinates into it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from schemas.errors import SettingsError
 from spatial_udfs.entity_table import Geometries
 from world.sources.candidates import Candidates
 
-# Longitude and latitude on WGS84, as GeoJSON and OSM have it.
+# Longitude and latitude on WGS 84: the CRS of GeoJSON and OSM.
 WGS84: Final = CRS.from_user_input("OGC:CRS84")
-# National grids stay within a few per cent, polar and continental ones within a few more; maps
-# of the whole world are off by a factor at their edges.
+# The scale of national grids is off by a few per cent, that of polar and continental ones by a few
+# more; that of world maps by a factor at their edges.
 MAX_SCALE: Final = 1.25
 ANY_METRIC: Final = 32631
 
 
 def given_crs(srid: int) -> CRS:
-    """Return the CRS that a user asked for; anything but a metric one is an error."""
+    """Return the CRS that a user asked for; SettingsError if it is not metric."""
     try:
         crs = CRS.from_epsg(srid)
     except CRSError as error:
@@ -41,9 +41,9 @@ def given_crs(srid: int) -> CRS:
 
 
 def is_metric(crs: CRS) -> bool:
-    """Return whether planar distances in this CRS are metres on the ground, near enough.
+    """Return whether planar distances in this CRS are about metres on the ground.
 
-    The unit alone does not tell: distances in Web Mercator are 1.6 times too long at 52°.
+    The unit alone is not enough: distances in Web Mercator are 1.6 times too long at 52°.
     """
     return (
         crs.is_projected
@@ -54,7 +54,7 @@ def is_metric(crs: CRS) -> bool:
 
 
 def _is_true_to_scale(crs: CRS) -> bool:
-    """Return whether no scale at the corners and in the middle of the CRS's area is far from 1."""
+    """Return whether the scale is near 1 at the corners and in the middle of the CRS's area."""
     area = crs.area_of_use
     if area is None:
         return True
@@ -69,29 +69,30 @@ def _is_true_to_scale(crs: CRS) -> bool:
 def choose_crs(sources: Sequence[CRS], count_zones: Callable[[], Counter[int]]) -> CRS:
     """Return the sources' own CRS if they share a metric one, else the UTM zone of the data.
 
-    Zones are counted only when they decide: counting may mean to read everything.
+    Zones are counted only when they decide, because counting may read all data.
     """
     if len({crs.to_epsg() for crs in sources}) == 1 and is_metric(sources[0]):
         return sources[0]
     zones = count_zones()
     if not zones:
-        return CRS.from_epsg(ANY_METRIC)  # for no entity at all
+        return CRS.from_epsg(ANY_METRIC)  # there is no entity to choose by
     # The smaller code wins a tie, so that the choice does not depend on the order of rows.
     return CRS.from_epsg(max(zones, key=lambda code: (zones[code], -code)))
 
 
 def utm_zones(geometries: Geometries, crs: CRS) -> Counter[int]:
-    """Return how many geometries begin in each UTM zone (by EPSG code): the fullest is the world's.
+    """Return how many geometries begin in each UTM zone, by EPSG code.
 
-    Counting bears a stray point at 0° 0° and data around the date line, where a bounding box
-    would put the middle of the data on the other side of the Earth.
+    The zone with most of them becomes the CRS. A bounding box would be wrong for data with a stray
+    point at 0° 0°, and for data around the date line, whose middle is on the other side of the
+    Earth.
     """
     _, first = np.unique(
         shapely.get_coordinates(geometries, return_index=True)[1], return_index=True
     )
     points = shapely.get_coordinates(geometries)[first]
     longitudes, latitudes = _project(points, crs, WGS84).T
-    # What lies off the Earth is in no zone, and would not fit an integer.
+    # Points off the Earth are in no zone, and would not fit an integer.
     there = (np.abs(longitudes) <= 360) & (np.abs(latitudes) <= 90)
     zone = np.floor((longitudes[there] + 180) / 6).astype(int) % 60 + 1
     hemisphere = np.where(latitudes[there] < 0, 32700, 32600)
@@ -99,7 +100,7 @@ def utm_zones(geometries: Geometries, crs: CRS) -> Counter[int]:
 
 
 def project(rows: Candidates, source: CRS, target: CRS) -> Candidates:
-    """Return the rows with their geometries in the target CRS; infinite where it is not defined."""
+    """Return the rows with geometries in the target CRS; infinite where it is not defined."""
     if source.equals(target, ignore_axis_order=True):
         return rows
     return replace(
@@ -126,7 +127,7 @@ def _transformer(source: str, target: str) -> Transformer:
 
 
 def epsg_code(crs: CRS) -> int:
-    """Return the EPSG code of a version's CRS; ``is_metric`` lets no CRS without one through."""
+    """Return the EPSG code of a version's CRS; ``is_metric`` has refused every CRS without one."""
     code = crs.to_epsg()
     if code is None:
         raise SettingsError(f"CRS {crs.name} has no EPSG code")

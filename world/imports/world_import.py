@@ -1,4 +1,7 @@
-"""Imports sources as one more world version; the Spark job shares all but reading and writing."""
+"""Imports sources as one more world version.
+
+The Spark job shares everything here but reading and writing.
+"""
 
 from __future__ import annotations
 
@@ -29,35 +32,35 @@ from world.versions.removal import remove_leftovers
 from world.versions.store import WorldStore
 from world.versions.version_tables import SourceFacts, VersionFacts
 
-# Between categories where they are counted as one text: no category can hold it.
+# Separates categories that are counted as one text; no category contains it.
 _BETWEEN: Final = "\x00"
-# Entities of the version before that say where it lies.
+# How many entities of the version before are read to find its extent.
 SAMPLE: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did: ``created`` is False when the newest version was this one already.
+    """The result of an import; ``created`` is False if the newest version has the same input.
 
-    ``top_categories``: how many entities stand under each first level, most first.
+    ``top_categories`` has the number of entities under each first level, most first.
     """
 
     facts: VersionFacts
     created: bool
     problems: tuple[ProblemSummary, ...]
     top_categories: dict[str, int]
-    # Of a version that was made just now: where it lies, and what looks wrong about that.
+    # Only for a new version: its extent, and warnings about it.
     extent: Extent | None = None
     warnings: tuple[str, ...] = ()
-    # The entities of a version that was made just now, for who goes on with them.
+    # Only for a new version: its entities, so that a caller need not read them again.
     combined: Combined | None = field(default=None, compare=False, repr=False)
 
     def entities(self) -> pa.Table | None:
-        """Return the rows (UNVERSIONED_ENTITIES) of a version made just now, in any order."""
+        """Return the rows (UNVERSIONED_ENTITIES) of a new version, in any order; else None."""
         return None if self.combined is None else self.combined.entities
 
     def snapshot(self) -> EntityTable | None:
-        """Return the version in memory, if it was made just now: as reading it would give it."""
+        """Return a new version as ``load_snapshot`` would load it; None if it is not new."""
         if self.combined is None:
             return None
         return entity_table(self.combined.entities, self.facts, self.combined.geometries)
@@ -75,7 +78,7 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
     force: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Import the sources as one more version; report the newest one if that is the same."""
+    """Import the sources as one more version, unless the newest one has the same input."""
     tell = progress or silent
     options = ImportOptions.checked(srid=srid, rules=rules, category=category, id_field=id_field)
     store = WorldStore(str(world))
@@ -112,7 +115,7 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
 
 @contextlib.contextmanager
 def exclusive(store: WorldStore) -> Iterator[None]:
-    """Keep other imports out for as long as this one runs, and start from clean tables."""
+    """Hold the lock of imports, and remove what killed imports left in the tables."""
     with store.locked():
         if store.local_folder() is not None:
             remove_leftovers(store, {facts.version for facts in store.versions()})
@@ -122,7 +125,7 @@ def exclusive(store: WorldStore) -> Iterator[None]:
 def same_version(
     store: WorldStore, facts: tuple[SourceFacts, ...], options: ImportOptions
 ) -> VersionFacts | None:
-    """Return the newest version, if it came from the same sources by the same options."""
+    """Return the newest version if it has the same sources and options; else None."""
     versions = store.versions()
     if versions and versions[-1].same_input(facts, options.fingerprint(facts)):
         return versions[-1]
@@ -130,7 +133,7 @@ def same_version(
 
 
 def _earlier_extent(store: WorldStore) -> Extent | None:
-    """Return about where the newest version lies, by some of its entities."""
+    """Return the approximate extent of the newest version, from a sample of its entities."""
     versions = store.versions()
     if not versions:
         return None
@@ -139,7 +142,7 @@ def _earlier_extent(store: WorldStore) -> Extent | None:
 
 
 def refuse_if_strict(problems: Sequence[ProblemSummary], *, strict: bool) -> None:
-    """Fail on any problem at all, before anything is written."""
+    """Raise SourceError if an import is strict and has any problem."""
     if strict and problems:
         found = "; ".join(map(str, problems))
         raise SourceError(f"strict import, nothing written: {found}")
@@ -148,7 +151,7 @@ def refuse_if_strict(problems: Sequence[ProblemSummary], *, strict: bool) -> Non
 def refuse_if_empty(
     entity_count: int, problems: Sequence[ProblemSummary], warnings: Sequence[str] = ()
 ) -> None:
-    """A version without entities would empty every neighborhood: surely the wrong file."""
+    """Raise SourceError if there is no entity: such a version would empty every neighborhood."""
     if entity_count == 0:
         found = "; ".join([*warnings, *map(str, problems)]) or "there is nothing in them to import"
         raise SourceError(f"no entity came out of the sources, nothing written: {found}")
@@ -157,7 +160,7 @@ def refuse_if_empty(
 def report_of(
     store: WorldStore, facts: VersionFacts, *, created: bool, strict: bool
 ) -> ImportReport:
-    """Return the report about a version that stands in the store."""
+    """Return the report of a version in the store."""
     problems = summarize(problems_of(store.problems(facts.version)))
     refuse_if_strict(problems, strict=strict)
     entities = store.entities(facts.version)
@@ -165,9 +168,9 @@ def report_of(
 
 
 def top_categories(entities: pa.Table) -> dict[str, int]:
-    """Return how many entities stand under each first level of the hierarchy, most first."""
+    """Return the number of entities under each first level of the hierarchy, most first."""
     lists = entities.column(entity.CATEGORIES)
-    # A world has few different lists of categories: counted by Arrow, taken apart once each.
+    # A world has few distinct lists of categories: Arrow counts them, and each is split once.
     listed = pc.value_counts(pc.binary_join(lists, _BETWEEN)).to_pylist()
     counts: Counter[str] = Counter()
     for each in listed:

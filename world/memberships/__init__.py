@@ -1,1 +1,1 @@
-"""Memberships of a world version in Delta, written without Spark, and which run wrote them."""
+"""Memberships of a world version, written to Delta without Spark, and the runs that wrote them."""

@@ -1,4 +1,4 @@
-"""The memberships of one version, written to Delta without Spark.
+"""Writes the memberships of one version to Delta without Spark.
 
 The bulk job writes the same table. In a local folder several threads write the Parquet files: the
 general writer of the deltalake package takes three times as long for 28 million rows.
@@ -38,7 +38,7 @@ from world.versions.delta_tables import (
 )
 from world.versions.removal import remove_files
 
-# Columns that say of themselves that nothing is missing are written without looking for it.
+# Columns that are not nullable are written without a check for nulls.
 FILE_SCHEMA: Final = pa.schema(
     [
         pa.field(SUB_ID, pa.int64(), nullable=False),
@@ -46,13 +46,13 @@ FILE_SCHEMA: Final = pa.schema(
         pa.field(STAGE_NO, pa.int32(), nullable=False),
     ]
 )
-# Each is written by one thread, as many at once as there are cores: more would only give each
-# other's memory back and forth. Arrow does its work outside of Python's lock.
+# Each file is written by one thread; Arrow releases the interpreter's lock. More files at once than
+# cores are no faster.
 FILES: Final = 4
 
 
 def write_files(table: Path, version: int, result: ResolvedSets) -> list[AddAction]:
-    """Write the rows of a version; the files count when the actions are committed."""
+    """Write the files of a version; they are in the table once the actions are committed."""
     folder = f"{VERSION}={version}"
     (table / folder).mkdir(parents=True, exist_ok=True)
     parts = result.split(FILES)
@@ -65,7 +65,7 @@ def write_files(table: Path, version: int, result: ResolvedSets) -> list[AddActi
 
 def _write(table: Path, name: str, version: int, part: ResolvedSets) -> AddAction | None:
     path = table / name
-    # Plain numbers: rows of a neighborhood come again and again, which LZ4 finds by itself.
+    # No dictionary: the rows of a neighborhood repeat, and LZ4 finds the repetitions.
     with pq.ParquetWriter(path, FILE_SCHEMA, compression="lz4", use_dictionary=False) as writer:
         for columns in part.memberships():
             arrays = [pa.array(column) for column in columns]
@@ -90,12 +90,12 @@ SCHEMA: Final = pa.schema(
 
 
 def memberships_path(out: str) -> str:
-    """Return the path of the table under the folder of results."""
+    """Return the path of the table in the output folder."""
     return f"{out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
 
 
 def write_memberships(out: str, version: int, result: ResolvedSets, run: str) -> tuple[int, int]:
-    """Replace the memberships of the version in one commit; return its rows and its number."""
+    """Replace the memberships of the version; return the number of rows and of the commit."""
     path = memberships_path(out)
     with table_errors(path):
         DeltaTable.create(path, SCHEMA, mode="ignore", partition_by=[VERSION])
@@ -113,7 +113,7 @@ def write_memberships(out: str, version: int, result: ResolvedSets, run: str) ->
 
 
 def remove_memberships(out: str, kept: frozenset[int]) -> list[int]:
-    """Remove the memberships of all versions but these, and files that nobody needs any more."""
+    """Remove the memberships of all versions but ``kept``, and old files; return the versions."""
     path = memberships_path(out)
     with table_errors(path):
         table = find_table(path)
@@ -126,7 +126,7 @@ def remove_memberships(out: str, kept: frozenset[int]) -> list[int]:
 
 
 def _through(version: int, result: ResolvedSets) -> Commit:
-    """Return the commit that writes into an object store, as the deltalake package does it."""
+    """Return the commit that writes into an object store, with the deltalake writer."""
 
     def commit(table: DeltaTable, properties: CommitProperties) -> bool:
         write_deltalake(

@@ -1,7 +1,7 @@
-"""Members of distinct neighborhoods as arrays: small, because subscriptions are not written out.
+"""Members of distinct neighborhoods as arrays: small, as subscriptions share the rows of a set.
 
-Kept with the record of each rebuild, all stages of them. So the next rebuild sees what a change
-can reach, and which pairs in Redis are different, without looking at a single membership row.
+Each rebuild saves them beside its record, with all stages. From them the next rebuild finds which
+sets a change can affect and which pairs in Redis differ, without reading a membership row.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from spatial_udfs.incremental.member_rows import MemberRows
 MEMBERS_FILE: Final = "members.parquet"
 SETS_FILE: Final = "sets.parquet"
 SUBSCRIPTIONS_FILE: Final = "subscriptions.parquet"
-# Raise it whenever a neighborhood can have other members than before on the same world version.
-# Results of another method are not taken over.
+# Raise it whenever a neighborhood can get other members than before on the same world version.
+# Results saved by another method are not used.
 MEMBER_METHOD: Final = 2
-# Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.
+# The allocator reuses arrays of some megabytes; larger ones cost new pages each time.
 ROWS_IN_BLOCK: Final = 250_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResolvedSets:
-    """The result of one rebuild. ``resolved[i]`` is False where no reference of set i exists.
+    """The result of one rebuild. ``resolved[i]`` is False if no reference of set i exists.
 
-    ``whole``: rows of invisible stages are there too. ``descriptors`` are texts of the sets.
+    ``whole`` tells whether rows of invisible stages are included. ``descriptors`` has the text of
+    each set's descriptor.
     """
 
     hashes: tuple[str, ...]
@@ -47,18 +48,18 @@ class ResolvedSets:
     whole: bool = True
 
     def membership_count(self) -> int:
-        """Return how many rows the memberships have."""
+        """Return the number of membership rows."""
         shown = np.bincount(self.rows.sets[self.rows.shown], minlength=len(self.hashes))
         return int(shown[self.set_of].sum())
 
     def memberships(self) -> Iterator[tuple[Int64s, Int64s, Int32s]]:
-        """Yield rows (subId, peid, stageNo) in blocks."""
+        """Yield the membership rows (subId, peid, stageNo) in blocks."""
         shown = self.rows.visible()
         for subscriptions, places in written_out(shown.sets, self.set_of):
             yield self.sub_ids[subscriptions], shown.peids[places], shown.stages[places]
 
     def split(self, parts: int) -> list[ResolvedSets]:
-        """Return groups of subscriptions with about as many memberships, and their visible rows."""
+        """Return groups of subscriptions with about equally many memberships, and visible rows."""
         rows = self.rows.visible()
         shown = np.bincount(rows.sets, minlength=len(self.hashes))
         ends = np.cumsum(shown[self.set_of])
@@ -73,7 +74,7 @@ class ResolvedSets:
         ]
 
     def save(self, folder: Path) -> None:
-        """Write the files; whoever records that they are there does so afterwards."""
+        """Write the files. The caller records afterwards that they exist."""
         rows = self.rows
         _write(
             folder / MEMBERS_FILE,
@@ -95,13 +96,13 @@ class ResolvedSets:
 
     @staticmethod
     def remove(folder: Path) -> None:
-        """Remove what was saved there, if anything was."""
+        """Remove the saved files, if there are any."""
         for name in (MEMBERS_FILE, SETS_FILE, SUBSCRIPTIONS_FILE):
             (folder / name).unlink(missing_ok=True)
 
     @classmethod
     def load(cls, folder: Path) -> ResolvedSets | None:
-        """Return what was saved there, or None when some of it is gone or of another method."""
+        """Return the saved sets; None if a file is missing or another method wrote it."""
         try:
             members, sets, subscriptions = (
                 pq.read_table(folder / name)
@@ -131,12 +132,12 @@ class ResolvedSets:
 
 
 def written_out(sets: NDArray[np.integer], set_of: Int64s) -> Iterator[tuple[Int64s, Int64s]]:
-    """Yield every subscription with every row of its set, in blocks: places in both arrays.
+    """Yield every subscription with every row of its set, in blocks of positions in both arrays.
 
-    ``sets`` ascends; ``set_of`` has the set of each subscription. Subscriptions are few beside
-    rows, so a block is a range of them.
+    ``sets`` ascends; ``set_of`` has the set of each subscription. A block is a range of
+    subscriptions, of which there are far fewer than rows.
     """
-    # Looked up once for each set, of which there are few.
+    # Bounds are looked up once for each set, because there are few sets.
     bounds_of = np.searchsorted(sets, np.arange(int(set_of.max(initial=-1)) + 2))
     starts = bounds_of[set_of]
     lengths = bounds_of[set_of + 1] - starts
@@ -155,11 +156,11 @@ def written_out(sets: NDArray[np.integer], set_of: Int64s) -> Iterator[tuple[Int
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    """Write a file whole or not at all; it is on the disk when it is there."""
+    """Write a file atomically, and flush it to the disk first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     with part.open("wb") as file:
-        # Entities are too many for a dictionary.
+        # There are too many distinct peids for a dictionary.
         names = [name for name in table.column_names if name != "peid"]
         pq.write_table(table, file, compression="lz4", use_dictionary=names)
         file.flush()

@@ -1,8 +1,8 @@
 """Commits of runs: each replaces the rows of one world version, and the table ``runs`` lists them.
 
-Each commit carries the id of its run. Delta itself lets two runs that write a version for the
-first time both add their rows. So the files of the version are compared with those that were
-there when the run began, and a commit is never moved behind one that it has not seen.
+Each commit carries the id of its run. Delta alone would let two runs that write a version for the
+first time both add their rows. So the files of the version are compared with those that it had when
+the run began, and a commit is never retried on top of a commit that it has not checked.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from schemas.errors import RunBusyError, WorldError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
 from world.versions.delta_tables import delta_rows, table_errors
 
-# In the commit information of Delta's log.
+# Key in the commit information of Delta's log.
 RUN_KEY: Final = "spapsRun"
-# Others may write other versions at the same time: each of their commits costs one attempt.
+# Other runs may write other versions at the same time: each of their commits costs one attempt.
 ATTEMPTS: Final = 15
 
 ROWS: Final = "rows"
@@ -39,12 +39,12 @@ _SCHEMA: Final = pa.schema(
 )  # fmt: skip
 SHOWN: Final = 5
 
-# Commits once, and returns whether there was anything to commit.
+# Tries one commit, and returns whether there was anything to commit.
 Commit: TypeAlias = Callable[[DeltaTable, CommitProperties], bool]
 
 
 def version_files(table: DeltaTable, version: int) -> frozenset[str]:
-    """Return the paths of the files that a state of the table has of a world version."""
+    """Return the paths of the files of a world version in this state of the table."""
     actions = pa.table(table.get_add_actions(flatten=True))
     if not actions.num_rows:
         return frozenset()
@@ -62,10 +62,10 @@ def commit_version(
     run: str = "",
     before: frozenset[str] | None = None,
 ) -> int:
-    """Let ``commit`` replace a version, and return the number of that commit.
+    """Replace a version by ``commit``, and return the number of that commit.
 
-    ``before`` are the files that the version had when the run began; None: when it commits.
-    RunBusyError: another run has replaced the version since then, and nothing was committed.
+    ``before`` are the files that the version had when the run began; None means those it has now.
+    RunBusyError means that another run has replaced the version since, and nothing was committed.
     """
     metadata = {RUN_KEY: run} if run else None
     properties = CommitProperties(custom_metadata=metadata, max_commit_retries=0)
@@ -80,17 +80,17 @@ def commit_version(
             )
         opened = table.version()
         try:
-            # Without retries it is the next commit, or none.
+            # Without retries, it is the next commit or it fails.
             return opened + 1 if commit(table, properties) else opened
         except CommitFailedError:
-            continue  # somebody else has committed since the table was opened
-    raise RunBusyError(f"{_path(table)}: other runs write to it all the time; start it again")
+            continue  # another run has committed since the table was opened
+    raise RunBusyError(f"{_path(table)}: other runs keep committing to it; start this run again")
 
 
 def replacement(
     version: int, actions: Sequence[AddAction], schema: pa.Schema, partition_by: list[str]
 ) -> Commit:
-    """Return the commit that makes these files all that the table has of a version."""
+    """Return the commit that replaces all files of a version by the added ones."""
 
     def commit(table: DeltaTable, properties: CommitProperties) -> bool:
         if actions:
@@ -103,7 +103,7 @@ def replacement(
         if version_files(table, version):
             table.delete(f"{VERSION} = {version}", commit_properties=properties)
             return True
-        return False  # the state that was opened is the one to read
+        return False  # nothing to change: the opened state is the result
 
     return commit
 
@@ -118,9 +118,9 @@ def _last_writer(table: DeltaTable) -> str:
 
 
 def statistics_of(footer: pq.FileMetaData) -> str:
-    """Return what Delta's log keeps about a Parquet file, so that readers can leave it out.
+    """Return a Parquet file's statistics for Delta's log, by which readers skip files.
 
-    These are the rows, and the least and largest number of each column of numbers.
+    They are the number of rows, and for each integer column its nulls, minimum and maximum.
     """
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     content: dict[str, Any] = {
@@ -141,7 +141,7 @@ def statistics_of(footer: pq.FileMetaData) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunMark:
-    """A complete run: its world version, and the commit of the memberships that it wrote."""
+    """A complete run: its world version, and the commit of its memberships."""
 
     version: int
     run: str
@@ -150,12 +150,12 @@ class RunMark:
 
 
 def new_run_id() -> str:
-    """Return an id that no other run has; later ones sort after earlier ones."""
+    """Return a unique run id; later ids sort after earlier ones."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
 def append_run(out: str, mark: RunMark) -> None:
-    """Note a run that is complete, in the table ``runs`` beside its memberships."""
+    """Add a complete run to the table ``runs`` beside its memberships."""
     path = f"{out.rstrip('/')}/{RUNS_TABLE}"
     row = {
         VERSION: mark.version, FINISHED_AT: datetime.now(UTC), ROWS: mark.rows,
@@ -169,7 +169,7 @@ def append_run(out: str, mark: RunMark) -> None:
 
 
 def read_marks(runs: DeltaTable | None) -> list[RunMark]:
-    """Return the runs of a table ``runs``, the oldest first; none where there is no table."""
+    """Return the runs of a table ``runs``, oldest first; an empty list if there is no table."""
     wanted = set(_SCHEMA.names)
     if runs is None or not wanted <= {field.name for field in runs.schema().fields}:
         return []
@@ -177,17 +177,14 @@ def read_marks(runs: DeltaTable | None) -> list[RunMark]:
 
 
 def marks_of(rows: Iterable[Mapping[str, Any]]) -> list[RunMark]:
-    """Return the runs of the table, the oldest first, as far as they say what they wrote.
-
-    Runs of earlier releases do not.
-    """
+    """Return the runs that name their commit, oldest first; runs of earlier releases do not."""
     told = [row for row in rows if row.get(RUN_ID) and row.get(COMMIT) is not None]
     told.sort(key=lambda row: (row[FINISHED_AT], row[COMMIT]))
     return [RunMark(row[VERSION], row[RUN_ID], row[COMMIT], row.get(ROWS) or 0) for row in told]
 
 
 def chosen_run(marks: list[RunMark], where: str, version: int | None, run: str) -> RunMark:
-    """Return the run of that id; a WorldError lists what is there when it is not."""
+    """Return the run with that id; a WorldError lists the runs if it is missing."""
     fitting = [mark for mark in marks if mark.run == run and version in (None, mark.version)]
     if fitting:
         return fitting[-1]
@@ -197,5 +194,5 @@ def chosen_run(marks: list[RunMark], where: str, version: int | None, run: str) 
 
 
 def newest_run(marks: list[RunMark], version: int) -> RunMark | None:
-    """Return the run that was the last to complete a world version."""
+    """Return the newest complete run of a world version; None if there is none."""
     return next((mark for mark in reversed(marks) if mark.version == version), None)

@@ -1,1 +1,1 @@
-"""Source files as rows: GeoJSON, GeoParquet and OpenStreetMap."""
+"""Reads source files (GeoJSON, GeoParquet, OpenStreetMap) as rows."""

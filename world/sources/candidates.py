@@ -1,4 +1,4 @@
-"""Rows of a source on their way to becoming entities, and what can be wrong with them."""
+"""Candidates for entities: the rows of a source in columns, and the problems of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from world.versions import version_tables
 
 
 class ProblemKind(StrEnum):
-    """One word for each kind; docs/decisions/0022 says what is kept and what is left out."""
+    """The kinds of problems; docs/decisions/0022 says which rows are kept or left out."""
 
     DUPLICATE_IDENTICAL = "duplicate-identical"
     DUPLICATE_CONFLICTING = "duplicate-conflicting"
@@ -43,7 +43,7 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One remark about one piece of input. ``kept``: the entity is in the version all the same."""
+    """A problem of one input row; ``kept`` tells whether its entity is in the version anyway."""
 
     kind: ProblemKind
     kept: bool
@@ -58,7 +58,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ProblemSummary:
-    """How often a kind occurred, how many of those are kept, and the first one as an example."""
+    """The problems of one kind: their number, how many are kept, and the first as an example."""
 
     kind: ProblemKind
     count: int
@@ -70,7 +70,7 @@ class ProblemSummary:
 
 
 def problem_table(problems: Sequence[Problem]) -> pa.Table:
-    """Return the problems as rows of the table ``problems``, without its version."""
+    """Return the problems as rows of the table ``problems``, without the version column."""
     columns = [
         [problem.kind.value for problem in problems],
         [problem.kept for problem in problems],
@@ -87,7 +87,7 @@ def problem_table(problems: Sequence[Problem]) -> pa.Table:
 
 
 def problems_of(table: pa.Table) -> list[Problem]:
-    """Return the problems that stand in a table, as objects."""
+    """Return the problems of a table as objects."""
     return [
         Problem(**{**row, "kind": ProblemKind(row["kind"])})
         for row in table.select(version_tables.UNVERSIONED_PROBLEMS.names).to_pylist()
@@ -116,9 +116,9 @@ Objects = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Column by column; ``ordinals`` number the rows within their source.
+    """Rows of one source, column by column; ``ordinals`` number them within the source.
 
-    ``locator`` turns an ordinal into words, only for the few rows that a problem names.
+    ``locator`` turns an ordinal into words. It is called only for the few rows with a problem.
     """
 
     source: str
@@ -145,7 +145,7 @@ class Candidates:
         )
 
     def problem(self, position: int, kind: ProblemKind, reason: str, *, kept: bool) -> Problem:
-        """Return a remark about the row at this position."""
+        """Return a problem of the row at this position."""
         return Problem(
             kind=kind,
             kept=kept,
@@ -167,7 +167,7 @@ class Candidates:
         return self.where(~bad), problems
 
     def as_table(self) -> pa.Table:
-        """Return the rows as the store takes them."""
+        """Return the rows as a table (UNVERSIONED_ENTITIES)."""
         wkb = shapely.to_wkb(self.geometries, output_dimension=2, byte_order=1, include_srid=False)
         peids, _, names, geometries = (field.type for field in version_tables.UNVERSIONED_ENTITIES)
         return pa.Table.from_arrays(

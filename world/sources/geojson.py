@@ -1,4 +1,4 @@
-"""GeoJSON (RFC 7946) as rows: longitude and latitude on WGS84, attributes in properties."""
+"""Reads GeoJSON (RFC 7946): longitude and latitude on WGS 84, attributes in properties."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from spatial_udfs.entity_table import Geometries
 from world.sources.candidates import Candidates, Problem, ProblemKind
 from world.sources.raw_rows import RawRows
 
-# How files from before RFC 7946 say "longitude and latitude on WGS84".
+# Names that files from before RFC 7946 use for longitude and latitude on WGS 84.
 LONGITUDE_LATITUDE_NAMES: Final = (
     "urn:ogc:def:crs:OGC:1.3:CRS84",
     "urn:ogc:def:crs:OGC::CRS84",
     "urn:ogc:def:crs:EPSG::4326",
     "EPSG:4326",
 )
-# More than any peid or coordinate has.
+# More digits than any peid or coordinate has.
 MOST_DIGITS: Final = 400
-# What shapely raises for coordinates of a wrong shape, type or size.
+# Errors that shapely raises for coordinates of a wrong shape, type or size.
 UNREADABLE: Final = (
     ShapelyError,
     ValueError,
@@ -48,7 +48,7 @@ GEOMETRY_TYPES: Final = (
 def read_geojson(
     path: Path, *, id_field: str | None, category: str | None
 ) -> tuple[Candidates, list[Problem]]:
-    """Return the features of a file as rows, and what is wrong with those that cannot be used."""
+    """Return the usable features of a file as rows, and the problems of the others."""
     features = _features(path)
     peid_key = id_field or entity.PEID
     peids = [_attribute(feature, peid_key) for feature in features]
@@ -115,7 +115,7 @@ def _parsed(content: bytes) -> Any:
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise
     except ValueError:
-        # A number of thousands of digits. As a text it is a problem of its feature alone.
+        # A number has thousands of digits. Read as text, it is a problem of its feature alone.
         return json.loads(content, parse_int=_number)
 
 
@@ -124,7 +124,7 @@ def _number(digits: str) -> int | str:
 
 
 def _refuse_other_crs(path: Path, crs: Any) -> None:
-    """RFC 7946 knows one CRS. An older file that names another would land in the wrong place."""
+    """Raise SourceError if an older file names another CRS than the one of RFC 7946."""
     if crs is None:
         return
     properties = crs.get("properties") if isinstance(crs, dict) else None
@@ -141,7 +141,7 @@ def _properties(feature: dict[str, Any]) -> dict[str, Any]:
 
 
 def _attribute(feature: dict[str, Any], key: str) -> Any:
-    """Return a property; the identifier of a feature may also stand beside them, by RFC 7946."""
+    """Return a property; ``id`` may also be a member of the feature itself (RFC 7946)."""
     value = _properties(feature).get(key)
     return feature.get("id") if value is None and key == "id" else value
 
@@ -153,7 +153,7 @@ def _locator(ordinal: int) -> str:
 def _geometries(
     features: list[dict[str, Any]],
 ) -> tuple[Geometries, dict[int, tuple[ProblemKind, str]]]:
-    """Return the geometries, None where there is none, and by ordinal why one cannot be read."""
+    """Return the geometries (None if missing), and by ordinal why one cannot be read."""
     geometries = np.empty(len(features), object)
     faults: dict[int, tuple[ProblemKind, str]] = {}
     for ordinal, feature in enumerate(features):
@@ -166,7 +166,7 @@ def _geometries(
             faults[ordinal] = ProblemKind.UNKNOWN_GEOMETRY_TYPE, reason
             continue
         try:
-            with np.errstate(invalid="ignore"):  # a coordinate that is no number is found later
+            with np.errstate(invalid="ignore"):  # coordinates that are NaN are found later
                 geometries[ordinal] = shape(written)
         except RecursionError:
             reason = "geometry cannot be read: its coordinates are nested too deep"
@@ -178,7 +178,7 @@ def _geometries(
 
 
 def _reason(error: Exception) -> str:
-    """Return why coordinates cannot be read; conversions name types of their own."""
+    """Return why coordinates cannot be read, without the names of Python types."""
     if "to float" in str(error):
         return "a coordinate is not a number"
     return " ".join(str(error).split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""GeoParquet as rows: attributes in columns, geometry as WKB with its CRS in the metadata."""
+"""Reads GeoParquet: attributes in columns, geometry as WKB, the CRS in the metadata."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 
@@ -20,24 +18,22 @@ from schemas.errors import SourceError
 from spatial_udfs.entity_table import Geometries, Int64s
 from world.imports.projection import WGS84
 from world.long_work import in_threads
-from world.sources.candidates import Candidates, Problem, ProblemKind
+from world.sources.candidates import Candidates, Problem
 from world.sources.geoparquet_columns import (
     GeoParquetLayout,
+    decoded_geometries,
     faultless_rows,
     row_locator,
     values_of,
 )
 from world.sources.raw_rows import RawRows
 from world.sources.source_files import parquet_files
-from world.sources.wkb_depth import is_too_deep
 
 BATCH_ROWS: Final = 65_536
-# Stands for a geometry with arcs, which are read by nobody here.
-CURVE: Final = object()
 
 
 def read_layout(path: Path, *, id_field: str | None, category: str | None) -> GeoParquetLayout:
-    """Return the layout of a source; a SourceError if it is no GeoParquet that we can import."""
+    """Return the layout of a source; SourceError if it is not GeoParquet that can be imported."""
     layouts = {_layout_of_file(path, file, id_field, category) for file in parquet_files(path)}
     if len(layouts) > 1:
         raise SourceError(f"{path}: its files differ in their columns or their CRS")
@@ -45,7 +41,7 @@ def read_layout(path: Path, *, id_field: str | None, category: str | None) -> Ge
 
 
 def row_count(path: Path) -> int:
-    """Return the number of rows, out of the footers."""
+    """Return the number of rows, from the footers of the files."""
     return sum(pq.read_metadata(file).num_rows for file in parquet_files(path))
 
 
@@ -76,8 +72,10 @@ def _numbered_batches(
 def batch_candidates(
     batch: pa.RecordBatch, layout: GeoParquetLayout, ordinals: Int64s
 ) -> tuple[Candidates, list[Problem]]:
-    """Return one batch as rows, and what is wrong with those that cannot be used."""
-    geometries, faults = _decoded(batch.column(layout.geometry).to_numpy(zero_copy_only=False))
+    """Return the usable rows of one batch, and the problems of the others."""
+    geometries, faults = decoded_geometries(
+        batch.column(layout.geometry).to_numpy(zero_copy_only=False)
+    )
     problems: list[Problem] = []
     try:
         rows = faultless_rows(batch, layout, ordinals, geometries)
@@ -106,34 +104,6 @@ def _raw_rows(
         geometries=geometries,
         default_category=layout.category,
     )
-
-
-def _decoded(wkb: NDArray[Any]) -> tuple[Geometries, dict[int, ProblemKind]]:
-    """Return the geometries, None where there is none, and by position what cannot be read."""
-    written = np.array([value is not None for value in wkb], np.bool_)
-    deep = [position for position, value in enumerate(wkb) if is_too_deep(value)]
-    if deep:
-        wkb = wkb.copy()
-        wkb[deep] = None
-    try:
-        with np.errstate(invalid="ignore"):  # a coordinate that is no number is found later
-            geometries = shapely.from_wkb(wkb, on_invalid="ignore")
-        curved: list[int] = []
-    except NotImplementedError:
-        # One curve stops the whole array; which one it is shows only one by one.
-        geometries = np.array([_decoded_alone(value) for value in wkb], object)
-        curved = [n for n, geometry in enumerate(geometries) if geometry is CURVE]
-        geometries[curved] = None
-    lost = np.flatnonzero(written & shapely.is_missing(geometries))
-    faults = dict.fromkeys(lost.tolist(), ProblemKind.BROKEN_GEOMETRY)
-    return geometries, faults | dict.fromkeys(curved, ProblemKind.UNKNOWN_GEOMETRY_TYPE)
-
-
-def _decoded_alone(wkb: bytes | None) -> Any:
-    try:
-        return shapely.from_wkb(wkb, on_invalid="ignore")
-    except NotImplementedError:
-        return CURVE
 
 
 def _layout_of_file(
@@ -189,7 +159,7 @@ def _primary_column(file: Path, schema: pa.Schema) -> tuple[str, dict[str, Any]]
 
 
 def _crs(file: Path, facts: dict[str, Any]) -> CRS:
-    """Return the CRS; one that is left out is longitude and latitude, null is unknown."""
+    """Return the CRS; without one it is WGS 84, and null (unknown) is an error."""
     if "crs" not in facts:
         return WGS84
     if facts["crs"] is None:

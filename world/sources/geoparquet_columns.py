@@ -1,28 +1,44 @@
-"""Columns of GeoParquet as rows at once, where nothing is wrong with any of them."""
+"""Converts columns of GeoParquet: whole batches without a fault at once, single values, geometries.
+
+GEOS reads nested collections by recursion. Tens of thousands of levels exhaust the stack and end
+the process, so the depth of a WKB is checked first, without reading its coordinates.
+"""
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 
 from schemas.language.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
-from world.sources.candidates import Candidates, objects
+from world.sources.candidates import Candidates, ProblemKind, objects
 from world.sources.raw_rows import read_categories, written_name
 
-# Between categories where they are compared as one text; none that can be used holds it.
+# Separates categories that are compared as one text; no usable category contains it.
 _BETWEEN: Final = "\x00"
+# Stands for a geometry with arcs, which shapely cannot read.
+CURVE: Final = object()
+# Far more than any usable geometry has: those are nested once.
+MOST_LEVELS: Final = 1_000
+# The shortest header of a collection: byte order, type, number of parts.
+HEADER_BYTES: Final = 9
+POINT, LINE, POLYGON = 1, 2, 3
+COLLECTIONS: Final = (4, 5, 6, 7)
+# Flags of PostGIS in the type: Z, M, and an SRID that follows. ISO adds 1000, 2000 or 3000.
+_Z, _M, _SRID = 0x80000000, 0x40000000, 0x20000000
 
 
 @dataclass(frozen=True, slots=True)
 class GeoParquetLayout:
-    """Which columns of a source hold what. ``categories`` is None when one is given instead."""
+    """The columns of a source. ``categories`` is None if ``category`` is given for all rows."""
 
     source: str
     crs: CRS
@@ -39,16 +55,16 @@ class GeoParquetLayout:
 
 
 def row_locator(ordinal: int) -> str:
-    """Return how problems name a row: people count from 1."""
+    """Return how problems name a row, counted from 1."""
     return f"row {ordinal + 1}"
 
 
 def faultless_rows(
     batch: pa.RecordBatch, layout: GeoParquetLayout, ordinals: Int64s, geometries: Geometries
 ) -> Candidates | None:
-    """Return the rows, column by column, if nothing is wrong with any peid or category; else None.
+    """Return the rows, column by column, if every peid and category is valid; else None.
 
-    UnicodeDecodeError where bytes of a text are not UTF-8: Arrow does not look at them.
+    Raises UnicodeDecodeError if a text is not UTF-8, which Arrow does not check.
     """
     peids = batch.column(layout.peid)
     if layout.categories is None or not pa.types.is_integer(peids.type) or peids.null_count:
@@ -72,9 +88,9 @@ def faultless_rows(
 
 
 def _categories(column: pa.Array) -> NDArray[Any] | None:
-    """Return the categories of each row, or None where any is missing or cannot be one.
+    """Return the categories of each row; None if any is missing or invalid.
 
-    A world has few different lists of them: each is read once.
+    A world has few distinct lists of categories, so each is read once.
     """
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         return None
@@ -94,7 +110,7 @@ def _categories(column: pa.Array) -> NDArray[Any] | None:
 
 
 def values_of(column: pa.Array) -> list[Any]:
-    """Return the values of a column; bytes that are no UTF-8 become lone surrogates."""
+    """Return the values of a column; bytes that are not UTF-8 become lone surrogates."""
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
@@ -104,7 +120,7 @@ def values_of(column: pa.Array) -> list[Any]:
 
 
 def _with_bytes(kind: pa.DataType) -> pa.DataType:
-    """Return a type of texts, or of lists of texts, with bytes in their place."""
+    """Return a type of strings, or of lists of strings, with binary in place of strings."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
         return pa.large_list(_with_bytes(kind.value_type))
     if pa.types.is_dictionary(kind):
@@ -116,3 +132,88 @@ def _text(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     return [_text(item) for item in value] if isinstance(value, list) else value
+
+
+def decoded_geometries(wkb: NDArray[Any]) -> tuple[Geometries, dict[int, ProblemKind]]:
+    """Return the geometries (None if missing), and by position the problem of unreadable ones."""
+    written = np.array([value is not None for value in wkb], np.bool_)
+    deep = [position for position, value in enumerate(wkb) if is_too_deep(value)]
+    if deep:
+        wkb = wkb.copy()
+        wkb[deep] = None
+    try:
+        with np.errstate(invalid="ignore"):  # coordinates that are NaN are found later
+            geometries = shapely.from_wkb(wkb, on_invalid="ignore")
+        curved: list[int] = []
+    except NotImplementedError:
+        # One curve stops the whole array, so the curves are found by reading one by one.
+        geometries = np.array([_decoded_alone(value) for value in wkb], object)
+        curved = [n for n, geometry in enumerate(geometries) if geometry is CURVE]
+        geometries[curved] = None
+    lost = np.flatnonzero(written & shapely.is_missing(geometries))
+    faults = dict.fromkeys(lost.tolist(), ProblemKind.BROKEN_GEOMETRY)
+    return geometries, faults | dict.fromkeys(curved, ProblemKind.UNKNOWN_GEOMETRY_TYPE)
+
+
+def _decoded_alone(wkb: bytes | None) -> Any:
+    try:
+        return shapely.from_wkb(wkb, on_invalid="ignore")
+    except NotImplementedError:
+        return CURVE
+
+
+def is_too_deep(wkb: bytes | None) -> bool:
+    """Return whether the collections of a WKB are nested too deep for GEOS to read."""
+    if wkb is None or len(wkb) <= MOST_LEVELS * HEADER_BYTES:
+        return False
+    try:
+        return _is_deeper(wkb)
+    except (struct.error, IndexError):
+        return False  # truncated before that depth: the reader reports it
+
+
+def _is_deeper(wkb: bytes) -> bool:
+    position = 0
+    # The number of parts still to come, for each open collection.
+    open_parts: list[int] = []
+    while True:
+        order = "<" if wkb[position] else ">"
+        (code,) = struct.unpack_from(order + "I", wkb, position + 1)
+        position += 9 if code & _SRID else 5
+        kind, point_bytes = _kind(code)
+        if kind in COLLECTIONS:
+            open_parts.append(struct.unpack_from(order + "I", wkb, position)[0])
+            position += 4
+            if len(open_parts) > MOST_LEVELS:
+                return True
+        elif kind in (POINT, LINE, POLYGON):
+            position = _end(wkb, position, order, kind, point_bytes)
+        else:
+            return False  # an unknown kind: the reader reports it
+        while open_parts and not open_parts[-1]:
+            open_parts.pop()
+        if not open_parts:
+            return False
+        open_parts[-1] -= 1
+
+
+def _kind(code: int) -> tuple[int, int]:
+    """Return the kind of a geometry and the size of one of its points in bytes."""
+    iso, kind = divmod(code & 0x0FFFFFFF, 1_000)
+    has_z = bool(code & _Z) or iso in (1, 3)
+    has_m = bool(code & _M) or iso in (2, 3)
+    return kind, 8 * (2 + has_z + has_m)
+
+
+def _end(wkb: bytes, position: int, order: str, kind: int, point_bytes: int) -> int:
+    """Return the end of a point, line or polygon whose content begins at the position."""
+    if kind == POINT:
+        return position + point_bytes
+    rings = 1
+    if kind == POLYGON:
+        (rings,) = struct.unpack_from(order + "I", wkb, position)
+        position += 4
+    for _ in range(rings):
+        (points,) = struct.unpack_from(order + "I", wkb, position)
+        position += 4 + points * point_bytes
+    return position

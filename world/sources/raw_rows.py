@@ -1,4 +1,4 @@
-"""Rows as a file gives them, and how peids, categories and names are read from them."""
+"""Reads peids, categories and names from the raw values of a file."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from schemas.language.limits import MAX_CATEGORY_LEVELS, MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
 from world.sources.candidates import Candidates, Problem, ProblemKind, objects
 
-# Bounded, because converting endless digits would cost quadratic time.
+# Bounded, because converting very many digits takes quadratic time.
 DECIMAL: Final = re.compile(r"-?[0-9]{1,40}")
-# Characters of a value that a remark shows.
+# The most characters of a value that a problem shows.
 MOST_SHOWN: Final = 60
 MAX_CATEGORY_CHARACTERS: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawRows:
-    """Rows as a file gives them: any value may stand anywhere."""
+    """Rows with the raw values of a file, which can be of any type."""
 
     source: str
     locator: Callable[[int], str]
@@ -92,7 +92,7 @@ class RawRows:
     def _names(
         self, peids: Int64s, usable: NDArray[np.bool_]
     ) -> tuple[list[str | None], list[Problem]]:
-        """Return the names as they are kept, and what is wrong with those of usable rows."""
+        """Return the names to store, and the problems of the names of usable rows."""
         names: list[str | None] = []
         problems: list[Problem] = []
         for position, value in enumerate(self.names):
@@ -100,7 +100,7 @@ class RawRows:
             if name is not None and not _is_text(name):
                 name = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
                 if usable[position]:
-                    reason = "name holds half a character or a byte that is no text: replaced"
+                    reason = "name has a lone surrogate or a byte that is not UTF-8; replaced"
                     kind, peid = ProblemKind.MALFORMED_NAME, int(peids[position])
                     problems.append(self._problem(position, kind, reason, peid=peid, kept=True))
             names.append(name)
@@ -120,7 +120,7 @@ class RawRows:
 
 
 def _is_text(name: str) -> bool:
-    """Return whether UTF-8 can hold the name; it cannot hold one half of a surrogate pair."""
+    """Return whether the name can be written as UTF-8: a lone surrogate cannot."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -129,7 +129,7 @@ def _is_text(name: str) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Return the value in a few characters, also when it is nested deep."""
+    """Return the value in a few characters, even if it is deeply nested."""
     try:
         shown = repr(value)
     except RecursionError:
@@ -138,7 +138,7 @@ def _shown(value: Any) -> str:
 
 
 def _integer(value: Any) -> int | None:
-    """Return the integer that a value is, or is the decimal notation of; None for anything else."""
+    """Return an integer or the decimal notation of one as int; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -152,7 +152,7 @@ def _integer(value: Any) -> int | None:
 
 
 def written_name(value: Any) -> str | None:
-    """Return a name as it is kept: without space around it, None where nothing is left."""
+    """Return a name as it is stored: without surrounding space; None if nothing is left."""
     if isinstance(value, str):
         return value.strip() or None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -162,10 +162,10 @@ def written_name(value: Any) -> str | None:
 
 @lru_cache(maxsize=65_536)
 def category_fault(category: str) -> str | None:
-    """Return why a string cannot be a category, or None when it can.
+    """Return why a string cannot be a category; None if it can.
 
-    A category is matched like an MQTT topic, so it must not look like a filter, and an empty
-    level would be one that no person can see.
+    A category is matched like an MQTT topic, so it must not have wildcards. Empty levels are
+    refused because people cannot see them.
     """
     if len(category) > MAX_CATEGORY_CHARACTERS:
         return f"category is longer than {MAX_CATEGORY_CHARACTERS} characters"
@@ -183,9 +183,9 @@ def category_fault(category: str) -> str | None:
 
 
 def read_categories(value: Any) -> tuple[tuple[str, ...], list[str]]:
-    """Return the usable categories of a row, sorted, each once, and faults of the others.
+    """Return the usable categories of a row, sorted and unique, and the faults of the others.
 
-    A trailing slash is ignored, as it is in a pattern. None and an empty list give nothing.
+    A trailing slash is ignored, as in a pattern. None and an empty list give nothing.
     """
     if value is None:
         return (), []

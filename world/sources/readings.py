@@ -1,4 +1,4 @@
-"""The rows of all kinds of sources in their own CRS, and the options that decide about them."""
+"""Reads the rows of all sources in their own CRS, by the options of an import."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from world.sources.raw_rows import category_fault
 from world.sources.source_files import SourceKind, kind_of
 from world.versions.version_tables import SourceFacts
 
-# Counts up when the same sources by the same rules give other entities than before.
+# Raise it when the same sources and rules give other entities than before.
 IMPORTER_GENERATION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """Checked options of an import; made by ``checked``."""
+    """The options of an import; ``checked`` makes them."""
 
     srid: int | None
     rules: Rules
@@ -44,7 +44,7 @@ class ImportOptions:
         category: str | None,
         id_field: str | None,
     ) -> ImportOptions:
-        """Return the options, or an error that names the wrong one, before anything is read."""
+        """Return the options; SettingsError names a wrong one before any source is read."""
         if srid is not None:
             given_crs(srid)
         if category is not None:
@@ -55,7 +55,7 @@ class ImportOptions:
         return cls(srid, load_rules(rules), category, id_field)
 
     def fingerprint(self, sources: Sequence[SourceFacts]) -> str:
-        """Return one checksum of all options; rules count only if there is an OSM source."""
+        """Return a checksum of all options; rules count only if there is an OSM source."""
         uses_rules = any(source.kind == SourceKind.OSM for source in sources)
         written = {
             "generation": IMPORTER_GENERATION,
@@ -69,7 +69,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Some rows of a source, and the problems met on the way to them."""
+    """Some rows of a source, and the problems found in reading them."""
 
     rows: Candidates
     crs: CRS
@@ -79,12 +79,12 @@ class Reading:
 def read_sources(
     paths: Sequence[Path], options: ImportOptions, tell: Progress
 ) -> Iterator[Reading]:
-    """Yield the rows of all sources in order; OSM extracts together, where the first stands."""
+    """Yield the rows of all sources in order; all OSM extracts at the place of the first."""
     extracts = [path for path in paths if kind_of(path) is SourceKind.OSM]
     for path in paths:
         match kind_of(path):
             case SourceKind.OSM if extracts:
-                # Its reader is loaded where there is something to read: it takes long.
+                # Imported only when needed, because loading osmium takes long.
                 from world.sources.osm.entities import read_osm  # noqa: PLC0415
 
                 rows, problems = read_osm(extracts, options.rules, tell)

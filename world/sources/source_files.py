@@ -1,4 +1,4 @@
-"""Source files: what kind each is, and the checksums by which an import knows them again."""
+"""Finds the kind of each source file, and the checksum by which an import recognises it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 
 class SourceKind(StrEnum):
-    """How a source is read."""
+    """The kinds of sources, each with a reader of its own."""
 
     OSM = "osm"
     GEOJSON = "geojson"
@@ -37,7 +37,7 @@ SUFFIXES: Final = {
 
 
 def kind_of(path: Path) -> SourceKind:
-    """Return the kind by the name's ending; a folder is GeoParquet in several files."""
+    """Return the kind by the file name's ending; a folder is GeoParquet in several files."""
     if not path.exists():
         raise SourceError(f"{path}: no such file")
     if path.is_dir():
@@ -50,14 +50,14 @@ def kind_of(path: Path) -> SourceKind:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return the files of a GeoParquet source in a fixed order: itself, or those in its folder."""
+    """Return the file, or the files of a folder in a fixed order."""
     if not path.is_dir():
         return [path]
     try:
-        next(path.iterdir(), None)  # what cannot be listed would look empty below
+        next(path.iterdir(), None)  # rglob takes a folder that cannot be listed for an empty one
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from error
-    # Writers leave their own notes beside the data, with names that begin like these.
+    # Writers leave files of their own beside the data, whose names begin with _ or a dot.
     files = sorted(
         file
         for file in path.rglob("*.parquet")
@@ -69,7 +69,7 @@ def parquet_files(path: Path) -> list[Path]:
 
 
 def describe(paths: Sequence[Path], progress: Progress) -> tuple[SourceFacts, ...]:
-    """Return the facts of all sources; reads each of them once from end to end."""
+    """Return the facts of all sources; reads each file completely once."""
     if not paths:
         raise SourceError("no source given")
     kinds = [kind_of(path) for path in paths]
@@ -95,7 +95,7 @@ def describe(paths: Sequence[Path], progress: Progress) -> tuple[SourceFacts, ..
 
 
 def _stored(path: Path) -> str:
-    """Return the path as the version names it, so that a rebuild finds it from any folder."""
+    """Return the path that the version stores, so that a rebuild finds it from any folder."""
     try:
         stored = stored_place(str(path))
         stored.encode()

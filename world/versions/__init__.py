@@ -1,1 +1,1 @@
-"""The versions of a world as Delta tables, read and written without Spark."""
+"""Reads and writes the versions of a world as Delta tables, without Spark."""

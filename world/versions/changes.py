@@ -1,4 +1,4 @@
-"""What is different between two world versions, entity by entity."""
+"""Compares two world versions, entity by entity."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from spatial_udfs.entity_table import Bools, Int64s
 from spatial_udfs.incremental.world_changes import WorldChanges
 from world.versions.store import WorldStore
 
-# Between categories where they are compared as one text: no category can hold it.
+# Separates categories that are compared as one text; no category contains it.
 _BETWEEN = "\x00"
 
 
 def compare_versions(
     store: WorldStore, old: int, new: int, entities: pa.Table | None = None
 ) -> WorldChanges:
-    """Return what is different between two versions; ``entities`` of the new one, if known."""
+    """Return the changes between two versions; ``entities`` are those of the new one, if known."""
     nothing = np.empty(0, np.int64)
     if old == new:
         nowhere = pa.chunked_array([], pa.binary())
@@ -29,9 +29,9 @@ def compare_versions(
 
 
 def compare_entities(old: pa.Table, new: pa.Table, *, same_crs: bool = True) -> WorldChanges:
-    """Return the differences of two tables of entities (UNVERSIONED_ENTITIES).
+    """Return the changes between two tables of entities (UNVERSIONED_ENTITIES).
 
-    Coordinates of another CRS are other coordinates: then every entity has moved.
+    With another CRS all coordinates are different, so every entity counts as moved.
     """
     old_peids, new_peids = _peids(old), _peids(new)
     common, old_places, new_places = np.intersect1d(
@@ -59,14 +59,14 @@ def _peids(rows: pa.Table) -> Int64s:
 
 
 def _places(peids: Int64s, wanted: Int64s) -> Int64s:
-    """Return where each wanted peid stands among the peids; all of them do."""
+    """Return the position of each wanted peid among the peids; all of them must exist."""
     order = np.argsort(peids)
     places: Int64s = order[np.searchsorted(peids, wanted, sorter=order)]
     return places
 
 
 def _differs(before: pa.Table, after: pa.Table, name: str) -> Bools:
-    """Return where the two columns hold other values; two nulls are the same."""
+    """Return where the two columns differ; two nulls are equal."""
     old, new = before.column(name), after.column(name)
     same = pc.fill_null(pc.equal(old, new), fill_value=False)
     both_null = pc.and_(pc.is_null(old), pc.is_null(new))
@@ -75,7 +75,7 @@ def _differs(before: pa.Table, after: pa.Table, name: str) -> Bools:
 
 
 def _recategorised(before: pa.Table, after: pa.Table) -> Bools:
-    """Return where the categories are another set; their order says nothing."""
+    """Return where the sets of categories differ; their order does not count."""
     texts = [pc.binary_join(rows.column(entity.CATEGORIES), _BETWEEN) for rows in (before, after)]
     differs = np.array(pc.not_equal(*texts).to_numpy(), np.bool_)
     for place in np.flatnonzero(differs).tolist():

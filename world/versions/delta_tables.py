@@ -1,9 +1,9 @@
-"""The one place that opens Delta tables without Spark: reads rows, and says what is wrong.
+"""Opens Delta tables without Spark, reads their rows, and explains errors; nothing else opens them.
 
 By default deltalake gives Arrow's dataset reader a file system that is a Python object. The last
-of Arrow's threads lets go of it some time after the rows are there. When the interpreter ends in
-that moment, the process is aborted after its work was done (docs/decisions/0113). So rows are read
-in a way that no thread of Arrow ever holds a Python object.
+of Arrow's threads releases it some time after the rows are read. If the interpreter ends at that
+moment, the process is aborted after its work was done (docs/decisions/0113). So rows are read
+without giving Arrow's threads a Python object.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 LOG_FOLDER: Final = "_delta_log"
-# Whatever a look into a Delta table can raise.
+# All errors that reading or writing a Delta table can raise.
 TABLE_ERRORS: Final = (DeltaError, OSError, pa.ArrowException)
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-# The native libraries append the calls that led to an error: numbered, most without a name.
+# The native libraries append a numbered backtrace to an error, mostly without names.
 _BACKTRACE: Final = re.compile(r"\s+(?:stack backtrace:\s+)?0: .*", re.DOTALL)
 _PREFIX: Final = re.compile(r"^(?:(?:Generic delta kernel|Kernel|Arrow|Generic \w+) error: )+")
 _MISSING: Final = re.compile(
     r"Object at location (\S+) not found|Failed to open local file '([^']+)'.*\[errno 2\]"
 )
 _NOT_PARQUET: Final = re.compile(r"Could not open Parquet input source '([^']+)'")
-# What the system said; the libraries write their own words around it.
+# Messages of the operating system, which the libraries wrap in their own.
 _OF_THE_SYSTEM: Final = re.compile(
     r"No space left on device|Disk quota exceeded|File too large|[Pp]ermission denied"
 )
@@ -55,14 +55,14 @@ RESTORE: Final = "restore the folder from a copy, or import into another one"
 def open_table(
     uri: str, commit: int | None = None, keys: dict[str, str] | None = None
 ) -> DeltaTable:
-    """Return a table as a commit left it (None: as it is now); ``keys`` are those of its store."""
+    """Return a table at a commit (None: the newest); ``keys`` are the credentials of its store."""
     return DeltaTable(uri, version=commit, storage_options=keys)
 
 
 def find_table(
     uri: str, commit: int | None = None, keys: dict[str, str] | None = None
 ) -> DeltaTable | None:
-    """Return the same, or None where there is no table."""
+    """Return a table like ``open_table``, or None if there is none."""
     try:
         return open_table(uri, commit, keys)
     except TableNotFoundError:
@@ -70,7 +70,7 @@ def find_table(
 
 
 def versions_in(table: DeltaTable) -> set[int]:
-    """Return the world versions that a table has rows of."""
+    """Return the world versions of a table's rows."""
     if table.metadata().partition_columns:
         return {int(partition[VERSION]) for partition in table.partitions()}
     return {*delta_rows(table, [VERSION]).column(VERSION).to_pylist()}
@@ -88,13 +88,13 @@ def delta_rows(
     where: ds.Expression | None = None,
     most: int | None = None,
 ) -> pa.Table:
-    """Return the rows of a table for which ``where`` holds; all columns when none are named.
+    """Return the rows of a table for which ``where`` holds; all columns if none are named.
 
-    ``most``: stop when there are so many.
+    ``most`` limits the number of rows.
     """
     location = urlsplit(table.table_uri)
     if location.scheme in ("", "file"):
-        # Arrow's own file system: threads at will, nothing of Python in them.
+        # Arrow's own file system: its threads hold no Python object.
         disk = pa_fs.SubTreeFileSystem(unquote(location.path), pa_fs.LocalFileSystem())
         dataset = table.to_pyarrow_dataset(filesystem=disk)
         if most is not None:
@@ -109,11 +109,12 @@ def rows_file_by_file(
     where: ds.Expression | None = None,
     most: int | None = None,
 ) -> pa.Table:
-    """Return the same by way of deltalake's file system, which knows every store: in this thread.
+    """Return the rows like ``delta_rows``, through deltalake's file system, for object stores.
 
-    Arrow opens and reads a file in the thread that asks, when it is told to use no other.
+    All files are read in this thread (``use_threads=False``), so no other thread holds the file
+    system.
     """
-    # This import looks for pandas, which some processes do without (world/arrow_alone.py).
+    # This import looks for pandas, which some processes avoid (world/arrow_alone.py).
     from pyarrow.dataset import get_partition_keys  # noqa: PLC0415
 
     dataset = table.to_pyarrow_dataset()
@@ -136,7 +137,10 @@ def rows_file_by_file(
 
 
 def _as_in_table(rows: pa.Table, keys: dict[str, object], schema: pa.Schema) -> pa.Table:
-    """Return the rows of a file with the columns of the table: its partition's, and new ones."""
+    """Return the rows of a file with all columns of the table.
+
+    Partition columns get their value, and columns that are newer than the file are null.
+    """
     columns = [
         rows.column(field.name).cast(field.type)
         if field.name in rows.column_names
@@ -165,7 +169,7 @@ def table_reason(error: BaseException) -> str:
 
 @contextmanager
 def table_errors(what: str) -> Iterator[None]:
-    """Turn what is raised inside into a WorldError about ``what``; errors of ours stay."""
+    """Turn errors of Delta, Arrow and files into a WorldError about ``what``."""
     try:
         yield
     except SpapsError:
@@ -175,10 +179,10 @@ def table_errors(what: str) -> Iterator[None]:
 
 
 def check_table_folder(folder: Path) -> None:
-    """Raise an error for a local table that Delta would take for one that is not there.
+    """Raise WorldError for a damaged local table that Delta would take for a missing one.
 
-    It reads a folder without rights and an empty entry of the log as if there were nothing. An
-    import would then begin again at version 1.
+    Delta treats a folder without permission, and an empty entry of the log, as no table. An import
+    would then begin again at version 1.
     """
     if not _is_there(folder):
         return

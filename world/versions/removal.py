@@ -1,7 +1,7 @@
 """Removes old versions of a world, and what a killed import or removal left behind.
 
-Files that somebody may still read or is about to commit stay for a day. That is longer than any
-run takes (docs/operations.md).
+Files that a reader may still need, or a writer is about to commit, stay for a day. That is longer
+than any run takes (docs/operations.md).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from schemas import entity
 from world.versions.delta_tables import remove_versions_from, versions_in
 from world.versions.store import PARTITIONED, SCHEMAS, WorldStore
 
-# Longer than any run that reads files of a state, or has written some that are not committed.
+# Longer than any run that reads files of an old state, or has written files not yet committed.
 KEEP_FILES_HOURS: Final = 24
-# Made by the bulk job beside the world, where it has run.
+# Tables that the bulk job writes beside the world. The one that marks pairs as complete is first.
 DERIVED_TABLES: Final = (
     entity.RELATED_VERSIONS_TABLE,
     entity.RELATED_TABLE,
@@ -30,16 +30,16 @@ _OF_VERSION: Final = re.compile(rf"{entity.VERSION}=(\d+)/")
 
 
 def remove_leftovers(store: WorldStore, published: Collection[int]) -> None:
-    """Clear the tables of everything that belongs to none of the versions that are there.
+    """Remove all rows and files that belong to no published version.
 
-    In a folder only for the holder of the lock: the files of an import that still runs look the
-    same. What a complete version consists of is never touched, and the files of a version that
-    was removed stay for a day, so readers are not disturbed.
+    In a folder the caller must hold the lock: the files of an import that still runs look like
+    leftovers. A complete version is never touched, and the files of a removed version stay for a
+    day for its readers.
     """
     newest = max(published, default=0)
     folder = store.local_folder()
     for name in SCHEMAS:
-        # What a damaged log does not name looks like the files of a killed import.
+        # Files that a damaged log does not name look like those of a killed import.
         store.check_table(name)
         with store.world_errors(name):
             table = store.find_table(name)
@@ -55,15 +55,18 @@ def remove_leftovers(store: WorldStore, published: Collection[int]) -> None:
 def _remove_rows(
     table: DeltaTable, published: Collection[int], newest: int, *, is_locked: bool
 ) -> None:
-    """Remove rows without a version; without a lock, an import may be writing the next one."""
+    """Remove rows of unpublished versions; without a lock only those before the newest one.
+
+    Without a lock, an import may be writing the next version.
+    """
     unpublished = versions_in(table) - {*published}
     remove_versions_from(table, {each for each in unpublished if is_locked or each < newest})
 
 
 def _remove_unpublished_files(table: DeltaTable, folder: Path, newest: int) -> None:
-    """Remove what no reader can have: files no commit named, and those of unpublished versions.
+    """Remove files that no reader can have: never committed, or of an unpublished version.
 
-    The newest version is never removed, so a version beyond it was never there.
+    The newest version is never removed, so a version beyond it was never published.
     """
     dropped = {*table.vacuum(0, enforce_retention_duration=False)}
     for path in table.vacuum(0, enforce_retention_duration=False, full=True):
@@ -74,24 +77,24 @@ def _remove_unpublished_files(table: DeltaTable, folder: Path, newest: int) -> N
 
 
 def remove_files(table: DeltaTable) -> None:
-    """Remove files that no state of the table has needed for a day, and those of killed writers."""
+    """Remove files that the table has not needed for a day, and those of killed writers."""
     hours = KEEP_FILES_HOURS
-    # Looked for first: removing writes to the table's log even when there is nothing to do.
+    # A dry run comes first: removing writes to the table's log even if there is nothing to do.
     if table.vacuum(hours, enforce_retention_duration=False, full=True):
         table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
 
 
 def versions_to_keep(store: WorldStore, newest: int, in_use: Collection[int]) -> frozenset[int]:
-    """Return the newest versions and those that somebody needs."""
+    """Return the ``newest`` newest versions, and those in use."""
     there = [facts.version for facts in store.versions()]
     return frozenset({*there[-max(newest, 1) :], *(number for number in there if number in in_use)})
 
 
 def remove_versions(store: WorldStore, kept: Collection[int]) -> list[int]:
-    """Remove all versions but these; which they were.
+    """Remove all versions but ``kept``, and return the removed ones.
 
-    The row in ``versions`` goes first: from then on nobody begins to read them. Whoever is
-    killed after that leaves rows without a version, which the next one removes.
+    The rows in ``versions`` go first, so that no reader starts on these versions any more. If the
+    process is killed after that, the next removal or import removes the other rows.
     """
     with store.locked():
         published = {facts.version for facts in store.versions()}
@@ -106,7 +109,7 @@ def remove_versions(store: WorldStore, kept: Collection[int]) -> list[int]:
 
 
 def _remove_derived(store: WorldStore, published: Collection[int]) -> None:
-    """Rows of the bulk job about versions that are gone; what marks them as complete goes first."""
+    """Remove the bulk job's rows of removed versions; what marks them as complete goes first."""
     for name in DERIVED_TABLES:
         with store.world_errors():
             table = store.find_table(name)

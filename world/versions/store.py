@@ -1,8 +1,8 @@
-"""A world on disk or in an object store: the Delta tables, and which versions exist.
+"""A world on disk or in an object store: its Delta tables and versions.
 
-The row in ``versions`` is written last, so a version is there completely or not at all: what
-a killed import left in the other tables has no row, no reader looks at it, and the next
-import writes over it.
+The row in ``versions`` is written last, so a version exists completely or not at all. Rows that a
+killed import left in the other tables have no row there: readers ignore them, and the next import
+replaces them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SCHEMAS: Final = {
     entity.VERSIONS_TABLE: version_tables.VERSIONS,
 }
 PARTITIONED: Final = (entity.ENTITIES_TABLE, entity.PROBLEMS_TABLE)
-# Small enough that a look-up by peid skips most of a file, large enough to compress well.
+# Small enough that a lookup by peid skips most of a file, large enough to compress well.
 ROW_GROUP_ROWS: Final = 65_536
 
 
@@ -51,15 +51,15 @@ class WorldStore:
         self.path = str(path).rstrip("/") or "/"
 
     def table_uri(self, table: str) -> str:
-        """Return where a table of this world lies."""
+        """Return the URI of a table of this world."""
         return f"{self.path.rstrip('/')}/{table}"
 
     def local_folder(self) -> Path | None:
-        """Return the world's folder, or None when it lies in an object store."""
+        """Return the world's folder; None if it is in an object store."""
         return local_folder(self.path)
 
     def versions(self) -> list[VersionFacts]:
-        """Return all complete versions, oldest first; none where there is no world yet."""
+        """Return all complete versions, oldest first; an empty list if there is no world yet."""
         self.check_table(entity.VERSIONS_TABLE)
         with self.world_errors(entity.VERSIONS_TABLE):
             table = self.find_table(entity.VERSIONS_TABLE)
@@ -67,14 +67,14 @@ class WorldStore:
         return sorted((VersionFacts.from_row(row) for row in rows), key=lambda facts: facts.version)
 
     def latest(self) -> VersionFacts:
-        """Return the newest complete version."""
+        """Return the newest complete version; WorldError if there is none."""
         versions = self.versions()
         if not versions:
             raise WorldError(f"no world at {self.path}: import one with 'spaps import'")
         return versions[-1]
 
     def facts_of(self, version: int | None) -> VersionFacts:
-        """Return the facts of one version; the newest when None is asked for."""
+        """Return the facts of one version; of the newest for None."""
         if version is None:
             return self.latest()
         versions = self.versions()
@@ -85,7 +85,7 @@ class WorldStore:
         raise WorldError(f"world {self.path} has no version {version} (there: {there})")
 
     def entities(self, version: int) -> pa.Table:
-        """Return the entities of one version, without reading any other."""
+        """Return the entities of one version, without reading other versions."""
         names = version_tables.UNVERSIONED_ENTITIES.names
         return self._rows(entity.ENTITIES_TABLE, version, names)
 
@@ -96,7 +96,7 @@ class WorldStore:
         return shapes
 
     def problems(self, version: int) -> pa.Table:
-        """Return the problems that the import of one version met."""
+        """Return the problems of the import of one version."""
         names = version_tables.UNVERSIONED_PROBLEMS.names
         return self._rows(entity.PROBLEMS_TABLE, version, names)
 
@@ -109,7 +109,7 @@ class WorldStore:
         rules_sha256: str = "",
         problems: pa.Table | None = None,
     ) -> VersionFacts:
-        """Write one more version; the entities (UNVERSIONED_ENTITIES) are clean and unique."""
+        """Write one more version; the entities (UNVERSIONED_ENTITIES) must be valid and unique."""
         problems = (
             version_tables.UNVERSIONED_PROBLEMS.empty_table() if problems is None else problems
         )
@@ -135,17 +135,17 @@ class WorldStore:
         return facts
 
     def world_id(self) -> str:
-        """Return what tells this world from every other; copies of its folder have the same id."""
+        """Return the id of this world; copies of its folder have the same id."""
         with self.world_errors(entity.VERSIONS_TABLE):
             return str(self.open_table(entity.VERSIONS_TABLE).metadata().id)
 
     def next_version(self) -> int:
-        """Return the number that the next version gets."""
+        """Return the number of the next version."""
         versions = self.versions()
         return versions[-1].version + 1 if versions else 1
 
     def create_tables(self) -> None:
-        """Make the tables that are not there yet, so that every writer meets the same types."""
+        """Create the missing tables, so that all writers use the same types."""
         with self.world_errors():
             for table, schema in SCHEMAS.items():
                 DeltaTable.create(
@@ -156,16 +156,16 @@ class WorldStore:
                 )
 
     def state(self) -> dict[str, int]:
-        """Return how often each table has been written to: changes when anybody writes."""
+        """Return the number of commits of each table, which changes with every write."""
         with self.world_errors():
             return {table: self.open_table(table).version() for table in SCHEMAS}
 
     def publish(self, facts: VersionFacts, state: dict[str, int]) -> None:
-        """Make a version exist, whose rows are all written.
+        """Publish a version whose rows are all written.
 
-        ``state`` is that of the moment after: when somebody else has written since then, what
-        stands in the tables is no longer this version. Imports into one folder keep each other
-        out by a lock; an object store has no lock, there this is what stops the second one.
+        ``state`` is the state after writing them. If it has changed since, another import may have
+        replaced the rows, and this is an error. A folder has a lock against that; an object store
+        has none, so this check stops the second import.
         """
         if self.state() != state:
             raise WorldError(f"world {self.path}: another import has written to it meanwhile")
@@ -179,21 +179,21 @@ class WorldStore:
             )
 
     def check_table(self, table: str) -> None:
-        """Raise an error for a table that looks empty because its folder is damaged or closed."""
+        """Raise WorldError for a table that looks missing because its folder is damaged."""
         folder = self.local_folder()
         if folder is not None:
             check_table_folder(folder / table)
 
     def open_table(self, table: str) -> DeltaTable:
-        """Return a table of this world as it is now."""
+        """Return a table of this world in its newest state."""
         return open_table(self.table_uri(table))
 
     def find_table(self, table: str) -> DeltaTable | None:
-        """Return the same, or None where there is no such table."""
+        """Return a table of this world in its newest state; None if there is none."""
         return find_table(self.table_uri(table))
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Keep imports into the same folder out; an object store has no lock."""
+        """Hold the lock of imports into this world; an object store has no lock."""
         folder = self.local_folder()
         return contextlib.nullcontext() if folder is None else import_lock(folder)
 
@@ -205,7 +205,7 @@ class WorldStore:
             return delta_rows(self.open_table(table), columns, chosen, most)
 
     def _replace(self, table: str, version: int, rows: pa.Table) -> None:
-        """Write a version's rows in place of any that a killed import left under its number."""
+        """Write a version's rows, and replace those that a killed import left under its number."""
         numbers = pa.array([version] * rows.num_rows, pa.int64())
         with self.world_errors(table):
             write_deltalake(
@@ -219,5 +219,5 @@ class WorldStore:
             )
 
     def world_errors(self, table: str = "") -> contextlib.AbstractContextManager[None]:
-        """Turn what Delta, Arrow or the file system say into one line about this world."""
+        """Turn errors of Delta, Arrow and files into a WorldError about this world."""
         return table_errors(f"world {self.path}" + (f", table {table}" if table else ""))

@@ -1,6 +1,6 @@
-"""The tables of a world version as Arrow schemas, the facts of one version, and its checksum.
+"""The Arrow schemas of a world's tables, the facts of one version, and its checksum.
 
-The names of tables and columns stand in ``schemas.entity``.
+The names of tables and columns are in ``schemas.entity``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from schemas import entity
 
-# The texts of some rows are held at once, and must fit into an Arrow array.
+# The texts of so many rows are in memory at once, and must fit into one Arrow array.
 ROWS_AT_ONCE: Final = 65_536
 
 ENTITIES: Final = pa.schema(
@@ -30,7 +30,7 @@ ENTITIES: Final = pa.schema(
     ]
 )
 
-# What a writer hands over: the version is the store's business.
+# The rows that a writer passes in; the store adds the version.
 UNVERSIONED_ENTITIES: Final = ENTITIES.remove(0)
 
 PROBLEMS: Final = pa.schema(
@@ -75,7 +75,7 @@ VERSIONS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """One source file as it was when it was imported."""
+    """One source file at the time of its import."""
 
     path: str
     kind: str
@@ -85,7 +85,7 @@ class SourceFacts:
 
 @dataclass(frozen=True, slots=True)
 class VersionFacts:
-    """Everything known about a complete version without reading its entities."""
+    """The facts of a complete version, known without reading its entities."""
 
     version: int
     srid: int
@@ -111,7 +111,7 @@ class VersionFacts:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> VersionFacts:
-        """Return the facts out of a row as pyarrow gives it."""
+        """Return the facts of a row as pyarrow reads it."""
         return cls(
             version=row[entity.VERSION],
             srid=row[entity.SRID],
@@ -124,7 +124,7 @@ class VersionFacts:
         )
 
     def same_input(self, sources: tuple[SourceFacts, ...], rules_sha256: str) -> bool:
-        """Return whether importing these sources by these rules would make this version again.
+        """Return whether this version was imported from the same sources by the same rules.
 
         Paths do not count: a file that was moved is still the same file.
         """
@@ -138,9 +138,9 @@ def content_checksum(entities: pa.Table) -> str:
     """Return the checksum of all rows, as 64 hexadecimal digits.
 
     It does not depend on the order of rows or the writer. Each row is written as text and hashed
-    with SHA-256; the digests are added up, as four unsigned 64-bit numbers that wrap around. A sum
-    needs no order, so any number of writers can add their parts, and Spark computes the same with
-    column expressions (jobs/pipeline/world/world_checksum.py).
+    with SHA-256; the digests are added as four unsigned 64-bit numbers that wrap around. A sum
+    has no order, so writers can add their parts, and Spark computes the same with column
+    expressions (jobs/pipeline/world/world_checksum.py).
     """
     digests = b"".join(
         hashlib.sha256(text).digest()
@@ -152,10 +152,10 @@ def content_checksum(entities: pa.Table) -> str:
 
 
 def _row_texts(rows: pa.RecordBatch) -> pa.StringArray:
-    """Return ``peid|categories|name|geometry`` of each row: a text that no other row has.
+    """Return ``peid|categories|name|geometry`` of each row, distinct for distinct rows.
 
     Every category and the name are preceded by their length in characters, as in ``4:road``;
-    a row without a name has nothing there. The geometry is hexadecimal.
+    a missing name is empty. The geometry is hexadecimal.
     """
     lists = rows.column(entity.CATEGORIES)
     categories = pa.ListArray.from_arrays(
@@ -176,7 +176,7 @@ def _with_length(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _hexadecimal(values: pa.BinaryArray) -> pa.StringArray:
-    """Return every byte as two hexadecimal digits, of all values at once."""
+    """Return all values with every byte as two hexadecimal digits."""
     lengths = pc.binary_length(values).to_numpy()
     ends = np.concatenate([[0], np.cumsum(lengths)])
     start = np.frombuffer(values.buffers()[1], np.int32)[values.offset] if len(values) else 0

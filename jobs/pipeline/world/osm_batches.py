@@ -26,7 +26,7 @@ from world.sources.osm import opl
 from world.sources.osm.awaited_areas import AwaitedAreas
 from world.sources.osm.entities import ExtractRows
 from world.sources.osm.extract_pass import Extract, read_elements
-from world.sources.osm.located_ways import NODE, LocatedWays, X, Y
+from world.sources.osm.opl import NODE, LocatedWays, X, Y
 from world.sources.osm.peids import SegmentSeed, seeded_peid
 from world.sources.osm.rules import GeometryKind, Rules
 from world.sources.osm.segments import RoadWay, passed_nodes, stretches_of

@@ -29,7 +29,7 @@ from jobs.pipeline.world.osm_batches import (
 from jobs.pipeline.world.world_frames import RANK, ZONE_TYPES
 from schemas import entity
 from world.sources.osm.awaited_areas import AREA_RELATIONS
-from world.sources.osm.located_ways import NODE, POSITION, X, Y
+from world.sources.osm.opl import NODE, POSITION, X, Y
 from world.sources.osm.rules import Rules
 
 CANDIDATE_TYPES: Final = (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shapely import LineString
 
 from world.sources.osm.peids import SEGMENT_BASE, segment_peid
-from world.sources.osm.segments import Locations, RoadWay, Segment, split_roads
+from world.sources.osm.segments import Locations, RoadWay, Segment, junctions_of, split_at
 
 # A small grid, so that roads meet each other and themselves all the time. The third number
 # keeps places apart that lie in one line, which would only make every line look folded.
@@ -28,6 +28,10 @@ networks = st.lists(node_lists.filter(lambda nodes: len(nodes) > 1), min_size=1,
 
 def roads_of(network: list[tuple[int, ...]], first_way: int = 1) -> list[RoadWay]:
     return [RoadWay(way, (nodes,), ("road",), None) for way, nodes in enumerate(network, first_way)]
+
+
+def split_roads(roads: list[RoadWay], locations: Locations) -> list[Segment]:
+    return split_at(junctions_of(roads), roads, locations)
 
 
 def steps(nodes: tuple[int, ...]) -> Counter[frozenset[int]]:

@@ -9,7 +9,7 @@ import shapely
 from jobs.pipeline.world.osm_batches import CANDIDATES, other_peids
 from schemas.errors import SourceError
 from world.sources.candidates import ProblemKind
-from world.sources.osm.located_ways import LocatedWays
+from world.sources.osm.opl import LocatedWays
 from world.sources.osm.peids import seeded_peid, segment_peid
 
 REFS = pa.list_(

@@ -1,1 +1,1 @@
-"""OpenStreetMap extracts: by rules, roads become segments and other things become entities."""
+"""Reads OpenStreetMap extracts: rules choose the elements, and roads are split into segments."""

@@ -1,7 +1,7 @@
-"""Areas that the rules want: which of them came out of the extract, and why the others did not.
+"""Finds the areas that a rule selects and osmium could not build, and why.
 
-The assembler says nothing about an area that it cannot build, so what is wanted is written
-down beforehand and crossed out when it comes.
+osmium's assembler does not report an area that it cannot build. So the expected areas are recorded
+beforehand, and removed when they arrive.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AREA_RELATIONS: Final = ("multipolygon", "boundary")
 
 @dataclass(slots=True)
 class AwaitedAreas:
-    """``members``: all ways that belong to an area relation, wanted or not."""
+    """The expected areas. ``members`` has the ways of all area relations, expected or not."""
 
     relations: dict[int, tuple[int, ...]] = field(default_factory=dict)
     ways: dict[int, str] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class AwaitedAreas:
 
     @classmethod
     def of_relations(cls, path: Path, rules: Rules) -> AwaitedAreas:
-        """Await an area for each relation that a rule fits."""
+        """Return the areas expected from the relations of a file."""
         awaited = cls()
         relation: Any
         for relation in osmium.FileProcessor(str(path), osmium.osm.RELATION):
@@ -49,29 +49,29 @@ class AwaitedAreas:
     def await_relation(
         self, osm_id: int, tags: Mapping[str, str], members: tuple[int, ...], rules: Rules
     ) -> None:
-        """Await an area for an area relation, if a rule fits; ``members`` are its ways."""
+        """Expect an area from an area relation if a rule fits; ``members`` are its ways."""
         self.members.update(members)
         if rules.categories(GeometryKind.AREA, tags):
             self.relations[osm_id] = members
 
     def await_way(self, way: Any) -> None:
-        """Await an area for a closed way; keeps what to say if none comes."""
+        """Expect an area from a closed way, and keep the reason in case none arrives."""
         missing = sum(not node.location.valid() for node in way.nodes)
         self.ways[way.id] = (
             f"{missing} of its nodes are not in the extract"
             if missing
-            else "its outline is no valid area"
+            else "its outline is not a valid area"
         )
 
     def arrived(self, *, from_way: bool, osm_id: int) -> None:
-        """Cross an area out."""
+        """Remove an area that osmium has built."""
         if from_way:
             self.ways.pop(osm_id, None)
         else:
             self.relations.pop(osm_id, None)
 
     def faults(self) -> Iterator[tuple[ProblemKind, str, str]]:
-        """Kind, locator and reason for each area that did not come."""
+        """Yield kind, locator and reason for each area that did not arrive."""
         for way, reason in self.ways.items():
             cut_off = "not in the extract" in reason
             kind = ProblemKind.INCOMPLETE_WAY if cut_off else ProblemKind.BROKEN_GEOMETRY
@@ -82,5 +82,5 @@ class AwaitedAreas:
                 reason = f"{missing} of its {len(members)} ways are not in the extract"
                 yield ProblemKind.INCOMPLETE_RELATION, f"relation {relation}", reason
             else:
-                reason = "its ways do not close to a valid area"
+                reason = "its ways do not form a valid area"
                 yield ProblemKind.BROKEN_GEOMETRY, f"relation {relation}", reason

@@ -1,4 +1,4 @@
-"""One pass through an extract: what the rules make of its nodes, ways and areas."""
+"""Reads an extract in one pass and applies the rules to its nodes, ways and areas."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Feature:
 
 @dataclass(slots=True)
 class Extract:
-    """What the rules found in one extract; ``source`` is what problems call it."""
+    """The elements of one extract that rules fit; problems name it by ``source``."""
 
     source: str
     features: list[Feature] = field(default_factory=list)
@@ -42,12 +42,12 @@ class Extract:
     problems: list[Problem] = field(default_factory=list)
 
     def note(self, kind: ProblemKind, locator: str, reason: str, *, kept: bool = False) -> None:
-        """Write a problem down."""
+        """Add a problem."""
         self.problems.append(Problem(kind, kept, None, self.source, locator, reason))
 
 
 def read_extract(path: Path, source: str, rules: Rules, tell: Progress) -> Extract:
-    """Everything in the extract that a rule fits."""
+    """Return everything in the extract that a rule fits."""
 
     def told(count: int) -> None:
         if count % PROGRESS_STEP == 0:
@@ -66,7 +66,7 @@ def read_elements(
 ) -> Extract:
     """Fill the extract with everything in the file that a rule fits, and return it.
 
-    ``awaited`` knows the relations of the file, and all ways that belong to an area relation.
+    ``awaited`` has the areas expected from relations, and all ways of area relations.
     """
     reader = _Reader(extract, rules, awaited)
     elements = (
@@ -90,7 +90,7 @@ class _Reader:
     def take(self, element: Any) -> None:
         tags = dict(element.tags)
         if not element.visible:
-            return  # deleted: an element that the map no longer has
+            return  # the element was deleted
         match element.type_str():
             case "n":
                 self._node(element, tags)
@@ -104,7 +104,7 @@ class _Reader:
         if not categories:
             return
         if not node.location.valid():
-            reason = "has no place on Earth"
+            reason = "has no location"
             self.extract.note(ProblemKind.MISSING_GEOMETRY, f"node {node.id}", reason)
             return
         point = shapely.Point(node.location.lon, node.location.lat)
@@ -114,7 +114,7 @@ class _Reader:
         encloses = way.is_closed() and tags.get("area") != "no"
         as_area = self._rules.categories(GeometryKind.AREA, tags)
         as_road = self._rules.categories(GeometryKind.ROAD, tags)
-        # A rule for lines and areas alike makes one entity of a closed way, not two.
+        # A rule for both lines and areas makes one entity of a closed way, not two.
         as_line = self._rules.categories(
             GeometryKind.LINE, tags, unless=GeometryKind.AREA if encloses else None
         )
@@ -125,7 +125,7 @@ class _Reader:
         if as_area and encloses:
             self.awaited.await_way(way)
         elif as_area and not as_road and not as_line and way.id not in self.awaited.members:
-            # An open way within a relation is a part of that relation's outline.
+            # An open way of a relation is a part of the relation's outline.
             what = "says area=no" if way.is_closed() else "is not closed"
             reason = f"has the tags of an area but {what}"
             self.extract.note(ProblemKind.OPEN_AREA, f"way {way.id}", reason)
@@ -146,7 +146,7 @@ class _Reader:
             self._add(GeometryKind.LINE, "way", way.id, tags, categories, geometry)
 
     def _stretches(self, way: Any) -> tuple[tuple[int, ...], ...]:
-        """The way's nodes without immediate repetitions, cut where the extract lacks some."""
+        """Return the way's nodes without immediate repetitions, cut where nodes are missing."""
         places = {
             node.ref: (node.location.lon, node.location.lat)
             for node in way.nodes

@@ -1,4 +1,4 @@
-"""The category rules: which tags make an OSM element an entity, and of which categories."""
+"""The category rules: which tags make an OSM element an entity, and its categories."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from world.sources.raw_rows import category_fault
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 RULE_KEYS: Final = frozenset({"match", "unless", "geometry", "category"})
 TOP_KEYS: Final = frozenset({"names", "rule"})
-# OSM allows as many in a value; whatever is longer was not made by a person.
+# The longest value that OSM allows.
 MAX_LEVEL_CHARACTERS: Final = 255
-# Characters that mean something in a category, a pattern or a rule, and white space.
+# White space, and characters with a meaning in a category, a pattern or a rule.
 UNSAFE: Final = re.compile(r"[/+#{}\s]+")
 
 
 class GeometryKind(StrEnum):
-    """What an element can become."""
+    """The kinds of geometry that an element can become."""
 
     POINT = "point"
     LINE = "line"
@@ -38,7 +38,7 @@ class GeometryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Tags that must fit, tags that must not, and the categories that follow."""
+    """Tags that must match, tags that must not, and the resulting category."""
 
     match: Mapping[str, tuple[str, ...]]
     unless: Mapping[str, tuple[str, ...]]
@@ -46,7 +46,7 @@ class Rule:
     category: str
 
     def categories(self, tags: Mapping[str, str]) -> Iterator[str]:
-        """The categories of an element with these tags; none when the rule does not fit."""
+        """Yield the categories of an element with these tags; none if the rule does not fit."""
         if any(_fitting(tags.get(key), patterns) for key, patterns in self.unless.items()):
             return
         fitting = {key: _fitting(tags.get(key), patterns) for key, patterns in self.match.items()}
@@ -72,9 +72,9 @@ class Rules:
     def categories(
         self, kind: GeometryKind, tags: Mapping[str, str], unless: GeometryKind | None = None
     ) -> tuple[str, ...]:
-        """The categories that an element gets when it is taken as this kind of geometry.
+        """Return the categories of an element as this kind of geometry, sorted.
 
-        Rules that also take the kind ``unless`` are left out.
+        Rules that also apply to the kind ``unless`` are left out.
         """
         found = {
             category
@@ -86,23 +86,23 @@ class Rules:
         return tuple(sorted(found))
 
     def keys(self) -> frozenset[str]:
-        """Return the keys of all tags that decide anything about an element."""
+        """Return the keys of all tags that rules or names use."""
         tables = (table for rule in self.rules for table in (rule.match, rule.unless))
         return frozenset(self.name_keys).union(*tables)
 
     def name(self, tags: Mapping[str, str]) -> str | None:
-        """The name of an element: the first name key that it has."""
+        """Return the name of an element, from the first name key that it has."""
         return next((tags[key] for key in self.name_keys if tags.get(key)), None)
 
 
 def sanitized(value: str) -> str:
-    """A tag value as one level of a category."""
+    """Return a tag value as one level of a category."""
     visible = "".join(character if character.isprintable() else " " for character in value)
     return UNSAFE.sub("_", visible[:MAX_LEVEL_CHARACTERS]).strip("_").lower()
 
 
 def load_rules(path: Path | str | None = None) -> Rules:
-    """The rules of a file; those in conf/categories.toml when none is given."""
+    """Return the rules of a file; those of conf/categories.toml if none is given."""
     file = resources.files("conf") / "categories.toml" if path is None else Path(path)
     try:
         written = file.read_bytes()
@@ -125,7 +125,7 @@ def _rules(document: Mapping[str, Any], sha256: str) -> Rules:
     rules = tuple(_rule(rule, f"rule {number}") for number, rule in enumerate(written, start=1))
     by_key: dict[str, tuple[Rule, ...]] = {}
     for rule in rules:
-        # A rule needs all its keys, so looking it up by one of them is enough.
+        # A rule needs all its keys, so it is found by one of them.
         key = next(iter(rule.match))
         by_key[key] = (*by_key.get(key, ()), rule)
     names = _strings(document.get("names", ["name"]), "names")
@@ -189,9 +189,9 @@ def _refuse_unknown(written: Mapping[str, Any], known: frozenset[str], where: st
         )
 
 
-@lru_cache(maxsize=65_536)  # a city says `building=yes` a hundred thousand times
+@lru_cache(maxsize=65_536)  # a city has `building=yes` a hundred thousand times
 def _fitting(value: str | None, patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of a tag's values (``bakery;cafe`` are two) that fit a pattern, made safe."""
+    """Return the values of a tag (``bakery;cafe`` are two) that fit a pattern, sanitized."""
     if value is None:
         return ()
     parts = (part.strip() for part in value.split(";"))
@@ -200,7 +200,7 @@ def _fitting(value: str | None, patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _fits(value: str, pattern: str) -> bool:
-    """``*`` alone means "any value", and ``no`` is how OSM says that there is none."""
+    """Return whether a value fits a pattern; ``*`` alone fits any value but OSM's ``no``."""
     if pattern == "*":
         return value not in ("", "no")
     return fnmatch.fnmatchcase(value, pattern)

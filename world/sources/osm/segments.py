@@ -1,4 +1,4 @@
-"""Roads become segments: split so that neighbors meet at their ends and nowhere else."""
+"""Splits roads into segments that meet at their ends and nowhere else."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 # Longitude and latitude of nodes, by id.
 Locations = dict[int, tuple[float, float]]
-# A closed piece needs an inner node to be halved at, and then each half has two nodes.
+# A piece needs an inner node to be halved, so that each half has two nodes.
 SMALLEST_LOOP: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RoadWay:
-    """A way that is a road, with the nodes that the extract has, in stretches without gaps."""
+    """A road way; its stretches have the nodes that the extract has, without gaps."""
 
     way: int
     stretches: tuple[tuple[int, ...], ...]
@@ -36,9 +36,10 @@ class Segment:
 
 
 def stretches_of(nodes: Iterable[tuple[int, bool]]) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """Return a way's nodes without immediate repetitions, cut where some have no place.
+    """Return a way's nodes without immediate repetitions, cut where nodes have no location.
 
-    ``nodes`` are the way's nodes and whether each has a place; second comes how many have none.
+    ``nodes`` are the way's nodes and whether each has a location. Also returns the number of nodes
+    without one.
     """
     stretches: list[list[int]] = [[]]
     missing = 0
@@ -51,18 +52,13 @@ def stretches_of(nodes: Iterable[tuple[int, bool]]) -> tuple[tuple[tuple[int, ..
     return tuple(tuple(stretch) for stretch in stretches if len(stretch) > 1), missing
 
 
-def split_roads(roads: Sequence[RoadWay], locations: Locations) -> list[Segment]:
-    """All roads in segments that are open, simple lines."""
-    return split_at(junctions_of(roads), roads, locations)
-
-
 def split_at(
     junctions: AbstractSet[int], roads: Sequence[RoadWay], locations: Locations
 ) -> list[Segment]:
-    """Return the segments of some roads out of many, whose junctions are known.
+    """Return the segments of some roads, all open, simple lines; the junctions of all are given.
 
-    A road is split at every node where it meets another road or itself. What is still closed
-    or crosses itself without a node (a spiral ramp) is halved until it is not.
+    A road is split at every node where it meets another road or itself. A piece that is still
+    closed, or crosses itself without a node (a spiral ramp), is halved until it is not.
     """
     pieces = [
         Segment(road, piece)
@@ -74,12 +70,12 @@ def split_at(
 
 
 def line_of(nodes: Sequence[int], locations: Locations) -> Any:
-    """The line through these nodes, in longitude and latitude."""
+    """Return the line through these nodes, in longitude and latitude."""
     return shapely.LineString([locations[node] for node in nodes])
 
 
 def junctions_of(roads: Sequence[RoadWay]) -> frozenset[int]:
-    """Return the nodes that are passed more than once, by one road or by several."""
+    """Return the nodes that roads pass more than once."""
     passed = [node for road in roads for node in passed_nodes(road)]
     nodes, counts = np.unique(np.array(passed, np.int64), return_counts=True)
     return frozenset(nodes[counts > 1].tolist())
@@ -88,7 +84,7 @@ def junctions_of(roads: Sequence[RoadWay]) -> frozenset[int]:
 def passed_nodes(road: RoadWay) -> Iterator[int]:
     """Yield each node as often as the road passes it.
 
-    The node at which a ring closes is passed once, although it stands in the list twice.
+    The node that closes a ring is passed once, although the list has it twice.
     """
     for stretch in road.stretches:
         yield from stretch[:-1] if stretch[0] == stretch[-1] else stretch
@@ -104,7 +100,7 @@ def _pieces(stretch: tuple[int, ...], junctions: AbstractSet[int]) -> Iterator[t
 
 
 def _from_a_junction(ring: tuple[int, ...], junctions: AbstractSet[int]) -> tuple[int, ...]:
-    """The ring turned so that it begins at a junction: where it was drawn from means nothing."""
+    """Return the ring with a junction first: the node that it was drawn from has no meaning."""
     inner = ring[:-1]
     candidates = [node for node in inner if node in junctions] or inner
     start = inner.index(min(candidates))

@@ -16,7 +16,7 @@ from schemas.errors import SettingsError, SourceError
 from tests.scenes.source_files import Row, feature, write_geojson, write_geoparquet
 from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
-from world.sources.wkb_depth import MOST_LEVELS, is_too_deep
+from world.sources.geoparquet_columns import MOST_LEVELS, is_too_deep
 
 BERLIN = shapely.Point(390_000, 5_820_000)
 
