@@ -94,7 +94,7 @@ def push_generation(  # noqa: PLR0913  what a session does not say
     source = PushSource(opened.version, what, coverage, opened.run, opened.state, world)
     clock.lap("open")
     with GenerationPush(client, source) as push:
-        name = f"generation {push.ticket.generation}"
+        name = f"generation {push.token.generation}"
         if push.swept:
             left = ", ".join(map(str, push.swept))
             say(f"removed what killed pushes left of generation {left}")
@@ -104,14 +104,14 @@ def push_generation(  # noqa: PLR0913  what a session does not say
             f"to {masked(redis_url)}"
         )
         with stage_progress(spark, "writing", say):
-            written = _write(spark, opened, writing_task(redis_url, push.ticket), say)
+            written = _write(spark, opened, writing_task(redis_url, push.token), say)
         clock.lap("write")
         say(f"{name}: {written.pairs:,} pairs of {written.peids:,} entities written, reading back")
         with stage_progress(spark, "reading back", say):
-            task = reading_task(redis_url, push.ticket.generation)
+            task = reading_task(redis_url, push.token.generation)
             found = _read_back(spark, written.pairs, task)
         clock.lap("verify")
-        before_switch(push.ticket.generation)
+        before_switch(push.token.generation)
         push.switch(written, found)
         clock.lap("switch")
     return report_of(client, push, clock.seconds, retention)

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 from redis_link.connection.client import RedisClient
 from redis_link.connection.failures import is_passing, redis_errors_from
-from redis_link.generation.generation_push import PushTicket
+from redis_link.generation.generation_push import PushToken
 from redis_link.generation.push_lock import still_held
 from redis_link.sets.pair_arrays import Int64s, Tally, members_of
 from redis_link.sets.set_writer import PackedSets, packed_sets, submit_sets
@@ -25,14 +25,14 @@ RETRY_SECONDS: Final = 0.2
 
 @contextmanager
 def fenced_writer(
-    client: RedisClient, ticket: PushTicket, *, patience_seconds: float = PATIENCE_SECONDS
+    client: RedisClient, token: PushToken, *, patience_seconds: float = PATIENCE_SECONDS
 ) -> Iterator[FencedWriter]:
     """Give a writer; leaving the block waits until Redis has answered everything."""
     with (
         ShardPipe(client, patience_seconds=patience_seconds) as pipe,
         ThreadPoolExecutor(1, "redis-writer") as thread,
     ):
-        writer = FencedWriter(client, ticket, pipe, thread, patience_seconds)
+        writer = FencedWriter(client, token, pipe, thread, patience_seconds)
         yield writer
         writer.flush()
 
@@ -47,13 +47,13 @@ class FencedWriter:
     def __init__(
         self,
         client: RedisClient,
-        ticket: PushTicket,
+        token: PushToken,
         pipe: ShardPipe,
         thread: ThreadPoolExecutor,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self._client = client
-        self._ticket = ticket
+        self._token = token
         self._pipe = pipe
         self._thread = thread
         self._patience = patience_seconds
@@ -62,7 +62,7 @@ class FencedWriter:
 
     def write(self, peids: Int64s, sub_ids: Int64s) -> Tally:
         """Write pairs and return their tally; all pairs of a peid must come in one call."""
-        packed = packed_sets(self._ticket.generation, members_of(peids, sub_ids))
+        packed = packed_sets(self._token.generation, members_of(peids, sub_ids))
         self._wait()
         self._sending = self._thread.submit(self._send, packed)
         return packed.tally
@@ -87,7 +87,7 @@ class FencedWriter:
             return
         if not self._is_held():
             raise GenerationError(
-                f"generation {self._ticket.generation} is given up: its push lost the lock"
+                f"generation {self._token.generation} is given up: its push lost the lock"
             )
         self._checked_at = time.monotonic()
 
@@ -97,7 +97,7 @@ class FencedWriter:
         while True:
             with redis_errors_from("(the push lock)"):
                 try:
-                    return still_held(self._client, self._ticket.lock_value)
+                    return still_held(self._client, self._token.lock_value)
                 except RedisError as error:
                     if not is_passing(error) or time.monotonic() > deadline:
                         raise

@@ -31,7 +31,7 @@ from schemas.generation import FROM_FILE, GenerationFacts, GenerationState, Regi
 
 
 @dataclass(frozen=True, slots=True)
-class PushTicket:
+class PushToken:
     """What a writer of a generation needs besides the URL; Spark sends it to executors."""
 
     generation: int
@@ -121,9 +121,9 @@ class GenerationPush:
             self._open.enter_context(self._lock)
 
     @property
-    def ticket(self) -> PushTicket:
-        """Return the ticket for the writers of this generation."""
-        return PushTicket(self._building().generation, self._lock.value)
+    def token(self) -> PushToken:
+        """Return the token for the writers of this generation."""
+        return PushToken(self._building().generation, self._lock.value)
 
     def switch(self, expected: Tally, found: Tally) -> None:
         """Make the generation current if Redis holds what it should."""

@@ -45,10 +45,10 @@ def push_pairs(
     """
     clock = StepClock()
     with GenerationPush(client, source) as push:
-        generation = push.ticket.generation
+        generation = push.token.generation
         say(f"generation {generation}: writing")
         expected = Tally()
-        with fenced_writer(client, push.ticket) as writer:
+        with fenced_writer(client, push.token) as writer:
             for peids, sub_ids in whole_peids(blocks):
                 expected += writer.write(peids, sub_ids)
         clock.lap("write")
@@ -84,7 +84,7 @@ def push_changes(
             raise GenerationError(
                 f"generation {base.generation} is no longer the one that was compared with"
             )
-        generation = push.ticket.generation
+        generation = push.token.generation
         say(f"generation {generation}: copying generation {base.generation}")
         copies = SetCopies(client, base, generation)
         with ThreadPoolExecutor(1, "generation-copy") as thread:

@@ -17,7 +17,7 @@ from jobs.pipeline.lake_tables import LakeTable
 from jobs.pipeline.memberships.membership_parts import FilePart, read_parts, usable_pairs
 from redis_link.connection.client import connect
 from redis_link.generation.fenced_writer import fenced_writer
-from redis_link.generation.generation_push import PushTicket
+from redis_link.generation.generation_push import PushToken
 from redis_link.sets.pair_arrays import Int64s, Tally, by_block, tally_of
 from redis_link.sets.set_reader import read_shards
 from schemas.errors import GenerationError
@@ -76,7 +76,7 @@ def row_task(
 
 
 def writing_task(
-    redis_url: str, ticket: PushTicket
+    redis_url: str, token: PushToken
 ) -> Callable[[Iterable[Block]], Iterator[tuple[Tally, Tally]]]:
     """The task that writes whole blocks; it gives what it received and what it wrote."""
 
@@ -85,7 +85,7 @@ def writing_task(
         for block, packed in parts:
             blocks.setdefault(block, []).append(packed)
         received = written = Tally()
-        with closing(connect(redis_url)) as client, fenced_writer(client, ticket) as writer:
+        with closing(connect(redis_url)) as client, fenced_writer(client, token) as writer:
             for block in sorted(blocks):
                 peids, sub_ids, told = _unpacked(blocks.pop(block))
                 found = writer.write(peids, sub_ids)

@@ -86,7 +86,7 @@ def test_a_slot_that_moves_is_followed(nodes: list[RedisServer], cluster: RedisC
     holder = cluster.get_node_from_key(shard_index_key(1, int(pairs[0][0]) % 1021)).port
     taker = next(port for port in ids if port != holder)
     with GenerationPush(cluster, SOURCE) as building:
-        generation = building.ticket.generation
+        generation = building.token.generation
         for port in (taker, holder, *ids):
             with Redis(port=port) as client:
                 client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[taker])

@@ -39,9 +39,9 @@ def damage_set(client: RedisClient, key: str, member: int, damage: str) -> None:
 
 def push_with_damage(client: RedisClient, damage: str) -> None:
     with GenerationPush(client, SOURCE) as building:
-        generation = building.ticket.generation
+        generation = building.token.generation
         peids, sub_ids = random_pairs(10, 5_000)
-        with fenced_writer(client, building.ticket) as writer:
+        with fenced_writer(client, building.token) as writer:
             expected = writer.write(peids, sub_ids)
         key = redis_keys.membership_key(generation, int(peids[0]))
         damage_set(client, key, int(sub_ids[0]), damage)
@@ -109,15 +109,15 @@ def test_a_killed_push_that_filled_the_memory_is_cleaned_up(
         killed = GenerationPush(client, SOURCE)
         killed.__enter__()
         with ShardPipe(client) as pipe:
-            write_pairs(pipe, killed.ticket.generation, *random_pairs(30, 50_000))
+            write_pairs(pipe, killed.token.generation, *random_pairs(30, 50_000))
         client.config_set("maxmemory", client.info("memory")["used_memory"] - 100_000)
         with pytest.raises(RedisFullError):
             push(connect(server.url), random_pairs(31, 500))
-        assert killed.ticket.generation in numbers_of_generations(client), "its lock was held"
+        assert killed.token.generation in numbers_of_generations(client), "its lock was held"
         killed._lock._ending.set()
         client.delete(redis_keys.push_lock_key())
         new = push(connect(server.url), random_pairs(31, 500))
-        assert new > killed.ticket.generation > old
+        assert new > killed.token.generation > old
         assert numbers_of_generations(client) == {new}
 
 
@@ -137,9 +137,9 @@ def test_connections_that_break_while_writing_are_made_anew(redis_server: RedisS
     cutter.start()
     try:
         with GenerationPush(client, SOURCE) as building:
-            with fenced_writer(client, building.ticket) as writer:
+            with fenced_writer(client, building.token) as writer:
                 expected = writer.write(*pairs)
-            found = all_tallies(client, building.ticket.generation)
+            found = all_tallies(client, building.token.generation)
             ending.set()
             cutter.join()
             building.switch(expected, found)
@@ -158,7 +158,7 @@ def test_redis_away_is_one_line_and_the_next_push_cleans_up(
         client = connect(server.url + "?timeout=1")
         old = push(client, random_pairs(32, 500))
         with GenerationPush(client, SOURCE) as building:
-            dead = building.ticket.generation
+            dead = building.token.generation
             with ShardPipe(client) as pipe:
                 write_pairs(pipe, dead, *random_pairs(33, 5_000))
             server.kill()

@@ -83,13 +83,13 @@ def test_lock_has_an_end_and_is_renewed_while_it_is_held(redis_client: RedisClie
 def test_a_push_that_lost_its_lock_cannot_switch_nor_write(redis_client: RedisClient) -> None:
     pairs = random_pairs(13, 2_000)
     with GenerationPush(redis_client, SOURCE) as sleeper:
-        with fenced_writer(redis_client, sleeper.ticket) as writer:
+        with fenced_writer(redis_client, sleeper.token) as writer:
             expected = writer.write(*pairs)
         redis_client.delete(redis_keys.push_lock_key())
         faster = push(redis_client, random_pairs(14, 2_000))
         with (
             pytest.raises(GenerationError, match="lost the lock"),
-            fenced_writer(redis_client, sleeper.ticket) as writer,
+            fenced_writer(redis_client, sleeper.token) as writer,
         ):
             writer.write(*pairs)
         with pytest.raises(GenerationError, match="the push lock was lost"):

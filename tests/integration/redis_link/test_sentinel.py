@@ -73,8 +73,8 @@ def test_a_failover_while_writing(watched: Watched) -> None:
     client = connect(watched.url)
     pairs = random_pairs(2, 50_000, peids=5_000)
     with GenerationPush(client, SOURCE, lock_seconds=300) as building:
-        generation = building.ticket.generation
-        with fenced_writer(client, building.ticket, patience_seconds=120) as writer:
+        generation = building.token.generation
+        with fenced_writer(client, building.token, patience_seconds=120) as writer:
             expected = writer.write(*pairs)
             writer.flush()
             with Redis(port=watched.master.port) as master:
