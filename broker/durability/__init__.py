@@ -1,1 +1,1 @@
-"""What survives a kill of the broker: the core's records in Redis, stored, loaded, repaired."""
+"""State that survives a kill of the broker: store, load and repair the core's records in Redis."""

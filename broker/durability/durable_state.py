@@ -1,6 +1,6 @@
-"""The durable state of one broker in Redis: claimed, loaded, changed step by step.
+"""The durable state of one broker in Redis: claim, load, and change it step by step.
 
-Everything here does it or raises: what to do when Redis is away is the journal's decision.
+Every method succeeds or raises. What to do when Redis does not answer is decided by the journal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class DurableState:
-    """One step at a time, whoever makes it."""
+    """Runs one step at a time."""
 
     def __init__(self, url: str | RedisUrl, broker: str, limits: JournalLimits) -> None:
         self._broker = broker
@@ -46,16 +46,16 @@ class DurableState:
         self._steps = StepStore(self._router, self._ownership, broker)
         self._one_step = asyncio.Lock()
         self._removing: asyncio.Task[None] | None = None
-        # What could not be read, in words.
+        # Descriptions of what could not be read.
         self.losses: list[str] = []
 
     @property
     def token(self) -> str:
-        """Names this process as the owner."""
+        """The token of this process as the owner."""
         return self._ownership.token
 
     async def claim(self) -> None:
-        """Become the owner, and go on from what Redis has."""
+        """Become the owner, and continue from the state in Redis."""
         async with self._one_step:
             await self._ownership.claim()
             key = journal_key(self._broker)
@@ -68,7 +68,7 @@ class DurableState:
             )
 
     async def load(self) -> Sequence[Record]:
-        """Return everything that is stored; claim it first. What is lost stands in ``losses``."""
+        """Claim the state and return all stored records; what was lost is listed in ``losses``."""
         edition = await self._find_edition()
         loaded = await load_edition(self._router, edition)
         self._steps.writer = writer_for(edition, loaded.shared, loaded.names)
@@ -77,7 +77,7 @@ class DurableState:
             connection = await self._router.of_key(edition.journal)
             copies = await set_aside(connection, self._broker, sorted(loaded.damaged))
             if copies:
-                log.error("what could not be read is kept for 30 days as %s", ", ".join(copies))
+                log.error("unreadable data is kept for 30 days as %s", ", ".join(copies))
         if loaded.unowned:
             cleaning = Changes()
             cleaning.freed = loaded.unowned
@@ -86,7 +86,7 @@ class DurableState:
         return loaded.records
 
     async def _find_edition(self) -> Edition:
-        """Return the edition in force; the newest one when its number was lost."""
+        """Return the edition in force, or the newest one when its number was lost."""
         edition = self._steps.writer.edition
         connection = await self._router.of_key(edition.journal)
         has_keys = await connection.ask("EXISTS", edition.sessions, edition.retained)
@@ -107,39 +107,39 @@ class DurableState:
             await self._steps.look()
 
     async def store(self, changes: Changes) -> None:
-        """Store changes in one step; when it raises, Redis may have them or not."""
+        """Store changes in one step; after an error Redis may have them or not."""
         async with self._one_step:
             await self._steps.store(changes)
 
     async def store_afresh(
         self, parts: Iterable[Sequence[Record]], take_pending: TakePending
     ) -> None:
-        """Replace everything that is stored by the parts and what is recorded meanwhile."""
+        """Replace the stored state by the parts and what is recorded meanwhile."""
         async with self._one_step:
             await write_fresh(self._steps, parts, take_pending)
             await self._remove_old_editions()
 
     async def renew_lease(self) -> None:
-        """Stay the owner; raises when Redis has not what we stored, or another owner."""
+        """Renew the lease; raises when Redis lost our steps or has another owner."""
         await self._steps.renew_lease()
 
     async def release(self) -> None:
-        """Let another process begin at once."""
+        """Release the lease, so that another process can start at once."""
         await self._ownership.release()
 
     def beat(self) -> None:
-        """Note that the event loop turns: the lease is renewed as long as it does."""
+        """Record that the event loop runs: the lease is renewed only while it does."""
         self._ownership.beat()
 
     async def close(self) -> None:
-        """Give up the connections; the lease expires if it was not released."""
+        """Close the connections; the lease expires unless it was released."""
         await self._ownership.stop_renewing()
         if self._removing is not None:
             self._removing.cancel()
         self._router.close()
 
     async def _remove_old_editions(self) -> None:
-        """Begin to remove what is no longer in force; what is written later is not touched."""
+        """Start to remove editions that are not in force; later ones are not touched."""
         editions = await old_editions(self._router, self._broker)
         if editions:
             before, self._removing = self._removing, None
@@ -153,4 +153,4 @@ class DurableState:
             for edition in editions:
                 await remove_edition(self._router, edition)
         except RedisLinkError as error:
-            log.warning("an old edition of the durable state stays for now: %s", error)
+            log.warning("an old edition of the durable state is not removed yet: %s", error)

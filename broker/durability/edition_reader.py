@@ -1,7 +1,7 @@
-"""Reads an edition back as records, as if the core had written them just now.
+"""Reads an edition back as records, in the form in which the core writes them.
 
-What Redis has lost or damaged is left out and named: one session less is better than a broker
-that does not start. What a later release wrote is no damage, and an error. Lost keys are noticed
+What Redis has lost or damaged is left out and reported: losing one session is better than a broker
+that does not start. Data of a later release is not damage, but an error. Lost keys are detected
 while the broker runs, too.
 """
 
@@ -37,14 +37,14 @@ from schemas.redis_keys import (
 
 log = logging.getLogger(__name__)
 
-# Sessions that are asked for at once: each may be as large as its queue may grow.
+# Sessions that are read concurrently: each may be as large as its queue limit.
 SESSIONS_AT_ONCE: Final = 32
 FIELDS_AT_ONCE: Final = 500
 PROGRESS_SESSIONS: Final = 10_000
 
 
 class LoadedState:
-    """What an edition holds."""
+    """The contents of an edition."""
 
     __slots__ = ("damaged", "losses", "names", "records", "shared", "unowned")
 
@@ -52,14 +52,14 @@ class LoadedState:
         self.records: list[Record] = []
         self.shared = SharedMessages()
         self.names = StoredNames()
-        # Shared messages that no session waits for.
+        # Numbers of shared messages that no session waits for.
         self.unowned: set[int] = set()
-        # What could not be read, in words, and the keys that it stood in.
+        # Descriptions of what could not be read, and the keys that hold it.
         self.losses: list[str] = []
         self.damaged: set[str] = set()
 
     def lose(self, key: str, error: JournalError) -> None:
-        """Leave something out."""
+        """Record a loss and its key."""
         if isinstance(error, LaterFormatError):
             raise error
         self.losses.append(str(error))
@@ -67,7 +67,7 @@ class LoadedState:
 
 
 async def load_edition(router: RedisRouter, edition: Edition) -> LoadedState:
-    """Return everything in an edition; nobody may write it meanwhile."""
+    """Return everything in an edition; nobody may write to it meanwhile."""
     connection = await router.of_key(edition.journal)
     state = LoadedState()
     messages: dict[int, Message] = {}
@@ -104,7 +104,7 @@ async def load_edition(router: RedisRouter, edition: Edition) -> LoadedState:
 async def _compare_counts(
     connection: RedisConnection, state: LoadedState, edition: Edition
 ) -> None:
-    """Notice keys that are gone without a trace; earlier releases did not count."""
+    """Report keys that are gone by comparing the counts; earlier releases stored none."""
     found = await connection.ask("HMGET", edition.journal, *edition.count_fields)
     known = (len(state.names.clients), len(state.names.topics))
     for what, count, there in zip(("sessions", "retained messages"), found, known, strict=True):
@@ -137,7 +137,7 @@ async def _take(
 async def _fields(
     connection: RedisConnection, state: LoadedState, key: str
 ) -> AsyncIterator[tuple[bytes, bytes]]:
-    """Return the fields of a hash that may be large, each once; none of a key of another type."""
+    """Yield the fields of a large hash, each once; nothing for a key of another type."""
     seen: set[bytes] = set()
     cursor = b"0"
     while True:
@@ -166,7 +166,7 @@ def _of_kind(answers: list[Any], what: str) -> Any:
 
 
 SCANNED_AT_ONCE: Final = 10_000
-# Sessions that are looked at in one look.
+# Sessions that are checked at a time.
 SESSIONS_LOOKED_AT: Final = 100
 KEEP_SECONDS: Final = 30 * 86_400
 
@@ -174,9 +174,9 @@ KEEP_SECONDS: Final = 30 * 86_400
 async def is_whole(
     connection: RedisConnection, edition: Edition, names: StoredNames, shared: SharedMessages
 ) -> bool:
-    """Return whether the keys of an edition are there, with some of its sessions in turn.
+    """Return whether the keys of an edition exist, and those of some sessions in turn.
 
-    A session that was lost and written to since then is there again, without its first field.
+    A session that was lost and then written to exists again, but without its first field.
     """
     asked: list[bytes] = []
     expected: list[bytes | int] = []
@@ -203,7 +203,7 @@ async def is_whole(
 async def session_names(
     connection: RedisConnection, edition: Edition, losses: list[str]
 ) -> list[str]:
-    """Return the clients of an edition: by its index, or by its keys when the index is lost."""
+    """Return the clients of an edition, by its index, or by its keys when the index is lost."""
     if await connection.ask("TYPE", edition.sessions) == b"set":
         return [name.decode() for name in await connection.ask("SMEMBERS", edition.sessions)]
     prefix = edition.session("")
@@ -214,7 +214,7 @@ async def session_names(
 
 
 async def last_stored_edition(connection: RedisConnection, broker: str) -> int:
-    """Return the newest edition that has keys; 0 for none: who knew its number is lost."""
+    """Return the newest edition that has keys, 0 for none: used when its number is lost."""
     numbers = [0]
     for key_of in (journal_sessions_key, journal_retained_key):
         head, tail = key_of(broker, 7).split("e7:")
@@ -226,7 +226,7 @@ async def last_stored_edition(connection: RedisConnection, broker: str) -> int:
 
 
 async def set_aside(connection: RedisConnection, broker: str, keys: Iterable[str]) -> list[str]:
-    """Copy keys that could not be read for somebody to look at; the names of the copies."""
+    """Copy keys that could not be read, for an operator; return the names of the copies."""
     copies = []
     for key in keys:
         copy = journal_damaged_key(broker, key)
@@ -237,7 +237,7 @@ async def set_aside(connection: RedisConnection, broker: str, keys: Iterable[str
 
 
 async def scan_keys(connection: RedisConnection, pattern: str) -> list[str]:
-    """Return all keys of a pattern, sorted."""
+    """Return all keys that match a pattern, sorted."""
     cursor, found = b"0", set()
     while True:
         cursor, keys = await connection.ask(

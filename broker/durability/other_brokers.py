@@ -1,4 +1,4 @@
-"""Other brokers on the same Redis: each is an island, with clients and messages of its own."""
+"""Other brokers on the same Redis: they share no clients, sessions or messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCANNED_AT_ONCE: Final = 10_000
 
 
 async def warn_of_islands(router: RedisRouter, broker: str, token: str) -> None:
-    """Note that we run this broker, and warn when brokers of other names run on this Redis."""
+    """Register this broker, and warn when brokers of other names run on this Redis."""
     key = brokers_key()
     if await router.ask(key, "TYPE", key) not in {b"hash", b"none"}:
         await router.ask(key, "UNLINK", key)
@@ -32,7 +32,7 @@ async def warn_of_islands(router: RedisRouter, broker: str, token: str) -> None:
 
 
 async def other_broker_sets(router: RedisRouter, broker: str) -> list[str]:
-    """Return the keys of the subIds that brokers of other names have registered."""
+    """Return the keys of the subId sets of brokers with other names."""
     own, cursor = broker_subscriptions_key(broker), b"0"
     found: set[str] = set()
     while True:

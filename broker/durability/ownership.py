@@ -1,13 +1,13 @@
-"""Who writes the durable state of a broker: one process at a time.
+"""Ownership of the durable state of a broker: one process writes it at a time.
 
-The lease is for the living: it expires unless it is renewed, and says who holds it, so that a
-second broker of the same name is refused with a readable line. The owner's token is for the
-dead: whatever a process sends after another one claimed the state is rejected by Redis.
+The lease expires unless it is renewed, and names its holder, so that a second broker of the same
+name is refused with a readable message. The owner's token is a fencing token: Redis rejects
+whatever a process sends after another one has claimed the state.
 
-A thread with a connection of its own renews the lease, so that a busy event loop does not lose it.
-It ends with the process: a broker that was killed or stopped (SIGSTOP) renews nothing. It also
-watches the loop. A loop that has not turned for minutes serves nobody, and a standby may replace
-it (docs/decisions/0122).
+A thread with its own connection renews the lease, so that a busy event loop does not lose it.
+The thread ends with the process: a broker that was killed or stopped (SIGSTOP) renews nothing. It
+also watches the event loop. A loop that has been blocked for minutes serves nobody, and a standby
+may replace it (docs/decisions/0122).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ POLL_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A process that runs a broker. ``place`` is where its number means something."""
+    """The holder of a lease: a process. ``place`` is the machine and PID namespace of its pid."""
 
     token: str
     host: str
@@ -53,12 +53,12 @@ class Lease:
     started: str
 
     def to_json(self) -> str:
-        """Return the value of the lease."""
+        """Return the value to store in Redis."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: bytes) -> Lease:
-        """Return the lease as found in Redis."""
+        """Return the lease stored in Redis."""
         try:
             content: dict[str, Any] = json.loads(text)
             return cls(**content)
@@ -67,15 +67,15 @@ class Lease:
 
     @property
     def is_dead(self) -> bool:
-        """Whether its process is known to have ended: only its own machine can tell.
+        """Return whether its process is known to have ended; only its own machine knows.
 
-        Where there is no /proc, nobody can, and the lease has to expire.
+        Without /proc this is never known, and the lease has to expire.
         """
         return self.place == _this_place() and _started(self.pid) != self.started
 
 
 class Ownership:
-    """Our claim to the durable state of one broker."""
+    """The claim of this process to the durable state of one broker."""
 
     def __init__(
         self,
@@ -102,9 +102,9 @@ class Ownership:
         )  # fmt: skip
 
     async def claim(self) -> None:
-        """Become the owner; JournalError when another process keeps its lease alive."""
+        """Become the owner; JournalError when another process renews its lease."""
         loop = asyncio.get_running_loop()
-        # A lease that was not renewed since we first asked has expired by then.
+        # A lease that was not renewed since our first attempt has expired by then.
         deadline = loop.time() + 1.5 * self._lease_seconds
         dead = ""
         while (held := await self._try_to_claim(dead)) is not None:
@@ -121,24 +121,24 @@ class Ownership:
         self._thread.start()
 
     def beat(self) -> None:
-        """Note that the event loop turns: the lease is renewed as long as it does."""
+        """Record that the event loop runs: the lease is renewed only while it does."""
         self._thread.beat()
 
     async def stop_renewing(self) -> None:
-        """Let the lease expire, unless it is released."""
+        """Stop the renewals, so that the lease expires unless it is released."""
         await asyncio.to_thread(self._thread.stop)
 
     async def renew(self, confirmed: int) -> bytes:
-        """Keep the lease; gives what the script says about us.
+        """Renew the lease; return the script's answer about our ownership.
 
-        Steps may be stored while this is on its way, so their number has no upper bound here.
+        Steps may be stored at the same time, so the step number has no upper bound here.
         """
         words: list[Word] = [self.token, confirmed, "inf", self._milliseconds, self._lease]
         answer: bytes = await run_script(self._router, RENEW, self._keys, words)
         return answer
 
     async def release(self) -> None:
-        """Let the next process begin at once; nothing may renew the lease any more."""
+        """Release the lease; the thread must have stopped renewing it."""
         await self.stop_renewing()
         await run_script(self._router, RELEASE, self._keys, [self.token, self._lease])
 
@@ -153,7 +153,7 @@ class Ownership:
 
 
 def _this_place() -> str:
-    """Names this boot of this machine, and the part of it in which process numbers count."""
+    """Return an identifier of this boot of this machine and of the PID namespace."""
     parts = [socket.gethostname()]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -162,7 +162,7 @@ def _this_place() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a living process started: its number may be given to another one later."""
+    """Return the start time of a running process, because its pid may be reused later."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -172,12 +172,12 @@ def _started(pid: int) -> str:
     return "" if words[0] in "ZX" else words[19]
 
 
-# The lease is renewed so often that it outlives some failures.
+# Renewals for each lease time, so that some may fail.
 RENEWALS_IN_LEASE: Final = 6
 
 
 class LeaseThread:
-    """``start`` after the claim, ``beat`` from the event loop, ``stop`` before the release."""
+    """Renews the lease: ``start`` after the claim, ``beat`` on the loop, ``stop`` at the end."""
 
     def __init__(
         self,
@@ -201,18 +201,18 @@ class LeaseThread:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to renew, unless the thread runs already."""
+        """Start to renew, unless the thread runs already."""
         self.beat()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
             self._thread.start()
 
     def beat(self) -> None:
-        """Note that the event loop turns."""
+        """Record that the event loop runs."""
         self._beat_at = time.monotonic()
 
     def stop(self) -> None:
-        """Renew no more; returns when no renewal is on its way, or Redis does not answer."""
+        """Stop renewing; return when no renewal is in progress, or Redis does not answer."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join(self._answer_seconds)
@@ -224,9 +224,7 @@ class LeaseThread:
             silence = time.monotonic() - self._beat_at
             if silence > self._stuck_seconds:
                 if not is_stuck:
-                    log.critical(
-                        "the event loop has not turned for %.0f s: the lease is given up", silence
-                    )
+                    log.critical("event loop blocked for %.0f s: the lease is given up", silence)
                 is_stuck = True
                 continue
             is_stuck = False
@@ -235,7 +233,7 @@ class LeaseThread:
                     client = connect(self._address)
                 client.eval(EXTEND.text, len(self._keys), *self._keys, *self._words)
             except (RedisError, SpapsError, OSError) as error:
-                log.debug("the lease was not renewed by its thread: %s", error)
+                log.debug("the thread could not renew the lease: %s", error)
                 _close(client)
                 client = None
         _close(client)

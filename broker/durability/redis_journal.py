@@ -1,10 +1,10 @@
-"""The journal in Redis: stored while Redis is there, kept by memory alone while it is not.
+"""The journal in Redis: stores records, or keeps changes in memory while Redis is away.
 
 A save is one step in Redis and returns when it is stored. A step that fails is tried again for
 some seconds, while acknowledgements wait. Then Redis counts as away: saves return at once and are
-counted as not durable, what they change is kept in mind up to a limit, and a task tries to come
-back. It then stores these changes as one step; when they became too many, or Redis has lost
-what it had, it writes the whole state as a fresh edition (docs/decisions/0081).
+counted as not durable, their changes are kept in memory up to a limit, and a task tries to
+reconnect. It then stores these changes as one step. If they became too many, or Redis has lost
+data, it writes the whole state as a new edition (docs/decisions/0081).
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class RedisJournal:
         self._durable = DurableState(url, broker, self.limits)
         self._core: Core | None = None
         self._pending = Changes()
-        # What Redis has is not what the pending changes start from: all must be stored anew.
+        # Redis is not in the state that the pending changes start from: store the whole state.
         self._needs_all = False
-        # Redis does not even know us any more.
+        # Redis has lost our ownership, too.
         self._is_lost = False
-        # After losses at the start everything was stored anew.
+        # The whole state was stored again after losses at the start.
         self._is_anew = False
         # Changes were dropped because they were too many.
         self._has_dropped = False
-        # A step that failed goes back behind what is pending, before another one begins.
+        # Held so that a failed step is merged into the pending changes before the next step.
         self._catching_up = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def token(self) -> str:
-        """Names this process as the owner of the durable state."""
+        """The token of this process as the owner of the durable state."""
         return self._durable.token
 
     def follow(self, core: Core) -> None:
@@ -67,7 +67,7 @@ class RedisJournal:
         self._core = core
 
     async def load(self) -> Sequence[Record]:
-        """Claim the durable state and read it; RedisLinkError or JournalError when it fails."""
+        """Claim the durable state and read it; RedisLinkError or JournalError on failure."""
         await self._durable.claim()
         self._start(self._keep_lease(), "journal lease")
         records = await self._durable.load()
@@ -75,12 +75,12 @@ class RedisJournal:
         for line in losses[:LOSSES_LOGGED]:
             log.error("the durable state was damaged: %s", line)
         if losses:
-            log.error("%d losses in Redis; the rest is served and stored anew", len(losses))
+            log.error("%d losses in Redis; the rest is served and stored again", len(losses))
         return records
 
     @property
     def losses(self) -> Sequence[str]:
-        """What was promised and could not be read at the start, in words."""
+        """Descriptions of what could not be read at the start."""
         return self._durable.losses
 
     async def save(self, records: Sequence[Record]) -> None:
@@ -96,7 +96,7 @@ class RedisJournal:
             self._pending = Changes()
 
     async def close(self) -> None:
-        """Store what is left, if Redis is there, and let another process begin at once."""
+        """Store what is left, if Redis answers, and release the ownership."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -109,10 +109,10 @@ class RedisJournal:
                 log.error("stopped without storing the last changes: %s", error)  # noqa: TRY400 - the whole story
         await self._durable.close()
 
-    # --- while Redis is there
+    # --- while Redis answers
 
     async def _store_patiently(self) -> bool:
-        """Store what is pending; False when Redis was away for too long, or is not ours."""
+        """Store the pending changes; False when Redis did not answer in time, or is not ours."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.limits.patience_seconds
         pause = FIRST_PAUSE
@@ -136,7 +136,7 @@ class RedisJournal:
         return core is not None and len(core.journal.records) > self.limits.waiting_records
 
     async def _catch_up(self) -> None:
-        """Bring Redis to where the core is, or raise."""
+        """Store everything that Redis lacks, or raise."""
         async with self._catching_up:
             if self._needs_all:
                 await self._store_everything()
@@ -150,9 +150,9 @@ class RedisJournal:
                 self.figures.steps += 1
 
     async def _keep_lease(self) -> None:
-        """Notice what happens to Redis also when nothing is to be stored.
+        """Check Redis regularly, also when nothing is to be stored.
 
-        The lease itself is renewed by a thread too, however busy the event loop is.
+        A thread renews the lease too, however busy the event loop is.
         """
         loop = asyncio.get_running_loop()
         good_at = loop.time()
@@ -166,7 +166,7 @@ class RedisJournal:
                 await self._durable.renew_lease()
                 good_at = loop.time()
                 if self._durable.losses and not self._is_anew:
-                    # Not before: a broker that fails to start must not store what it has.
+                    # Not earlier: a broker that fails to start must not store its state.
                     self._is_anew = self._needs_all = self._core is not None
                 if self._needs_all:
                     await self._catch_up()
@@ -178,7 +178,7 @@ class RedisJournal:
                 if loop.time() - good_at > self.limits.patience_seconds:
                     self._go_away(error)
 
-    # --- while it is not
+    # --- while Redis is away
 
     def _go_away(self, why: RedisLinkError | JournalError) -> None:
         if self.state is JournalState.TAKEN:
@@ -193,11 +193,11 @@ class RedisJournal:
         if self.state is JournalState.PRESENT:
             self.state = JournalState.AWAY
             self.figures.times_away += 1
-            log.error("what happens from now on is not durable: %s", why)
+            log.error("changes are not durable from now on: %s", why)
             self._start(self._come_back(), "journal comes back")
 
     async def _come_back(self) -> None:
-        """Try until Redis has everything again."""
+        """Try until Redis has the whole state again."""
         before = self.figures.not_durable_records
         pause = FIRST_PAUSE
         while self.state is JournalState.AWAY:
@@ -216,15 +216,15 @@ class RedisJournal:
                 pause = min(2 * pause, LONGEST_PAUSE)
         if self.state is JournalState.PRESENT:
             missed = self.figures.not_durable_records - before
-            log.warning("durable again, and the %d records of meanwhile too", missed)
-            # What was recorded during the last step.
+            log.warning("durable again, with the %d records made meanwhile", missed)
+            # Store what was recorded during the last step.
             await self._store_patiently()
 
     async def _store_everything(self) -> None:
         if self._core is None:
             raise RuntimeError("the core must be followed before anything is saved")
         self._has_dropped = False
-        # Everything of before is in what the core gives.
+        # The core's state includes all changes recorded before.
         self._take_pending(beyond=-1)
         await self._durable.store_afresh(self._core.durable_parts(), self._take_pending)
         self._needs_all = False
@@ -236,7 +236,7 @@ class RedisJournal:
         if not self._pending.is_beyond(beyond):
             return None
         taken, self._pending = self._pending, Changes()
-        # A part of the state that is stored later may hold what is recorded from now on.
+        # A part that is stored later may include what is recorded from now on.
         self._pending.is_repeated = True
         return taken
 

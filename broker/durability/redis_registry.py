@@ -1,7 +1,7 @@
-"""Keeps the subscriptions of this broker in the registry: registers, forgets and puts them back.
+"""Keeps the subscriptions of this broker in the registry: register, remove and restore them.
 
-Calls are done one after the other, in the order in which they came: a subscription that ends and
-comes again under the same nsid must not be removed by the end of the first.
+Calls run one after the other, in the order in which they were made: when a subscription ends and
+is made again under the same nsid, the removal of the first must not remove the second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from schemas.subscription import Registration
 
 log = logging.getLogger(__name__)
 
-# At most this many subscriptions that ended while Redis was away are removed later; more stay.
+# At most this many subscriptions that ended while Redis was away are removed later.
 MOST_FORGOTTEN: Final = 100_000
 ASKED_AT_ONCE: Final = 1_000
 
@@ -49,9 +49,9 @@ class RedisRegistry:
         token: str,
         on_loss: Callable[[], None] = lambda: None,
     ) -> None:
-        """``in_force`` are the core's neighborhoods by subId; ``token`` names our process.
+        """``in_force`` are the core's neighborhoods by subId; ``token`` identifies this process.
 
-        ``on_loss`` is called when subscriptions were put back: generations made meanwhile may
+        ``on_loss`` is called after subscriptions were restored: generations made meanwhile may
         lack them.
         """
         self._router = router
@@ -60,14 +60,14 @@ class RedisRegistry:
         self._in_force = in_force
         self._id = ""
         self._one_at_a_time = asyncio.Lock()
-        # A dictionary, because it keeps the order.
+        # A dictionary, because it keeps the order of insertion.
         self._forgotten: dict[int, None] = {}
-        # Whether the registry must hold something of ours.
+        # Whether the registry must hold subscriptions of this broker.
         self._has_any = False
         self._on_loss = on_loss
 
     async def register(self, request: Resolve, resolution: VersionResolution) -> tuple[int, ...]:
-        """Return one subId for each filter; StoreAwayError when Redis gives none."""
+        """Return one subId for each filter; StoreAwayError when Redis does not answer."""
         client_id = request.client.session_name
         sub_ids = []
         try:
@@ -83,26 +83,26 @@ class RedisRegistry:
                     )
                     sub_ids.append(await self._register(registration))
         except RedisLinkError as error:
-            # What was registered is registered again under the same number, or forgotten.
+            # Registered ones get the same number when registered again, or are removed.
             self._note_forgotten(sub_ids)
             raise StoreAwayError(f"new neighborhoods cannot be registered: {error}") from error
         return tuple(sub_ids)
 
     async def forget(self, sub_ids: Sequence[int]) -> None:
-        """Remove subscriptions that are over; when Redis is away, this is done later."""
+        """Remove subscriptions that ended, or later when Redis is away."""
         self._note_forgotten(sub_ids)
         try:
             await self._forget_all()
         except RedisLinkError as error:
-            log.debug("subscriptions stay registered for now: %s", error)
+            log.debug("ended subscriptions stay registered for now: %s", error)
 
     async def begin(self, subscriptions: Sequence[Subscription], renumber: Renumber) -> None:
-        """Bring registry and restored subscriptions in step, before the first client; may raise.
+        """Compare the registry with the restored subscriptions, before clients connect; may raise.
 
         After a kill they may differ. A subscription that is registered and not in force was never
         confirmed, and is removed. One that is in force and not registered gets a new number:
-        generations made meanwhile may cover the old number without holding it. The same goes for
-        one that an earlier release registered for several brokers under one number.
+        generations made meanwhile may cover the old number without holding it. The same goes
+        for one that an earlier release registered for several brokers under one number.
         """
         async with self._one_at_a_time:
             self._id = await self._open(is_first=True, has_any=bool(subscriptions))
@@ -121,7 +121,7 @@ class RedisRegistry:
     async def keep_in_step(
         self, subscriptions: Callable[[], Sequence[Subscription]], renumber: Renumber
     ) -> None:
-        """Put back what the registry has lost, and remove what is over; may raise."""
+        """Restore what the registry has lost, and remove ended subscriptions; may raise."""
         async with self._one_at_a_time:
             has_any = self._has_any and bool(self._in_force())
             found = await self._open(is_first=False, has_any=has_any)
@@ -130,7 +130,7 @@ class RedisRegistry:
         await self._forget_all()
 
     async def _open(self, *, is_first: bool, has_any: bool) -> str:
-        """Return the id of the registry; empty when something of it is lost."""
+        """Return the id of the registry; empty when some of its data is lost."""
         found: bytes = await self._run(self._calls.open(takes_over=is_first, has_any=has_any))
         return found.decode()
 
@@ -149,7 +149,7 @@ class RedisRegistry:
     async def _not_registered(
         self, subscriptions: Sequence[Subscription]
     ) -> list[tuple[Subscription, Registration]]:
-        """Return the subscriptions whose number the registry does not know, or not as theirs."""
+        """Return the subscriptions whose number is not in the registry, or belongs to another."""
         key, missing = subscriptions_key(), []
         for start in range(0, len(subscriptions), ASKED_AT_ONCE):
             some = subscriptions[start : start + ASKED_AT_ONCE]
@@ -165,10 +165,10 @@ class RedisRegistry:
     async def _put_back(
         self, found: str, subscriptions: Sequence[Subscription], renumber: Renumber
     ) -> None:
-        """Write every subscription into the registry, then give it a new name.
+        """Write every subscription into the registry, then give it a new id.
 
-        A generation that was begun before covers a registry of another name or of none. So nobody
-        takes it for one that holds what was put back.
+        A generation that was begun before covers a registry with another id or none. So no broker
+        assumes that it holds the restored subscriptions.
         """
         count = 0
         taken: list[tuple[Subscription, Registration]] = []
@@ -201,7 +201,7 @@ class RedisRegistry:
             others: list[str] | None = None
             while self._forgotten:
                 sub_id = next(iter(self._forgotten))
-                # When the same neighborhood came again, it got the same number and is in force.
+                # The same neighborhood, registered again, got the same number and is in force.
                 if sub_id not in self._in_force():
                     registration = await self._found(sub_id)
                     if not registration.broker and others is None:
@@ -210,7 +210,7 @@ class RedisRegistry:
                 self._forgotten.pop(sub_id, None)
 
     async def _found(self, sub_id: int) -> Registration:
-        """Return the registration of a number; an empty one of ours when it is broken or gone."""
+        """Return the registration of a number; an empty one of ours when it is damaged or gone."""
         text = await self._router.ask(subscriptions_key(), "HGET", subscriptions_key(), sub_id)
         nothing = Registration("", 0, "", "", "", self._broker)
         try:
@@ -233,7 +233,7 @@ class RedisRegistry:
 
 
 def registration_of(broker: str, subscription: Subscription) -> Registration | None:
-    """Return the registration of a subscription in force, as it was made when it was new."""
+    """Return the registration of a subscription in force, equal to the original one."""
     terms, client_id = subscription.terms, subscription.session.name
     if terms.descriptor is None or terms.nsid is None:
         return None
@@ -242,7 +242,7 @@ def registration_of(broker: str, subscription: Subscription) -> Registration | N
         is_json = terms.descriptor.lstrip().startswith("{")
         text = terms.descriptor if is_json else neighborhood.to_json()
     except SpapsError as error:
-        log.error("a neighborhood of %r is not understood any more: %s", client_id, error)  # noqa: TRY400
+        log.error("a neighborhood of %r is no longer valid: %s", client_id, error)  # noqa: TRY400
         return None
     return Registration(
         client_id, terms.nsid, terms.topic_filter, text, neighborhood_hash(neighborhood), broker

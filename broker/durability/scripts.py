@@ -1,13 +1,13 @@
-"""The scripts that change a broker's durable state, each in one step or not at all.
+"""Lua scripts that change a broker's durable state, each in one step or not at all.
 
 Redis runs a script alone and, when it is out of memory, refuses it before its first change. Each
-checks first that we are still the one who writes, and where the sequence of our steps stands:
+script first checks that this process is still the owner, and the number of the last step:
 
-* another owner: a process took over, and ours must not write again;
-* no owner, or a number below the last step that was confirmed: Redis has lost something (it was
-  emptied, or a replica took over that had not heard of our last steps);
-* a number at or above the step's own: the step comes too late. It was sent on a connection
-  that we gave up, and a later step has overtaken it.
+* another owner: another process took over, and this one must not write again;
+* no owner, or a number below the last confirmed step: Redis has lost data (it was emptied, or a
+  replica took over that lacks our last steps);
+* a number at or above the step's own: the step is late. It was sent on a connection that was
+  given up, and a later step has overtaken it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if sequence < tonumber(ARGV[2]) or sequence >= tonumber(ARGV[3]) then return 'LO
 """
 
 
-# KEYS: journal, then whatever changes. ARGV: our token, the number of the last step that is
-# known to be stored, the number of this step; then for each command its name, the number of
-# its key, how many words follow, and these. EXPECT stands before all commands: a key that must be
-# there and is gone means that Redis has lost something, and nothing is changed.
+# KEYS: journal, then the keys that change. ARGV: our token, the number of the last confirmed step,
+# the number of this step; then for each command its name, the number of its key, the number of
+# its words, and the words. EXPECT comes before all commands: when its key does not exist, Redis has
+# lost data, and nothing is changed.
 STORE: Final = make_script(
     _CHECK
     + """
@@ -60,8 +60,8 @@ redis.call('SET', KEYS[2], ARGV[5], 'PX', ARGV[4])
 return 'OK'
 """
 )
-# KEYS: journal, lease. ARGV: our token, milliseconds, our lease. Renews the lease of the owner, and
-# does nothing for anybody else.
+# KEYS: journal, lease. ARGV: our token, milliseconds, our lease. Renews the lease if we are the
+# owner, otherwise does nothing.
 EXTEND: Final = make_script(
     """
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
@@ -69,9 +69,9 @@ redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2])
 return 1
 """
 )
-# KEYS: journal, lease. ARGV: our token, milliseconds, our lease, a lease that is known to be
-# dead. Gives somebody else's living lease, or nothing. What is of another type, or no lease at
-# all, is in nobody's hands.
+# KEYS: journal, lease. ARGV: our token, milliseconds, our lease, a lease whose process is known to
+# have ended. Returns the valid lease of another process, or nothing. A value of another type, or
+# one that is no lease, counts as none.
 CLAIM: Final = make_script(
     """
 for at, kind in ipairs({'hash', 'string'}) do
@@ -99,7 +99,7 @@ return 1
 """
 )
 
-# KEYS: journal, a key of the broker. ARGV: our token, its new value. 0 when we are not the owner.
+# KEYS: journal, a key of the broker. ARGV: our token, its new value. Returns 0 if we are not owner.
 NOTE: Final = make_script(
     """
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end

@@ -1,6 +1,6 @@
-"""Steps into Redis, each numbered: stored in one piece, in order, and never twice out of order.
+"""Stores numbered steps in Redis: each as a whole, in order, and never after a later one.
 
-A fresh edition is written beside the old one and switched to at once; old ones are removed.
+A new edition is written beside the old one, then switched to in one step; old ones are removed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from schemas.redis_keys import journal_key
 
 
 class StateLostError(RedisLinkError):
-    """Redis has not what we stored: it was emptied, or went back in time."""
+    """Redis lacks what we stored: it was emptied, or an older state was restored."""
 
 
 class StateTakenError(JournalError):
-    """Another process writes the durable state now."""
+    """Another process owns the durable state now."""
 
 
 class StepStore:
-    """Where the sequence stands, and the edition that steps go to."""
+    """The number of the last step, and the edition that steps are written to."""
 
     def __init__(self, router: RedisRouter, ownership: Ownership, broker: str) -> None:
         self._router = router
@@ -42,19 +42,19 @@ class StepStore:
         self.writer = writer_for(Edition(broker, 0))
 
     def begin(self, sequence: int, last_edition: int, writer: StepWriter) -> None:
-        """Go on from what Redis has."""
+        """Continue from the state in Redis."""
         self._confirmed = self._tried = sequence
-        # Of a Redis that was emptied the numbers begin anew, ours do not.
+        # In a Redis that was emptied the numbers start again, ours continue.
         self.last_edition = max(self.last_edition, last_edition)
         self.writer = writer
 
     @property
     def has_begun(self) -> bool:
-        """Whether Redis knows of steps of ours, or of an earlier process."""
+        """Whether Redis has steps of this process or an earlier one."""
         return self._confirmed > 0
 
     async def store(self, changes: Changes) -> None:
-        """Store what changes; when it raises, Redis may have it or not."""
+        """Store changes; after an error Redis may have them or not."""
         commands = self.writer.commands(changes)
         if commands.words:
             await self.run(commands)
@@ -66,14 +66,14 @@ class StepStore:
         try:
             self._judge(await run_script(self._router, STORE, commands.keys, words))
         except RedisReplyError as error:
-            # Some commands may have run: the whole state is written anew.
+            # Some commands may have run: the whole state must be written again.
             if is_wrong_type(error):
                 raise StateLostError("a key of the durable state has another type now") from error
             raise
         self._confirmed = self._tried
 
     async def renew_lease(self) -> None:
-        """Stay the owner; raises when something is wrong with what Redis has."""
+        """Renew the lease; raises when Redis lost our steps or has another owner."""
         try:
             self._judge(await self._ownership.renew(self._confirmed))
         except RedisReplyError as error:
@@ -82,7 +82,7 @@ class StepStore:
             raise
 
     async def look(self) -> None:
-        """Raise StateLostError when keys of the edition are gone; sessions are asked in turn."""
+        """Raise StateLostError when keys of the edition are gone; checks some sessions in turn."""
         edition = self.writer.edition
         connection = await self._router.of_key(edition.journal)
         if not await is_whole(connection, edition, self.writer.names, self.writer.shared):
@@ -103,28 +103,28 @@ def writer_for(
     *,
     shares_all: bool = False,
 ) -> StepWriter:
-    """Return a writer of steps to an edition, with what is known about what it holds."""
+    """Return a writer for an edition, with its known contents."""
     known = SharedMessages() if shared is None else shared
     return StepWriter(edition, known, MessageKeeper(known, shares_all=shares_all), names)
 
 
-# Fields of the journal's hash.
+# Fields of the hash of the journal.
 EDITION_FIELD: Final = "edition"
 LAST_EDITION_FIELD: Final = "last_edition"
-# + number: an edition that is to be removed; also one that is being written, until it is whole.
+# + number: an edition to be removed; also one that is being written, until it is complete.
 OLD_PREFIX: Final = "old:"
 
-# What one step of a fresh edition changes: more would keep others from Redis for too long.
+# Changes in one step of a new edition: more would block other clients of Redis for too long.
 RECORDS_IN_STEP: Final = 2_000
 KEYS_AT_ONCE: Final = 500
 STEPS_IN_RENEWAL: Final = 50
 
 
 class TakePending(Protocol):
-    """Gives what was recorded since it was last asked, if it is more than a number of fields."""
+    """Takes what was recorded since the last call, if it is more than a number of fields."""
 
     def __call__(self, beyond: int) -> Changes | None:
-        """Return the changes, which from now on are the caller's; None: not so many yet."""
+        """Return the changes, now owned by the caller; None when there are fewer."""
 
 
 async def write_fresh(
@@ -132,9 +132,9 @@ async def write_fresh(
 ) -> None:
     """Write the whole state as a new edition and switch to it.
 
-    Each part is taken as it is at its moment, and is stored before anything that was recorded
-    after that moment. What is recorded meanwhile is stored in between when it becomes much,
-    and the rest together with the switch.
+    Each part is a copy at one moment, and is stored before anything that was recorded after that
+    moment. What is recorded meanwhile is stored in between when it is much, and the rest together
+    with the switch.
     """
     old = store.writer.edition
     number = store.last_edition = store.last_edition + 1
@@ -157,7 +157,7 @@ async def write_fresh(
 
 
 def _steps(parts: Iterable[Sequence[Record]]) -> Iterator[Changes]:
-    """Yield the parts, several of them in one step when they are small; all of one moment."""
+    """Yield the parts as changes; small parts are joined into one step."""
     step = Changes()
     for part in parts:
         fold(step, part)
@@ -168,7 +168,7 @@ def _steps(parts: Iterable[Sequence[Record]]) -> Iterator[Changes]:
 
 
 async def old_editions(router: RedisRouter, broker: str) -> list[Edition]:
-    """Return the editions that are not in force; one that is being written counts among them."""
+    """Return the editions that are not in force, including one that is being written."""
     names = await router.ask(journal_key(broker), "HKEYS", journal_key(broker))
     texts = [name.decode() for name in names]
     return [
@@ -179,10 +179,10 @@ async def old_editions(router: RedisRouter, broker: str) -> list[Edition]:
 
 
 async def remove_edition(router: RedisRouter, edition: Edition) -> None:
-    """Unlink sessions with their names in the index, some at a time, then the rest."""
+    """Unlink sessions and their index entries, some at a time, then the rest."""
     connection = await router.of_key(edition.journal)
     if await connection.ask("TYPE", edition.sessions) != b"set":
-        # Its index is lost.
+        # The index is lost.
         for key in await scan_keys(connection, edition.session("*")):
             await connection.ask("UNLINK", key)
         await connection.ask("UNLINK", edition.sessions)

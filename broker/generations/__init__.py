@@ -1,1 +1,1 @@
-"""Generations of memberships: followed, loaded beside the old one, adopted, notified."""
+"""Generations of memberships: follow, load, adopt, and notify subscribers of a switch."""

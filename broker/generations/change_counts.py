@@ -1,8 +1,8 @@
-"""Generations as Redis knows them, and what a switch changes for each subscription.
+"""Read generations from Redis, and what a switch changes for each subscription.
 
-A push says it in ``spaps:{control}:changes:N`` for what both generations hold. Subscriptions
-that one of them does not hold are resolved on both worlds. When the push said nothing, the
-loader compares both generations while it reads the new one.
+A push stores the changes of subscriptions in both generations in ``spaps:{control}:changes:N``.
+Subscriptions that only one of the two holds are resolved on both worlds. When the push stored no
+changes, the loader compares both generations while it reads the new one.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from spatial_udfs.entity_table import Int64s
 
 log = logging.getLogger(__name__)
 
-# Stands for the time before the first generation: everything is resolved live.
+# The number before the first generation: every subscription is resolved live.
 NO_GENERATION: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptedGeneration:
-    """A generation that is, or was, in force here: which one, and the last subId it holds.
+    """A generation that is or was in force in this broker, and the last subId that it holds.
 
     ``generation`` is NO_GENERATION before the first one; then ``up_to`` is -1.
     """
@@ -53,7 +53,7 @@ class AdoptedGeneration:
 
 @dataclass(frozen=True, slots=True)
 class LastNotified:
-    """How far subscribers know: the generation, and which of them lacked their references."""
+    """The generation that subscribers were last notified of, and who lacked references then."""
 
     adopted: AdoptedGeneration
     lacking: frozenset[int] = frozenset()
@@ -61,29 +61,29 @@ class LastNotified:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came into force, and what that changed."""
+    """What came into force at a switch, and the changes that it made."""
 
     adopted: AdoptedGeneration | None
     late: int
     changes: dict[int, MemberChange]
-    # SubIds of which no reference exists now.
+    # SubIds none of whose references exists now.
     lacking: set[int]
-    # Slots of neighborhoods whose members are not known: whether the resolver was away, or
-    # failed on this one.
+    # Slots of neighborhoods whose members are not known. True: the resolver did not answer;
+    # False: it failed on this neighborhood.
     waiting: dict[int, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PushedChanges:
-    """By subId what all switches since a generation changed; None: one of them did not say."""
+    """The changes by subId of all switches since a generation; None when one push stored none."""
 
     changes: dict[int, MemberChange] | None = None
-    # Whether that generation may still be there, to be compared with.
+    # Whether that generation may still be in Redis, for a comparison.
     can_compare: bool = False
 
 
 async def generation_in_force(router: RedisRouter) -> GenerationFacts | None:
-    """Return the generation in force; DamagedRedisError when Redis does not tell."""
+    """Return the generation in force; DamagedRedisError when Redis has no valid entry for it."""
     try:
         key = current_generation_key()
         number = await router.ask(key, "GET", key)
@@ -102,7 +102,7 @@ async def generation_in_force(router: RedisRouter) -> GenerationFacts | None:
 
 
 async def covered_up_to(router: RedisRouter, facts: GenerationFacts | None) -> int:
-    """Return the last subId that a generation holds, of the registry that numbers ours, or -1."""
+    """Return the last subId that a generation holds; -1 when it is of another registry."""
     if facts is None:
         return -1
     registry = await router.ask(registry_id_key(), "GET", registry_id_key())
@@ -114,7 +114,7 @@ async def covered_up_to(router: RedisRouter, facts: GenerationFacts | None) -> i
 async def read_pushed_changes(
     router: RedisRouter, before: AdoptedGeneration, facts: GenerationFacts, wanted: Collection[int]
 ) -> PushedChanges:
-    """Read what was left beside the generations about the wanted subIds."""
+    """Return the changes of the wanted subIds that pushes stored beside their generations."""
     try:
         numbers = await _switches_since(router, before, facts)
         if numbers is None:
@@ -125,10 +125,10 @@ async def read_pushed_changes(
             content = await router.ask(key, "GET", key)
             if content is None:
                 return PushedChanges(can_compare=True)
-            # There is a row for every subscription that changed: not on the event loop.
+            # One row for each changed subscription is too much work for the event loop.
             total = await asyncio.to_thread(_with_switch, total, content, wanted)
     except (RedisLinkError, GenerationError) as error:
-        log.warning("what the generation changed is not known: %s", error)
+        log.warning("the changes of the generation are not known: %s", error)
         return PushedChanges()
     return PushedChanges(total)
 
@@ -136,14 +136,14 @@ async def read_pushed_changes(
 async def _switches_since(
     router: RedisRouter, before: AdoptedGeneration, facts: GenerationFacts
 ) -> list[int] | None:
-    """The generations that came into force after ``before``, up to and with the present one."""
+    """Return the generations that came into force after ``before``, with the present one."""
     found = await router.ask(generations_key(), "HGETALL", generations_key())
     known = {
         int(number): GenerationFacts.from_json(int(number), text)
         for number, text in zip(found[::2], found[1::2], strict=True)
     }
     then = known.get(before.generation)
-    # As long as its facts are there, those of all that followed it are there too.
+    # While the facts of this generation exist, those of all later ones exist too.
     if then is None or then.token != before.token:
         return None
     return [
@@ -156,11 +156,11 @@ async def _switches_since(
 def _with_switch(
     before: Mapping[int, MemberChange], content: bytes, wanted: Collection[int]
 ) -> dict[int, MemberChange]:
-    """Return the changes of one more switch after some."""
+    """Return ``before`` with the changes of one more switch added."""
     changes = unpacked_changes(content)
     chosen = np.isin(changes.sub_ids, np.fromiter(wanted, np.int64, len(wanted)))
     total = {
-        # Those that still lack their references are listed each time.
+        # A subscription that still lacks its references is listed in every push.
         sub_id: replace(change, lacks_references=False)
         for sub_id, change in before.items()
     }
@@ -183,7 +183,7 @@ def difference(old: Int64s, new: Int64s) -> tuple[int, int]:
 
 
 async def resolved_change(resolver: LiveResolver, descriptor: str) -> MemberChange:
-    """Return the change of a subscription that is resolved live on both worlds."""
+    """Resolve a subscription on both worlds and return the difference of its members."""
     try:
         new = await resolver.resolve_coming(descriptor)
     except NeighborhoodRefusedError:
@@ -199,7 +199,7 @@ async def resolved_change(resolver: LiveResolver, descriptor: str) -> MemberChan
 
 
 async def lacking_by_push(router: RedisRouter, generation: int) -> set[int] | None:
-    """Return the subIds of which no reference exists, as the push said; None when it did not."""
+    """Return the subIds without an existing reference, as pushed; None when nothing was pushed."""
     key = generation_changes_key(generation)
     try:
         content = await router.ask(key, "GET", key)
@@ -212,7 +212,7 @@ async def lacking_by_push(router: RedisRouter, generation: int) -> set[int] | No
 
 
 async def without_references(resolver: LiveResolver, descriptor: str) -> bool:
-    """Return whether no reference of a subscription exists in the world that comes."""
+    """Return whether no reference of a subscription exists in the coming world."""
     try:
         return (await resolver.resolve_coming(descriptor)).lacks_references
     except NeighborhoodRefusedError:
@@ -222,7 +222,7 @@ async def without_references(resolver: LiveResolver, descriptor: str) -> bool:
 def worth_notifying(
     changes: Mapping[int, MemberChange], lacked: Iterable[int]
 ) -> dict[int, MemberChange]:
-    """Without those that are as they were; ``lacked`` are those without references before."""
+    """Return only real changes; ``lacked`` are the subIds that lacked references before."""
     had_none = set(lacked)
     return {
         sub_id: one

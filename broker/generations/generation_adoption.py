@@ -1,8 +1,8 @@
-"""Changing over to a generation: everything is prepared beside the old one, then one step.
+"""Adopts a generation: prepares it beside the old one, then switches in one step.
 
-A generation holds the registered subscriptions up to a number. Whatever this broker has beyond
-that is resolved live on the generation's world version and entered beside it. Subscriptions that
-come while all this is prepared are resolved on both worlds by whoever makes them.
+A generation holds the registered subscriptions up to a subId. Later subscriptions of this broker
+are resolved live on the generation's world version and entered beside it. A subscription that is
+made during the preparation is resolved on both worlds by its SUBSCRIBE.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from schemas.generation import GenerationFacts
 
 log = logging.getLogger(__name__)
 
-# How often a generation is begun anew because the resolver could not answer just then.
+# How many times a generation is started again because the resolver did not answer.
 ATTEMPTS: Final = 5
-# Subscriptions that are resolved at the same time, and members entered between messages.
+# Subscriptions that are resolved concurrently, and members entered per turn of the event loop.
 RESOLVED_AT_ONCE: Final = 16
 MEMBERS_AT_ONCE: Final = 1_000
-# Fewer pairs than these are sorted here, in a millisecond or two.
+# Fewer pairs than this are sorted on the event loop, in a millisecond or two.
 FEW_PAIRS: Final = 10_000
 NO_MEMBERS: Final = ComingMembers(0, np.empty(0, np.int64))
 
@@ -55,12 +55,12 @@ GenerationMemberships: TypeAlias = MemoryMemberships | RedisMemberships
 
 
 def keeps_rows(memberships: GenerationMemberships) -> bool:
-    """Return whether the rows of a generation are kept in this process, or stay in Redis."""
+    """Return whether the rows of a generation are copied to this process, or stay in Redis."""
     return isinstance(memberships, MemoryMemberships)
 
 
 class GenerationAdopter:
-    """Changes over to one generation after the other; all calls come from the event loop."""
+    """Adopts one generation after the other; all calls come from the event loop."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class GenerationAdopter:
         self._neighborhoods = neighborhoods
         self._changes = changes
         self._failed_attempts = 0
-        # Neighborhoods that are still to be resolved before the next switch.
+        # Number of neighborhoods that must be resolved before the next switch.
         self.unanswered = 0
-        # Slots without members, of the generation that is being adopted.
+        # Slots without members in the generation that is being adopted.
         self._waiting: dict[int, bool] = {}
-        # Whether nothing is in force yet: what was loaded at the start has served nobody.
+        # Whether nothing is in force yet: what the start loaded has filtered no message.
         self.is_start = True
 
     async def adopt(
@@ -91,13 +91,13 @@ class GenerationAdopter:
         before: AdoptedGeneration | None,
         in_force: Callable[[Outcome], None],
     ) -> None:
-        """Change over; ``in_force`` is called in the same step. Raises, and all stays."""
+        """Adopt a generation; call ``in_force`` in the same step. On an error nothing changes."""
         self._waiting = {}
         up_to = await covered_up_to(self._router, facts)
         is_other_world = facts is not None and await self._prepare(facts)
         builder = self._memberships.begin_generation(is_other_world=is_other_world)
         try:
-            # In the same moment: whatever is added from now on is noted by the builder.
+            # No await before this: from now on the builder records every new subscription.
             own = await subscription_snapshot(self._neighborhoods, up_to, builder.arrived)
             members = await self._enter_late(builder, own.late)
             version = self._resolver.version if facts is None else facts.version
@@ -108,15 +108,15 @@ class GenerationAdopter:
             await self._settle(builder)
             if has_both_worlds:
                 await counting.count_arrivals()
-                # Whoever came during that was resolved on both worlds too, or is settled now.
+                # Subscriptions made meanwhile were resolved on both worlds, or are settled now.
                 await self._settle(builder)
         except BaseException:
             self._memberships.abandon()
             await self._resolver.drop_coming()
             raise
-        # Large ones that are half entered begin again: what is left of them names nobody.
+        # Large subscriptions that are half entered start again; their old slots match nothing.
         builder.unsettled.clear()
-        # SubIds of another registry would name other subscriptions: such sets are not for us.
+        # SubIds of another registry are other subscriptions, so its sets are not used.
         self._switch(builder, None if facts is None or up_to < 0 else facts.generation)
         world_before = self._resolver.switch()
         self._failed_attempts = 0
@@ -128,7 +128,7 @@ class GenerationAdopter:
             await world_before.stop()
 
     def _switch(self, builder: GenerationBuilder, generation: int | None) -> None:
-        """Put what was built in force, in one step."""
+        """Put the built memberships in force, in one step."""
         if isinstance(self._memberships, MemoryMemberships):
             self._memberships.switch(builder)
         else:
@@ -137,10 +137,10 @@ class GenerationAdopter:
     def _adopted_now(
         self, facts: GenerationFacts | None, up_to: int, before: AdoptedGeneration | None
     ) -> AdoptedGeneration | None:
-        """Return what subscribers are served by now; None when Redis was emptied.
+        """Return the generation that is in force now; None when Redis was emptied.
 
-        Before the first generation there is a world all the same: without a note of it nobody
-        could tell what the first generation changes.
+        The world before the first generation is returned too: without it the changes of the first
+        generation could not be counted.
         """
         if facts is not None:
             return AdoptedGeneration(facts.generation, facts.token, facts.version, up_to)
@@ -149,14 +149,14 @@ class GenerationAdopter:
         return None
 
     async def _prepare(self, facts: GenerationFacts) -> bool:
-        """Load the world version; OtherWorldError where the generation is of another world."""
+        """Load the world version; OtherWorldError when the generation is of another world."""
         try:
             is_other_version = await self._resolver.prepare(facts.version)
         except WorldError as error:
             self._check_world(facts)
             if self._may_try_again():
                 raise GenerationError(str(error)) from error
-            log.error("new neighborhoods stay on the version before: %s", error)  # noqa: TRY400
+            log.error("new neighborhoods stay on the old version: %s", error)  # noqa: TRY400
             return False
         try:
             self._check_world(facts)
@@ -166,7 +166,7 @@ class GenerationAdopter:
         return is_other_version
 
     def _check_world(self, facts: GenerationFacts) -> None:
-        """Brokers of other worlds may share the Redis: their sets say nothing about ours."""
+        """Raise OtherWorldError for another world: brokers of several worlds may share a Redis."""
         if facts.world and facts.world != self._resolver.world_id:
             raise OtherWorldError(
                 f"generation {facts.generation} was built for another world ({facts.started_by}); "
@@ -176,9 +176,9 @@ class GenerationAdopter:
     async def _enter_late(
         self, builder: GenerationBuilder, late: Sequence[tuple[int, SubscriptionTerms]]
     ) -> dict[int, ComingMembers]:
-        """Resolve what the generation does not hold, by slot; the members by subId.
+        """Resolve what the generation does not hold, and enter it by slot; return members by subId.
 
-        The slot of one that ends meanwhile is dead at the switch.
+        A subscription that ends meanwhile does no harm: its slot is dead at the switch.
         """
         found: dict[int, ComingMembers] = {}
         self.unanswered = len(late)
@@ -198,7 +198,7 @@ class GenerationAdopter:
         members = await self._late.resolve(terms, is_start=self.is_start)
         may_pass = members in (Unresolved.UNANSWERED, Unresolved.FAILED)
         if may_pass and not self.is_start and self._may_try_again():
-            # What is in force serves on meanwhile.
+            # The generation in force stays in use meanwhile.
             raise GenerationError(f"subscription {terms.sub_id} waits for the resolver")
         return members
 
@@ -209,7 +209,7 @@ class GenerationAdopter:
         builder: GenerationBuilder,
         compare_with: int | None,
     ) -> Loaded | None:
-        """Have the table made; None: what there is was little enough to be made here."""
+        """Have a process build the table; None when the pairs were few enough to enter here."""
         wants_rows = keeps_rows(self._memberships)
         is_asked = wants_rows or compare_with is not None
         reads = facts is not None and len(own.sub_ids) > 0 and is_asked
@@ -227,7 +227,7 @@ class GenerationAdopter:
         return loaded
 
     async def _settle(self, builder: GenerationBuilder) -> None:
-        """Enter what came meanwhile, some members at a time."""
+        """Enter what arrived meanwhile, some members per turn of the event loop."""
         while True:
             unsettled = self._living(builder.unsettled)
             if unsettled:
@@ -238,12 +238,12 @@ class GenerationAdopter:
                 return
 
     def _living(self, slots: Collection[int]) -> list[tuple[int, SubscriptionTerms]]:
-        """Return the subscriptions that have these slots; large ones on their way in have none."""
+        """Return the subscriptions with these slots; large ones that are half entered have none."""
         if not slots:
             return []
         return [(one.slot, one.terms) for one in self._neighborhoods if one.slot in slots]
 
     def _may_try_again(self) -> bool:
-        """Return whether what went wrong may pass, and has not gone wrong too often."""
+        """Return whether the failure may be temporary, and did not happen too often."""
         self._failed_attempts += 1
         return self._failed_attempts < ATTEMPTS

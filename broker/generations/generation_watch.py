@@ -1,4 +1,4 @@
-"""Follows the generation in force: hears its notices, looks for lost ones, and changes over."""
+"""Follows the generation in force: receives notices, polls for lost ones, and adopts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from schemas.redis_keys import GENERATION_CHANNEL
 log = logging.getLogger(__name__)
 
 RESTORE_SECONDS: Final = 60.0
-# A switch is to be noticed within a second also when its notice was lost.
+# A switch must be noticed within a second, even when its notice was lost.
 LOOK_SECONDS: Final = 0.8
 
 
 class GenerationFollower:
-    """Keeps the memberships of one broker in step; all calls come from the event loop."""
+    """Keeps the memberships of one broker up to date; all calls come from the event loop."""
 
     def __init__(
         self,
@@ -59,32 +59,32 @@ class GenerationFollower:
         self._adopted: AdoptedGeneration | None = None
         self._listening: RedisConnection | None = None
         self._news = asyncio.Event()
-        # What is in force may lack subscriptions of ours.
+        # The generation in force may lack subscriptions of this broker.
         self._is_doubtful = False
         self.problem = ""
-        # What is wrong with the sets of the generation in force: they are not used then.
+        # What is wrong with the sets of the generation in force, which are then not used.
         self.damage = ""
-        # Generation and token of one that was built for another world: it is not for us.
+        # Generation and token of one that was built for another world, and is not used.
         self._foreign: tuple[int, str] | None = None
         self.switches = 0
 
     @property
     def unanswered(self) -> int:
-        """Neighborhoods whose members are not known because the resolver has not answered."""
+        """Number of neighborhoods without members because the resolver has not answered."""
         at_start = self._adopter.unanswered if self._adopter.is_start else 0
         return at_start + self.waiting.unanswered
 
     def look_soon(self) -> None:
-        """Look at once: something may have changed."""
+        """Check Redis now: something may have changed."""
         self._news.set()
 
     def adopt_again(self) -> None:
-        """Adopt the generation in force anew: it may lack subscriptions of ours."""
+        """Adopt the generation in force again: it may lack subscriptions of this broker."""
         self._is_doubtful = True
         self._news.set()
 
     async def load(self) -> None:
-        """Adopt what is in force, before the first client comes; raises when it cannot."""
+        """Adopt the generation in force before the first client connects; raises on failure."""
         known = await self._notices.last_notified()
         if known is not None:
             self._adopted = known.adopted
@@ -106,10 +106,10 @@ class GenerationFollower:
                 return
 
     async def follow(self) -> None:
-        """Keep in step until cancelled."""
+        """Check for a new generation and adopt it, until cancelled."""
         try:
             while True:
-                # Before the look: news that come during it lead to another one.
+                # Cleared first, so that a notice that arrives during the check starts another one.
                 self._news.clear()
                 await self._look()
                 try:
@@ -122,7 +122,7 @@ class GenerationFollower:
                 self._listening.close()
 
     async def _look(self) -> None:
-        """Look once; what goes wrong is logged once and tried again."""
+        """Check once; an error is logged once, and the next check tries again."""
         try:
             if self._listening is None or not self._listening.is_open:
                 self._listening = await self._router.listen(GENERATION_CHANNEL, self._news.set)
@@ -138,18 +138,18 @@ class GenerationFollower:
         except SpapsError as error:
             self._note(str(error))
         except Exception as error:
-            # Whatever it is, the generation in force serves on, and the next look tries again.
+            # Whatever the error, the generation in force stays, and the next check tries again.
             log.exception("a generation could not be adopted")
             self._note(f"{type(error).__name__}: {error}")
 
     def sets_are_damaged(self, what: str) -> None:
-        """Give up the sets of the generation in force, and resolve what they held."""
+        """Stop using the sets of the generation in force, and resolve their subscriptions live."""
         if not self.damage:
             self._note_damage(what)
             self.adopt_again()
 
     def _confirm(self, at: float) -> None:
-        """Note that what is in force here was in force in Redis at this monotonic time."""
+        """Record that the generation used here was in force in Redis at this monotonic time."""
         if isinstance(self._memberships, RedisMemberships):
             self._memberships.confirmed_at = max(self._memberships.confirmed_at, at)
 
@@ -165,7 +165,7 @@ class GenerationFollower:
 
     def _is_other(self, current: GenerationFacts | None) -> bool:
         if current is None:
-            # Redis was emptied. What was read of it serves on; sets that stayed there are gone.
+            # Redis was emptied. Rows that were read stay in use; sets in Redis are gone.
             return self.facts is not None and not keeps_rows(self._memberships)
         known = self.facts
         return known is None or (known.generation, known.token) != (
@@ -174,7 +174,7 @@ class GenerationFollower:
         )
 
     async def _current_or_none(self) -> GenerationFacts | None:
-        """The same; none, when what is in force has to be given up and Redis does not tell."""
+        """Return the generation in force; None when ours is given up and Redis has none."""
         try:
             return await self._current()
         except DamagedRedisError:
@@ -183,16 +183,16 @@ class GenerationFollower:
             raise
 
     async def _current(self) -> GenerationFacts | None:
-        """Return the generation in force; None too where it is known to be of another world."""
+        """Return the generation in force; None also when it is known to be of another world."""
         found = await generation_in_force(self._router)
         if found is None or (found.generation, found.token) == self._foreign:
             return None
         return found
 
     async def _adopt(self, facts: GenerationFacts | None) -> None:
-        """Change over; where the generation is of another world, go on without it.
+        """Adopt a generation; continue without one when it is of another world.
 
-        Rows that were read before serve on. Sets that stayed in Redis are removed there.
+        Rows that were read before stay in use. Sets that stayed in Redis will be removed there.
         """
         try:
             await self._adopt_or_refuse(facts)
@@ -207,7 +207,7 @@ class GenerationFollower:
     async def _adopt_or_refuse(self, facts: GenerationFacts | None) -> None:
         def in_force(outcome: Outcome) -> None:
             self.facts = facts
-            # Of what was in force before Redis was emptied, subscribers know on.
+            # Subscribers were notified of what was in force before Redis was emptied.
             self._adopted = outcome.adopted or self._adopted
             self.switches += 1
             self.waiting.replace(outcome.waiting)
@@ -239,5 +239,5 @@ class GenerationFollower:
 
 
 def _without_sets(facts: GenerationFacts | None) -> GenerationFacts | None:
-    """A generation of which no set is used: all subscriptions are resolved on its version."""
+    """Return facts of a generation whose sets are not used: all is resolved on its version."""
     return None if facts is None else replace(facts, coverage=FROM_FILE)

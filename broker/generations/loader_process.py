@@ -1,7 +1,7 @@
-"""The broker's end of a loader process: what it is asked for, and the table that it hands over.
+"""Starts a loader process, sends it a request, and receives the table that it builds.
 
-It reads the rows of a generation for the subscriptions that this broker had when it began to
-adopt the generation.
+The loader reads the rows of a generation for the subscriptions that this broker had when the
+adoption began.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from redis_link.connection.url import RedisUrl
 from schemas.errors import DamagedRedisError, GenerationError
 from spatial_udfs.entity_table import Int64s
 
-# So many are looked at before messages get their turn: about a millisecond.
+# Subscriptions handled per turn of the event loop: about a millisecond.
 LOOKED_AT_ONCE: Final = 4_000
 
-# Regions that are copied before others get their turn: some hundred microseconds.
+# Regions copied per turn of the event loop: some hundred microseconds.
 REGIONS_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubscriptionSnapshot:
-    """``sub_ids`` (ascending) with their ``slots`` are those that the generation holds."""
+    """The subscriptions of this broker: ``sub_ids`` (ascending) with ``slots`` are covered."""
 
     sub_ids: Int64s
     slots: SlotArray
-    # The others: slot and terms of each.
+    # Slot and terms of each subscription that the generation does not hold.
     late: list[tuple[int, SubscriptionTerms]]
     _every: Iterable[Subscription] = field(repr=False)
 
     def covers(self, number: int) -> bool:
-        """Return whether this is one that the generation holds."""
+        """Return whether the generation holds a subId."""
         at = int(np.searchsorted(self.sub_ids, number))
         return at < len(self.sub_ids) and int(self.sub_ids[at]) == number
 
     def without_rows(self, counts: NDArray[np.uint32], after: int) -> set[int]:
-        """Return those beyond a subId whose slots have no members."""
+        """Return the subIds above ``after`` whose slots have no members."""
         absent = (counts[self.slots] == 0) & (self.sub_ids > after)
         return set(self.sub_ids[absent].tolist())
 
     def descriptors(self, numbers: Collection[int], most: int) -> dict[int, str]:
-        """Return the descriptors of some that the generation holds, of at most so many."""
+        """Return the descriptors of given covered subIds, at most ``most``."""
         asked = np.sort(np.fromiter(numbers, np.int64, len(numbers)))
         places = np.searchsorted(self.sub_ids, asked)
         known = places < len(self.sub_ids)
@@ -72,11 +72,11 @@ class SubscriptionSnapshot:
 async def subscription_snapshot(
     every: Iterable[Subscription], up_to: int, arrived: Collection[int]
 ) -> SubscriptionSnapshot:
-    """Sort out those that are in force now, when the generation is begun, some at a time.
+    """Split the subscriptions in force by whether the generation holds them, some per turn.
 
-    What ends meanwhile is dead at the switch. ``arrived`` are the slots given since: what is
-    entered under one of them, also a subscription that was made again, is known to the generation
-    already.
+    A subscription that ends meanwhile does no harm: its slot is dead at the switch. ``arrived``
+    are slots that were given since the adoption began: the builder has those already, also when
+    such a subscription replaced an older one.
     """
     found: list[tuple[Int64s, SlotArray]] = []
     late: list[tuple[int, SubscriptionTerms]] = []
@@ -103,10 +103,10 @@ async def subscription_snapshot(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """What a loader is asked for.
+    """A request to a loader.
 
     ``generation``: read its rows of the ``own`` subIds, if ``wants_rows``, and compare them with
-    those of the generation ``before``, if one is given. ``late`` pairs are entered beside them.
+    the rows of ``before``, if given. ``late`` pairs are entered beside them.
     """
 
     address: RedisUrl
@@ -119,20 +119,20 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """The table, and how many members it has by slot.
+    """The table of a loader, and the number of members by slot.
 
-    And for each wanted subId the members gained and lost, if both generations were there.
+    Also the members gained and lost by subId, if both generations could be read.
     """
 
     table: PeidTable
     counts: NDArray[np.uint32]
-    # Whether it holds the rows of the generation.
+    # Whether the table holds the rows of the generation.
     has_rows: bool
     compared: tuple[Int64s, Int64s] | None
 
 
 async def load_generation(wanted: Wanted) -> Loaded:
-    """Read in a process of its own; GenerationError when that cannot be done."""
+    """Load in a separate process; GenerationError when that fails."""
     process = await HelperProcess.start("broker.generations.loader_worker")
     header = {
         "address": asdict(wanted.address), "generation": wanted.generation,
@@ -160,12 +160,12 @@ async def _receive(process: HelperProcess, *, has_rows: bool) -> Loaded:
             return Loaded(assembly.finish(counts), counts, has_rows, compared)
         for piece in _pieces(RegionBlock(*arrays)):
             assembly.add(piece)
-            # Messages of clients come in between.
+            # Messages of clients are handled in between.
             await asyncio.sleep(0)
 
 
 def _pieces(block: RegionBlock) -> list[RegionBlock]:
-    """Return the block in parts of so many regions."""
+    """Return the block split into parts of a fixed number of regions."""
     bounds = [0, *np.cumsum(block.sizes).tolist()]
     pieces = []
     for start in range(0, len(block.starts), REGIONS_AT_ONCE):

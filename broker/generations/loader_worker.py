@@ -1,11 +1,11 @@
-"""The loader process: reads a generation for a broker and hands it over in blocks.
+"""The loader process: reads a generation for a broker and sends it in blocks.
 
-A process of its own, because reading and sorting millions of pairs in a thread would hold the
+It is a separate process, because reading and sorting millions of pairs in a thread would hold the
 interpreter lock while messages wait. It runs with lower priority and ends after one generation, or
-when the broker's end of the socket closes. What it holds is let go as it is handed over, so
-that both together hold little more than one generation.
+when the broker closes its end of the socket. It frees each block after sending it, so that
+both processes together hold little more than one generation.
 
-In: a header and an array of own subIds, their slots, and pairs to enter beside the rows. Out:
+Input: a header and arrays of own subIds, their slots, and pairs to enter beside the rows. Output:
 blocks of regions in the order of their residues, then one last frame with counts.
 """
 
@@ -36,15 +36,15 @@ from schemas.redis_keys import SHARD_COUNT
 from spatial_udfs.entity_table import Int64s
 
 NICENESS: Final = 10
-# Ranges of residues, each a block: some ten thousand pairs of a generation of many millions.
+# Number of residue ranges, each one block: some ten thousand pairs of a large generation.
 BUCKETS: Final = 1_024
-# Pairs that are gathered before they are spread over the buckets.
+# Pairs that are collected before they are distributed to the buckets.
 SPREAD_AT: Final = 2_000_000
 SHARDS_AT_ONCE: Final = 8
 
 
 class Comparison:
-    """Counts, for each of ``sub_ids`` (ascending), the members gained and lost."""
+    """Counts the members gained and lost for each of ``sub_ids`` (ascending)."""
 
     def __init__(self, sub_ids: Int64s) -> None:
         self._sub_ids = sub_ids
@@ -52,7 +52,7 @@ class Comparison:
         self.lost = np.zeros(len(sub_ids), np.int64)
 
     def add(self, new: Sequence[Members], old: Sequence[Members]) -> None:
-        """Compare the same shards of both."""
+        """Compare the same shards of both generations."""
         every = [members.peids for members in (*new, *old)]
         peids = np.unique(np.concatenate([np.empty(0, np.int64), *every]))
         present = self._keys(peids, new)
@@ -65,7 +65,7 @@ class Comparison:
             np.add(total, np.bincount(keys % max(size, 1), minlength=size), out=total)
 
     def _keys(self, peids: Int64s, parts: Sequence[Members]) -> Int64s:
-        """Return one number for each pair of an entity and one of the subscriptions."""
+        """Return one integer for each pair of an entity and one of the subscriptions."""
         keys = [np.empty(0, np.int64)]
         for members in parts:
             of_pair = np.repeat(members.peids, np.diff(members.offsets))
@@ -78,14 +78,14 @@ class Comparison:
 
 
 class OwnRows:
-    """Which subIds are ours (ascending), and the slot of each."""
+    """The subIds of this broker (ascending), and their slots."""
 
     def __init__(self, sub_ids: Int64s, slots: SlotArray) -> None:
         self._sub_ids = sub_ids
         self._slots = slots
 
     def of(self, members: Members) -> tuple[Int64s, SlotArray]:
-        """Return the pairs of peid and slot among some sets."""
+        """Return the (peid, slot) pairs of this broker in some sets."""
         peids = np.repeat(members.peids, np.diff(members.offsets))
         places = np.searchsorted(self._sub_ids, members.sub_ids)
         places[places == len(self._sub_ids)] = 0
@@ -94,7 +94,7 @@ class OwnRows:
 
 
 class Buckets:
-    """Pairs by range of residues."""
+    """Pairs by residue range."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Int64s, SlotArray]] = []
@@ -102,7 +102,7 @@ class Buckets:
         self._parts: list[list[tuple[Int64s, SlotArray]]] = [[] for _ in range(BUCKETS)]
 
     def add(self, peids: Int64s, slots: SlotArray) -> None:
-        """Take some pairs."""
+        """Add pairs."""
         if not len(peids):
             return
         self._waiting.append((peids, slots))
@@ -123,7 +123,7 @@ class Buckets:
                 part.append((peids[chosen], slots[chosen]))
 
     def hand_over(self, file: BinaryIO) -> None:
-        """Write all blocks in order; each is forgotten once it is written."""
+        """Write all blocks in order; each is freed after it is written."""
         if self._waiting:
             self._spread()
         for part in self._parts:
@@ -138,7 +138,7 @@ class Buckets:
 
 
 def load(given: dict[str, Any], arrays: list[NDArray[Any]], file: BinaryIO) -> None:
-    """Do what was asked for."""
+    """Load and compare as requested, and write the result to ``file``."""
     sub_ids, own_slots, late_peids, late_slots = arrays
     rows = OwnRows(sub_ids, own_slots)
     buckets = Buckets()
@@ -167,7 +167,7 @@ def load(given: dict[str, Any], arrays: list[NDArray[Any]], file: BinaryIO) -> N
                         enter(*rows.of(members))
                 if before is not None:
                     compared.add(found[0], found[1])
-            # One that is removed meanwhile looks as if it were smaller.
+            # A generation that is removed meanwhile would look smaller than it was.
             require_complete(client, generation)
             if pairs != expected.pairs:
                 raise DamagedRedisError(
@@ -182,7 +182,7 @@ def load(given: dict[str, Any], arrays: list[NDArray[Any]], file: BinaryIO) -> N
 
 
 def _is_complete(client: RedisClient, generation: int | None) -> bool:
-    """Return whether a generation that is only compared with can be read, or could until now."""
+    """Return whether the generation to compare with is still complete."""
     if generation is None:
         return False
     try:
@@ -193,13 +193,13 @@ def _is_complete(client: RedisClient, generation: int | None) -> bool:
 
 
 def _address(content: dict[str, Any]) -> RedisUrl:
-    """Return where Redis is, as the broker knows it."""
+    """Return the address of Redis that the broker sent."""
     hosts = tuple((host, port) for host, port in content["hosts"])
     return RedisUrl(**{**content, "hosts": hosts, "topology": Topology(content["topology"])})
 
 
 def main() -> None:
-    """Load one generation for whoever holds the other end."""
+    """Load one generation for the process at the other end of the socket."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--socket", type=int, required=True)
     handle = parser.parse_args().socket
@@ -207,7 +207,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     with socket.socket(fileno=handle) as link, suppress(EOFError, BrokenPipeError):
-        # What is suppressed: the broker is gone, or wants it no more.
+        # Suppressed: the broker has ended, or no longer needs the result.
         with link.makefile("rb") as requests:
             given, arrays = read_frame(requests)
         with link.makefile("wb") as answers:

@@ -1,7 +1,7 @@
-"""Reads membership sets for mode ``redis``: all that one chunk of input needs, in one round trip.
+"""Reads membership sets in mode ``redis``: all that one chunk of input needs, in one round trip.
 
-Each answer comes with a look at the pointer to the current generation. While another one is
-being adopted, the old sets may be read on, but not for longer than they are sure to be there.
+Each answer also has the pointer to the current generation. While another generation is being
+adopted, the old sets may still be read, but only as long as they are sure to exist.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from schemas.redis_keys import (
     shard_of,
 )
 
-# A replaced generation is removed after the grace time; half of it is left for clocks and load.
+# A replaced generation is removed after the grace time; half of it is a margin for clocks and load.
 TRUSTED_SECONDS: Final = GRACE_SECONDS / 2
 ATTEMPTS: Final = 3
 
 
 class RedisReader:
-    """A ``MembershipReader``. ``slots_by_sub_id`` are the core's; all calls on the event loop."""
+    """A ``MembershipReader``. ``slots_by_sub_id`` belongs to the core; event loop only."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class RedisReader:
         on_change: Callable[[], None],
         on_damage: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``on_change`` is called when another generation is in force than ours.
+        """``on_change`` is called when another generation than ours is in force.
 
-        ``on_damage`` is called with what is wrong when sets were lost in Redis.
+        ``on_damage`` is called with a description when Redis has lost sets.
         """
         self._router = router
         self._memberships = memberships
@@ -58,7 +58,7 @@ class RedisReader:
         self.sets_read = 0
 
     async def look_up(self, peids: Sequence[int]) -> Mapping[int, Slots]:
-        """Return the slots of every peid; StoreAwayError when they cannot be read."""
+        """Return the slots of each peid; StoreAwayError when they cannot be read."""
         for _ in range(ATTEMPTS):
             generation = self._memberships.generation
             if generation is None:
@@ -90,7 +90,7 @@ class RedisReader:
         raise StoreAwayError(f"memberships cannot be read: {failure}")
 
     def _check(self, generation: int, current: bytes | None, asked_at: float) -> None:
-        """Refuse sets that may already be removed."""
+        """Refuse sets that may have been removed already."""
         if current is not None and int(current) == generation:
             self._memberships.confirmed_at = asked_at
             return
@@ -102,7 +102,7 @@ class RedisReader:
     async def _check_empty(
         self, generation: int, peids: Sequence[int], sets: list[list[bytes]]
     ) -> None:
-        """Tell an entity without subscriptions from one whose set was lost: the index names it."""
+        """Raise when a set is empty but the index names it: then Redis has lost it."""
         empty = [peid for peid, members in zip(peids, sets, strict=True) if not members]
         asked = [
             self._router.ask(key, "SISMEMBER", key, peid)
@@ -111,7 +111,7 @@ class RedisReader:
         ]
         lost = [peid for peid, is_named in zip(empty, await asyncio.gather(*asked), strict=True)
                 if is_named]  # fmt: skip
-        # One that is being removed loses its sets first.
+        # The sets of a generation that is being removed go before its index.
         if lost and await self._is_current(generation):
             damage = f"generation {generation} has lost the set of entity {lost[0]}{REPAIR_ADVICE}"
             self._on_damage(damage)
@@ -124,7 +124,7 @@ class RedisReader:
     async def _read(
         self, generation: int, peids: Sequence[int]
     ) -> tuple[list[list[bytes]], bytes | None]:
-        """The sets in the order of the peids, and which generation was current after them."""
+        """Return the sets in the order of the peids, and the generation that was current after."""
         self.round_trips += 1
         self.sets_read += len(peids)
         keys = [membership_key(generation, peid) for peid in peids]

@@ -1,6 +1,6 @@
-"""The changes that one switch makes, collected while the generation is being loaded.
+"""Counts the changes of one switch while the generation is being loaded.
 
-Only for clients that listen: of a hundred thousand subscriptions that is mostly a few.
+Changes are counted only for clients that subscribed to the notices: usually a few.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from redis_link.connection.redis_router import RedisRouter
 from schemas.generation import GenerationFacts
 
 COUNTED_AT_ONCE: Final = 16
-# Subscriptions without members of which it is found out whether they lack their references.
+# Subscriptions without members for which missing references are checked, at most.
 MOST_IN_DOUBT: Final = 1_000
 
-# The subIds whose clients want to know what changed, with their descriptors.
+# The subIds of clients that receive notices, with their descriptors.
 Listening = Callable[[], Mapping[int, str]]
 
 
 class SwitchChanges:
-    """What is known from one switch to the next."""
+    """State that is kept from one switch to the next."""
 
     def __init__(self, router: RedisRouter, resolver: LiveResolver, listening: Listening) -> None:
         self._router = router
         self._resolver = resolver
         self._listening = listening
-        # SubIds of which no reference exists in the world in force.
+        # SubIds without an existing reference in the world in force.
         self.lacking: set[int] = set()
 
     async def begin(
@@ -51,7 +51,7 @@ class SwitchChanges:
         before: AdoptedGeneration | None,
         own: SubscriptionSnapshot,
     ) -> Counting:
-        """Read what the push said; ``version`` is the world version of what is switched to."""
+        """Read the pushed changes; ``version`` is the world version that is switched to."""
         counting = Counting(self._resolver, self._listening, set(self.lacking), own)
         counting.is_other_version = before is not None and before.version != version
         if facts is None:
@@ -72,7 +72,7 @@ class SwitchChanges:
 
 
 class Counting:
-    """One switch. ``changes`` and ``lacking`` are complete once all is counted."""
+    """Counts one switch; ``changes`` and ``lacking`` are complete after the counting."""
 
     def __init__(
         self,
@@ -88,9 +88,9 @@ class Counting:
         self._counted: set[int] = set()
         self.lacking_pushed: set[int] | None = None
         self.is_other_version = False
-        # As after a restart: what is known of it is all there is to know.
+        # The same generation again, as after a restart: its pushed changes are complete.
         self.is_same_generation = False
-        # The generation before and the new one hold everything up to this subId.
+        # Both the old and the new generation hold the subIds up to this one.
         self.last_in_both = -1
         self.pushed: dict[int, MemberChange] | None = None
         self.compare_with: int | None = None
@@ -100,7 +100,7 @@ class Counting:
     async def count(
         self, loaded: Loaded | None, late: Mapping[int, ComingMembers], *, has_both_worlds: bool
     ) -> None:
-        """Count what changes for subscriptions that were in force when loading began."""
+        """Count the changes of subscriptions that were in force when loading began."""
         self.lacking = {number for number, one in late.items() if one.lacks_references}
         self.lacking |= await self._lacking_covered(loaded)
         listening = {
@@ -119,7 +119,7 @@ class Counting:
         self._add(changes, self._lacked)
 
     async def count_arrivals(self) -> None:
-        """Count what changes for those that came while the new world was being loaded."""
+        """Count the changes of subscriptions that were made while the world was being loaded."""
         listening = self._listening()
         arrived = {
             number: text for number, text in listening.items() if number not in self._counted
@@ -132,7 +132,7 @@ class Counting:
         self.changes |= worth_notifying(changes, lacked)
 
     def _of_both(self, numbers: list[int], loaded: Loaded | None) -> dict[int, MemberChange]:
-        """Return changes of subscriptions in both generations: as the push said, or as compared."""
+        """Return the changes of subscriptions in both generations, as pushed or as compared."""
         if self.pushed is not None:
             return {number: self.pushed[number] for number in numbers if number in self.pushed}
         if loaded is not None and loaded.compared is not None:
@@ -149,7 +149,7 @@ class Counting:
         self, wanted: Mapping[int, str], *, has_both_worlds: bool
     ) -> dict[int, MemberChange]:
         if not has_both_worlds:
-            # Without the world of before, as after a restart, there is nothing to count by.
+            # Without the old world, as after a restart, nothing can be counted.
             return dict.fromkeys(wanted, MemberChange(None, None))
         found: dict[int, MemberChange] = {}
         ordered = sorted(wanted)
@@ -162,13 +162,13 @@ class Counting:
         return found
 
     async def _lacking_covered(self, loaded: Loaded | None) -> set[int]:
-        """Return those of the generation without a reference: as the push said, or as it seems."""
+        """Return covered subIds without an existing reference, as pushed or as resolved."""
         own = self._own
         known = self._lacked if self.is_same_generation else self.lacking_pushed or set()
         found = {number for number in known if own.covers(number)}
         if self.is_same_generation:
             return found
-        # Of what the generation holds for the first time the push says nothing.
+        # The push has no entry for subscriptions that this generation is the first to hold.
         pushed_up_to = -1 if self.lacking_pushed is None else self.last_in_both
         if loaded is not None and loaded.has_rows:
             in_doubt = own.without_rows(loaded.counts, pushed_up_to)

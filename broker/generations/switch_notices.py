@@ -1,4 +1,4 @@
-"""Notifies subscribers of a switch, and notes durably how far they have been notified."""
+"""Notifies subscribers of a switch, and stores durably what they were notified of."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class SwitchNotices:
-    """What the subscribers of one broker know about the generation in force."""
+    """Notices for the subscribers of one broker about the generation in force."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class SwitchNotices:
         resolver: LiveResolver,
         wake: Callable[[], None],
     ) -> None:
-        """``token`` names our process as the owner; ``wake``: the core has something to send."""
+        """``token`` identifies this process as the owner; ``wake`` makes the core send."""
         self._router = router
         self._journal = journal_key(broker)
         self._key = broker_told_key(broker)
@@ -41,12 +41,12 @@ class SwitchNotices:
         self._core = core
         self._resolver = resolver
         self._wake = wake
-        # What is not noted yet, and the position of the journal that must be stored before.
+        # What is not stored yet, and the journal position that must be stored before it.
         self._to_note: LastNotified | None = None
         self._position: int | None = None
 
     def listening(self) -> Mapping[int, str]:
-        """Return the subIds whose clients want to know what changed, with their descriptors."""
+        """Return the subIds of clients that receive notices, with their descriptors."""
         return {
             subscription.terms.sub_id: subscription.terms.descriptor or ""
             for session in self._core.world_notifier.listeners()
@@ -55,11 +55,11 @@ class SwitchNotices:
         }
 
     async def last_notified(self) -> LastNotified | None:
-        """As noted by this process or one before it."""
+        """Return what this process or an earlier one stored; None when there is nothing."""
         try:
             content = await self._router.ask(self._key, "GET", self._key)
         except RedisReplyError as error:
-            log.warning("the generation that subscribers know cannot be read: %s", error)
+            log.warning("the generation last notified of cannot be read: %s", error)
             return None
         if content is None:
             return None
@@ -68,11 +68,11 @@ class SwitchNotices:
             lacking = frozenset(map(int, noted.pop("lacking")))
             return LastNotified(AdoptedGeneration(**noted), lacking)
         except (ValueError, TypeError, KeyError) as error:
-            log.warning("the generation that subscribers know is not understood: %s", error)
+            log.warning("the generation last notified of is not valid: %s", error)
             return None
 
     def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:
-        """Notify everybody."""
+        """Notify the subscribers whose neighborhoods changed."""
         own = self._core.neighborhoods.slots_by_sub_id
         lacking = frozenset(number for number in outcome.lacking if number in own)
         world = WorldNotice(
@@ -90,7 +90,7 @@ class SwitchNotices:
         self._wake()
 
     async def keep(self) -> None:
-        """Note it once its messages are stored: after a kill in between they are sent again."""
+        """Store it after the notices are stored: after a kill in between they are sent again."""
         if self._to_note is None or not self._core.world_notifier.is_done:
             return
         journal = self._core.journal

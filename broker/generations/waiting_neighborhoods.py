@@ -1,9 +1,9 @@
-"""Neighborhoods in force whose members are not known yet: asked for again until they are.
+"""Resolves neighborhoods in force whose members are not known yet, until they are.
 
-The resolver did not answer when they were restored or when a generation was loaded. While it is
-away, messages about entities under their topic filters are refused, so that none is acknowledged
-and then missed (docs/promise.md). A neighborhood that a running resolver fails on holds nothing
-until it is answered, because others must not stop for its sake; it is counted and shown.
+The resolver did not answer when they were restored or when a generation was loaded. While it does
+not answer, messages with a peid that match their topic filters are refused, so that none is
+acknowledged and then missed (docs/promise.md). A neighborhood on which a running resolver fails
+has no members until it succeeds, because others must not wait for it; it is counted and shown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spatial_udfs.entity_table import Int64s
 
 log = logging.getLogger(__name__)
 
-# Pause between two rounds, and before one that was refused for its own sake is asked for again.
+# Pause between two rounds, and before a neighborhood that was refused is tried again.
 ROUND_SECONDS: Final = 1.0
 REFUSED_SECONDS: Final = 60.0
 ASKED_AT_ONCE: Final = 16
@@ -43,7 +43,7 @@ class Unresolved(Enum):
 class LateMembers:
     """Resolves subscriptions that a generation does not hold, when it is adopted.
 
-    ``patience``: so long a start waits without any answer before it goes on without.
+    ``patience``: seconds that a start waits without any answer before it continues.
     """
 
     def __init__(self, resolver: LiveResolver, patience: float) -> None:
@@ -54,7 +54,7 @@ class LateMembers:
     async def resolve(
         self, terms: SubscriptionTerms, *, is_start: bool
     ) -> ComingMembers | Unresolved:
-        """Return the members, or why they are not known; never waits for ever."""
+        """Return the members, or why they are not known; the wait is bounded."""
         if self._last_answer is None:
             self._last_answer = time.monotonic()
         work = self._resolver.resolve_coming(terms.descriptor or "")
@@ -70,12 +70,12 @@ class LateMembers:
             return Unresolved.FAILED if is_failure else Unresolved.REFUSED
         self._last_answer = time.monotonic()
         if members.lacks_references:
-            # It stays: when its references come back, so do its members.
-            log.warning("subscription %s holds nothing now: no reference exists", terms.sub_id)
+            # The subscription is kept: it has members again when its references are back.
+            log.warning("subscription %s has no members: no reference exists", terms.sub_id)
         return members
 
     async def _within_patience(self, work: Coroutine[Any, Any, ComingMembers]) -> ComingMembers:
-        """Wait as long as answers come, to this or to others; TimeoutError when none does."""
+        """Wait as long as the resolver answers any request; TimeoutError when it does not."""
         task = asyncio.create_task(work)
         try:
             while True:
@@ -93,47 +93,47 @@ class LateMembers:
 class _Waiting:
     subscription: Subscription
     slot: int
-    # Whether the resolver did not answer at all, or refused this one.
+    # True: the resolver did not answer at all. False: it refused this neighborhood.
     is_unanswered: bool
     next_at: float = 0.0
 
 
 class WaitingNeighborhoods:
-    """Those that wait in the world in force; all calls come from the event loop."""
+    """The waiting neighborhoods of the world in force; all calls come from the event loop."""
 
     def __init__(self, resolver: LiveResolver, neighborhoods: Neighborhoods) -> None:
         self._resolver = resolver
         self._neighborhoods = neighborhoods
         self._entries: list[_Waiting] = []
-        # Held while a generation is adopted: what is entered then would be entered twice.
+        # Held while a generation is adopted, so that members are not entered twice.
         self.adopting = asyncio.Lock()
 
     @property
     def unanswered(self) -> int:
-        """Those under whose filters messages are refused."""
+        """Number of neighborhoods under whose filters messages are refused."""
         return sum(one.is_unanswered for one in self._entries)
 
     @property
     def refused(self) -> int:
-        """Those that the resolver failed on, and that hold nothing until it does not."""
+        """Number of neighborhoods on which the resolver failed; they have no members for now."""
         return len(self._entries) - self.unanswered
 
     def replace(self, slots: Mapping[int, bool]) -> None:
-        """Take the neighborhoods that wait from now on: by slot, whether unanswered."""
+        """Set the neighborhoods that wait from now on: by slot, whether unanswered."""
         self._neighborhoods.members_changed()
         found = [(self._neighborhoods.at(slot), slot, slots[slot]) for slot in slots]
         self._entries = [_Waiting(one, slot, left) for one, slot, left in found if one is not None]
         self._hold()
 
     async def run(self) -> None:
-        """Ask again and again, until cancelled."""
+        """Resolve waiting neighborhoods again and again, until cancelled."""
         while True:
             await asyncio.sleep(ROUND_SECONDS)
             if self._entries:
                 await self.ask_again()
 
     async def ask_again(self) -> None:
-        """Ask once for each whose time has come."""
+        """Try once each neighborhood whose time has come."""
         self._forget_ended()
         now = time.monotonic()
         due = [one for one in self._entries if one.next_at <= now]
@@ -152,14 +152,14 @@ class WaitingNeighborhoods:
                 return
             peids = None
         async with self.adopting:
-            # A generation that came meanwhile knows its members, or lists it anew.
+            # A generation that came meanwhile has its members, or lists it again.
             if entry in self._entries and await self._entered(entry, peids):
                 log.info("subscription %s has its members now", entry.subscription.terms.sub_id)
             if entry in self._entries:
                 self._entries.remove(entry)
 
     async def _entered(self, entry: _Waiting, peids: Int64s | None) -> bool:
-        """Enter the members between other clients' packets; False: the subscription is over."""
+        """Enter the members, some per turn; return False when the subscription has ended."""
         if peids is None:
             return True
         for start in range(0, len(peids), MEMBERS_AT_ONCE):

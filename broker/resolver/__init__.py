@@ -1,1 +1,1 @@
-"""The live resolver: processes beside the broker that resolve new subscriptions."""
+"""The live resolver: helper processes of the broker that resolve new subscriptions."""

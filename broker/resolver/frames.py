@@ -6,8 +6,8 @@
 | header: a JSON object; ``arrays`` lists type and length of each array | as many as said |
 | the arrays, one after the other | as many as said |
 
-A helper process is never asked by clients. The limits find a frame that is read from the wrong
-place, before memory is taken for it.
+Helper processes never get input from clients directly. The limits detect a frame that is read from
+a wrong position, before memory is allocated for it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Arrays: TypeAlias = list[NDArray[Any]]
 MAX_HEADER_BYTES: Final = 2**28
 MAX_ARRAY_BYTES: Final = 2**34
 _LENGTH: Final = struct.Struct(">I")
-# Integers with and without a sign.
+# Signed and unsigned integers.
 _KINDS: Final = "iu"
 
 
 class FrameError(SpapsError):
-    """What was received is no frame: the two sides do not understand each other any more."""
+    """The received bytes are no frame: the two sides are out of step."""
 
 
 def frame_parts(header: dict[str, Any], *arrays: NDArray[Any]) -> Iterator[bytes | memoryview]:
@@ -44,7 +44,7 @@ def frame_parts(header: dict[str, Any], *arrays: NDArray[Any]) -> Iterator[bytes
     text = json.dumps({**header, "arrays": kinds}).encode()
     yield _LENGTH.pack(len(text)) + text
     for one in arrays:
-        # An empty array has no bytes to be seen as such.
+        # An empty array has no buffer to view.
         yield np.ascontiguousarray(one).data.cast("B") if len(one) else b""
 
 
@@ -54,7 +54,7 @@ def pack_frame(header: dict[str, Any], *arrays: NDArray[Any]) -> bytes:
 
 
 def read_frame(file: IO[bytes]) -> tuple[dict[str, Any], Arrays]:
-    """Return the next frame; EOFError when the other side is gone, FrameError for other bytes."""
+    """Return the next frame; EOFError at the end of the stream, FrameError for other bytes."""
     reading = _reading()
     size = next(reading)
     while True:
@@ -83,7 +83,7 @@ async def receive_frame(reader: asyncio.StreamReader) -> tuple[dict[str, Any], A
 
 
 def _reading() -> Generator[int, bytes, tuple[dict[str, Any], Arrays]]:
-    """Ask for bytes by their number, and return the frame that they make."""
+    """Yield the number of bytes needed next, and return the frame made of them."""
     (size,) = _LENGTH.unpack((yield _LENGTH.size))
     if size > MAX_HEADER_BYTES:
         raise FrameError(f"a frame says that its header has {size:,} bytes")

@@ -1,8 +1,8 @@
-"""Relates pairs with very many vertices in processes of their own, within a time limit.
+"""Relates pairs with very many vertices in separate processes, within a time limit.
 
 GEOS cannot be interrupted, and relating two areas with 100,000 vertices each can take minutes.
-The alarm clock of the process ends it, also in the middle of GEOS. ``python -m`` of this module
-is that process.
+An alarm signal (SIGALRM) ends the process, also in the middle of GEOS. ``python -m`` of this
+module is that process.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ NICENESS: Final = 5
 
 
 class HeavyPairs:
-    """One process for each thread that needs one; it is started when it is first needed."""
+    """One process for each thread that needs one, started at the first use."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
 
     def relate(self, first: Any, second: Any, seconds: float) -> str:
-        """Return the matrix of (first, second); DeadlineError after so many seconds."""
+        """Return the matrix of (first, second); DeadlineError after ``seconds``."""
         deadline = time.monotonic() + seconds
         process = self._process()
         if process.stdin is None or process.stdout is None:
             raise ValueError("the process was started without pipes")
         pair = [np.frombuffer(one, np.uint8) for one in shapely.to_wkb([first, second])]
-        # Its own alarm clock is of no use before the process has begun.
+        # The alarm works only after the process has started.
         timer = threading.Timer(seconds, process.kill)
         timer.start()
         matrix: str | None = None
@@ -54,7 +54,7 @@ class HeavyPairs:
         finally:
             timer.cancel()
         if time.monotonic() >= deadline:
-            # It is, or is about to be, ended.
+            # The process has ended, or is being ended.
             self._of_thread.process = None
             process.kill()
         if matrix is not None:
@@ -76,13 +76,13 @@ class HeavyPairs:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer each request with a matrix, until there are no more.
+    """Answer each request with a matrix, until the input ends.
 
-    A request has the deadline by the machine's monotonic clock, and two geometries as WKB.
+    A request has a deadline by the machine's monotonic clock, and two geometries as WKB.
     """
     while True:
         request, pair = read_frame(requests)
-        # SIGALRM is not caught: it ends the process.
+        # SIGALRM has no handler: it ends the process.
         seconds = max(request["deadline"] - time.monotonic(), 0.001)
         signal.setitimer(signal.ITIMER_REAL, seconds)
         first, second = shapely.from_wkb([one.tobytes() for one in pair])
@@ -99,5 +99,5 @@ if __name__ == "__main__":
     try:
         serve(sys.stdin.buffer, sys.stdout.buffer)
     except (EOFError, BrokenPipeError):
-        # The resolver is gone, or does not want the answer any more.
+        # The resolver has ended, or no longer needs the answer.
         os._exit(0)

@@ -1,8 +1,8 @@
-"""The live resolver: neighborhoods of new subscriptions, off the event loop.
+"""The live resolver: resolves neighborhoods of new subscriptions off the event loop.
 
-While another generation is being loaded there are two worlds: the one in force and the one that
-comes with it. A new neighborhood is then resolved on both, so that its subscription is right
-before the switch and after it, and waits for neither.
+While another generation is being loaded there are two worlds: the one in force, and the coming
+one. A new neighborhood is then resolved on both, so that its subscription is right before and
+after the switch, and waits for neither.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 START_ATTEMPTS: Final = 10
 
-# A subscription in force was granted once: on another version it is served whatever it costs,
-# within reason.
+# A subscription in force was granted before: on another version it may cost more, up to these
+# limits.
 IN_FORCE: Final = ResolverLimits(
     seconds=120.0, away_seconds=60.0, members=None, waiting=None, waiting_of_owner=None
 )
@@ -40,7 +40,7 @@ IN_FORCE: Final = ResolverLimits(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComingMembers:
-    """What a neighborhood holds in the world that is being loaded."""
+    """The members of a neighborhood in the coming world."""
 
     version: int
     peids: Int64s
@@ -49,19 +49,19 @@ class ComingMembers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveResolution:
-    """What a neighborhood holds in the world in force, and in the one that comes, if one does.
+    """The members of a neighborhood in the world in force, and in the coming one, if any.
 
-    ``coming`` is None also when the coming world could not answer: whoever loads it will ask.
+    ``coming`` is None also when the coming world did not answer: its loading resolves it then.
     """
 
     present: VersionResolution
     coming: ComingMembers | None = None
-    # The version that was coming when this was asked for, answered or not.
+    # The version that was coming at the time of the request, whether it answered or not.
     coming_version: int | None = None
 
 
 class LiveResolver:
-    """Resolves on the world in force; all calls come from the event loop."""
+    """Resolves neighborhoods on the world in force; all calls come from the event loop."""
 
     def __init__(self, world: str, limits: ResolverLimits) -> None:
         self._world = world
@@ -77,7 +77,7 @@ class LiveResolver:
 
     @property
     def world_id(self) -> str:
-        """What tells the world that comes, or else the one in force, from every other."""
+        """The identifier of the coming world, or else of the one in force."""
         world = self._coming or self._present
         return "" if world is None else world.world_id
 
@@ -88,11 +88,11 @@ class LiveResolver:
 
     @property
     def waiting(self) -> int:
-        """Neighborhoods that are being resolved."""
+        """Number of neighborhoods that are being resolved."""
         return sum(one.waiting for one in (self._present, self._coming) if one is not None)
 
     async def start(self, version: int | None = None) -> None:
-        """Load a world version, the newest when none is given; WorldError if there is none.
+        """Load a world version, by default the newest; WorldError if there is none.
 
         A process that ends while it loads is started again some times.
         """
@@ -108,13 +108,13 @@ class LiveResolver:
                 return
 
     async def stop(self) -> None:
-        """End the processes; whoever waits gets an error."""
+        """End the processes; requests that wait get an error."""
         worlds = [one for one in (self._present, self._coming) if one is not None]
         for world in worlds:
             await world.stop()
 
     async def prepare(self, version: int) -> bool:
-        """Load a version beside the one in force; False: it is the one in force."""
+        """Load a version beside the one in force; False when it is the one in force."""
         await self.drop_coming()
         if version == self.version:
             return False
@@ -122,13 +122,13 @@ class LiveResolver:
         return True
 
     async def drop_coming(self) -> None:
-        """Stay with the world in force."""
+        """Discard the coming world."""
         dropped, self._coming = self._coming, None
         if dropped is not None:
             await dropped.stop()
 
     def switch(self) -> WorldResolver | None:
-        """Put the coming world in force, at once; gives the one before, to be stopped."""
+        """Put the coming world in force; return the one before, which the caller must stop."""
         if self._coming is None:
             return None
         before, self._present, self._coming = self._present, self._coming, None
@@ -167,9 +167,9 @@ class LiveResolver:
         return await self._present.resolve(descriptor, IN_FORCE)
 
     async def resolve_coming(self, descriptor: str) -> ComingMembers:
-        """Return the members in the world that comes, or in the one in force when it stays.
+        """Return the members in the coming world, or in the one in force when there is no other.
 
-        NeighborhoodRefusedError when it cannot be answered now; that no reference exists is an
+        NeighborhoodRefusedError when it cannot be resolved now. That no reference exists is an
         answer.
         """
         world = self._present if self._coming is None else self._coming
@@ -196,7 +196,7 @@ async def _answer_of(world: WorldResolver, descriptor: str, asker: Asker = BROKE
 
 
 async def _members_in(world: WorldResolver, descriptor: str, asker: Asker) -> ComingMembers | None:
-    """Return the answer, or None when there is none to be had now."""
+    """Return the members, or None when the world does not answer now."""
     try:
         return await _answer_of(world, descriptor, asker)
     except NeighborhoodRefusedError as error:

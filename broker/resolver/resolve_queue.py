@@ -1,8 +1,8 @@
-"""Neighborhoods that wait for the resolver: a queue for each client, served in turns.
+"""The queue of neighborhoods that wait for the resolver: one queue per client, round-robin.
 
-Turns go round the owners first (user names, or addresses of clients without one), then round the
-clients of the owner. So neither one client with heavy neighborhoods nor one owner with many
-clients makes others wait longer than their own turns take.
+Owners (user names, or addresses of clients without one) take turns first, then the clients of an
+owner. So neither one client with heavy neighborhoods nor one owner with many clients makes others
+wait longer than their own turns take.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item")
 
-# Resolved at the same time: in all, for the broker itself, of one owner, and of one client.
+# Resolved concurrently: in all, for the broker itself, of one owner, and of one client.
 MOST_AT_ONCE: Final = 4
 MOST_OF_BROKER: Final = 3
 MOST_OF_OWNER: Final = 2
@@ -22,7 +22,7 @@ MOST_OF_CLIENT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who wants a neighborhood: a client, and the user name or address that it counts for."""
+    """The source of a request: a client, and the user name or address that it counts for."""
 
     owner: str
     client: str
@@ -33,10 +33,10 @@ BROKER: Final = Asker("", "")
 
 
 class ResolveQueue(Generic[Item]):
-    """Says which item is next; ``begin`` and ``end`` are called around the work on each."""
+    """Returns the next item; ``begin`` and ``end`` are called around the work on each."""
 
     def __init__(self) -> None:
-        # Owners and clients that have something waiting; those served longest ago come first.
+        # Owners and clients with waiting items; those served longest ago come first.
         self._owners: OrderedDict[str, OrderedDict[str, deque[Item]]] = OrderedDict()
         self._waiting_of_owner: Counter[str] = Counter()
         self._busy_owners: Counter[str] = Counter()
@@ -60,7 +60,7 @@ class ResolveQueue(Generic[Item]):
         self.waiting += 1
 
     def next(self) -> Item | None:
-        """Take the item whose turn it is and count it as under way; None: nothing can begin."""
+        """Take the next item and count it as in progress; None when none may start."""
         if self.under_way >= MOST_AT_ONCE:
             return None
         for owner, clients in self._owners.items():
@@ -74,13 +74,13 @@ class ResolveQueue(Generic[Item]):
         return None
 
     def end(self, asker: Asker) -> None:
-        """Note that the work on an item of this client has ended."""
+        """Count the work on an item of this client as ended."""
         self.under_way -= 1
         _count_down(self._busy_owners, asker.owner)
         _count_down(self._busy_clients, asker)
 
     def take_all(self) -> list[Item]:
-        """Take everything that waits; nothing of it counts as under way."""
+        """Take all waiting items; none of them counts as in progress."""
         found = [
             item for clients in self._owners.values() for one in clients.values() for item in one
         ]

@@ -1,4 +1,4 @@
-"""What the resolver is asked with and answers: limits, counts, members, refusals; their cache."""
+"""Data of requests to the resolver: limits, counts, members, refusals, and a cache of answers."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from spatial_udfs.entity_table import Int64s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolverLimits:
-    """What one neighborhood may cost, and how many may wait at once; None: any number."""
+    """Limits on the cost of one neighborhood, and on how many may wait; None: no limit."""
 
-    # From its turn on.
+    # Seconds from the start of its turn.
     seconds: float = 10.0
-    # How long it waits for a process that starts again.
+    # Seconds to wait for a process that is restarting.
     away_seconds: float = 10.0
-    # Of all stages, visible or not.
+    # Members of all stages, visible or not.
     members: int | None = 100_000
-    # Of all clients together, and of one user name or address.
+    # Waiting neighborhoods of all clients, and of one user name or address.
     waiting: int | None = 1_000
     waiting_of_owner: int | None = 250
 
 
 @dataclass(slots=True)
 class ResolverCounts:
-    """Counted for metrics, over all versions."""
+    """Counts for metrics, over all versions."""
 
     resolved: int = 0
     reused: int = 0
     refused: int = 0
-    # Refused because too many waited, and because the process had to be ended over them.
+    # Refused because too many waited, and because the process had to be ended for them.
     crowded: int = 0
     late: int = 0
-    # Asked again because the process ended, and processes that ended.
+    # Requests repeated because the process ended, and processes that ended.
     asked_again: int = 0
     restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VersionResolution:
-    """What a neighborhood holds on one world version (ascending, distinct).
+    """The members of a neighborhood on one world version (ascending, distinct).
 
-    ``descriptor`` is JSON, also when the client wrote the compact notation.
+    ``descriptor`` is JSON, also when the client used the compact notation.
     """
 
     version: int
@@ -53,12 +53,12 @@ class VersionResolution:
     neighborhood_hash: str
     peids: Int64s
     warnings: tuple[str, ...] = ()
-    # Of all stages, visible or not; what the limit of members counts.
+    # Members of all stages, visible or not, as counted by the limit.
     members_of_stages: int = 0
 
 
 class NeighborhoodRefusedError(SpapsError):
-    """A neighborhood that is not served; its text is what the client gets to read."""
+    """A neighborhood that is refused; the text is the reason string for the client."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class NeighborhoodRefusedError(SpapsError):
         lacks_references: bool = False,
         is_passing: bool = False,
     ) -> None:
-        """Keep the reason code for the SUBACK, and whether no reference exists.
+        """Set the reason code of the SUBACK, and whether no reference exists.
 
-        ``is_passing``: the resolver did not answer, so the same may be answered later.
+        ``is_passing``: the resolver did not answer, so a later attempt may succeed.
         """
         super().__init__(text)
         self.reason = reason
@@ -79,29 +79,29 @@ class NeighborhoodRefusedError(SpapsError):
 
 
 def away_error() -> NeighborhoodRefusedError:
-    """Return the refusal of what nobody answers now."""
+    """Return the refusal for a resolver that does not answer."""
     return NeighborhoodRefusedError(
         ReasonCode.UNSPECIFIED_ERROR, "the resolver is starting again, try later", is_passing=True
     )
 
 
 class ResolverGoneError(SpapsError):
-    """The resolver process ended before it answered: another one may answer."""
+    """The resolver process ended before it answered; another process may answer."""
 
 
 class ResolverLostError(WorldError):
-    """The resolver process ended while it loaded the world: another one may not."""
+    """The resolver process ended while it loaded the world; another one may fail too."""
 
 
 class ResolverLateError(SpapsError):
-    """The resolver process was ended because of this request, which took too long."""
+    """The resolver process was ended because this request took too long."""
 
 
 Value = TypeVar("Value")
 
 
 class ByteCache(Generic[Value]):
-    """Not for several threads at once."""
+    """A cache bounded by bytes, least recently used first out. Not thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -109,7 +109,7 @@ class ByteCache(Generic[Value]):
         self.used_bytes = 0
 
     def get(self, key: str) -> Value | None:
-        """Return what was put under the key, if it is still there."""
+        """Return the value of the key, or None."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -117,7 +117,7 @@ class ByteCache(Generic[Value]):
         return entry[0]
 
     def put(self, key: str, value: Value, size: int) -> None:
-        """Remember a value of ``size`` bytes; one that is larger than all room is not kept."""
+        """Store a value of ``size`` bytes, unless it is larger than the whole cache."""
         self.discard(key)
         cost = size + len(key)
         if cost > self._max_bytes:
@@ -129,15 +129,15 @@ class ByteCache(Generic[Value]):
             self.used_bytes -= freed
 
     def discard(self, key: str) -> None:
-        """Forget what is under the key."""
+        """Remove the value of the key."""
         _, freed = self._entries.pop(key, (None, 0))
         self.used_bytes -= freed
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all values."""
         self._entries.clear()
         self.used_bytes = 0
 
     def __len__(self) -> int:
-        """Return the number of values kept."""
+        """Return the number of values."""
         return len(self._entries)

@@ -1,7 +1,7 @@
-"""The broker's end of the resolver process: asks it, and starts another one whenever one ends.
+"""The broker's end of the resolver process: sends requests, and restarts the process when it ends.
 
-What a process did not answer because it ended is asked again, one by one: so a neighborhood that
-ends the process is separated from those that were resolved beside it.
+Requests that were not answered because the process ended are sent again, one by one. So a
+neighborhood that ends the process is separated from those that were resolved at the same time.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from spatial_udfs.entity_table import Int64s
 
 log = logging.getLogger(__name__)
 
-# A worker looks at the clock several times a second; one that is so late does not answer any more.
+# A worker checks the deadline several times a second; one that is later than this is stuck.
 LATENESS: Final = 10.0
 RESTART_DELAY: Final = 1.0
 
 
 class ResolverProcess:
-    """One running process with one world version; answers come back by number."""
+    """One running process with one world version; answers are matched by number."""
 
     def __init__(self, process: HelperProcess, version: int, world_id: str) -> None:
         self._process = process
@@ -47,7 +47,7 @@ class ResolverProcess:
 
     @classmethod
     async def start(cls, world: str, version: int | None) -> ResolverProcess:
-        """Start one that has loaded the version (None: the newest); WorldError if it cannot."""
+        """Start a process and load the version (None: the newest); WorldError if it fails."""
         wanted = [] if version is None else ["--version", str(version)]
         module = "broker.resolver.resolver_worker"
         process = await HelperProcess.start(module, "--world", world, *wanted)
@@ -65,23 +65,23 @@ class ResolverProcess:
         return cls(process, loaded["version"], loaded["world"])
 
     def when_ended(self, action: Callable[[], None]) -> None:
-        """Have ``action`` called once it can no longer answer, for whatever reason."""
+        """Register ``action`` to be called once the process can no longer answer."""
         self._receiving.add_done_callback(lambda _: action())
 
     @property
     def is_running(self) -> bool:
-        """Whether it can still answer."""
+        """Whether the process can still answer."""
         return not self._receiving.done()
 
     @property
     def waiting(self) -> int:
-        """How many requests it has not answered."""
+        """Number of requests without an answer."""
         return len(self._waiting)
 
     async def ask(
         self, descriptor: str, seconds: float, max_members: int | None
     ) -> tuple[dict[str, Any], Int64s]:
-        """Return its answer: header and peids; ResolverGoneError, ResolverLateError."""
+        """Return the answer: header and peids; ResolverGoneError, ResolverLateError."""
         if not self.is_running:
             raise ResolverGoneError("the resolver process has ended")
         self._last_number += 1
@@ -106,11 +106,11 @@ class ResolverProcess:
             self._waiting.pop(number, None)
 
     def kill(self) -> None:
-        """End the process now; what it has not answered fails."""
+        """Kill the process; requests without an answer fail."""
         self._process.kill()
 
     async def stop(self) -> None:
-        """End the process and wait until it is gone."""
+        """Kill the process and wait until it has ended."""
         await self._process.stop()
         self._receiving.cancel()
         await asyncio.gather(self._receiving, return_exceptions=True)
@@ -133,13 +133,13 @@ class ResolverProcess:
 
 
 class ResolverSupervisor:
-    """Serves one world version; another process is started whenever one ends."""
+    """Serves one world version; starts another process whenever one ends."""
 
     def __init__(self, world: str, process: ResolverProcess, counts: ResolverCounts) -> None:
         self._world = world
         self._counts = counts
         self._changed = asyncio.Condition()
-        # Requests that are being asked; whether one is asked alone, and how many are to be.
+        # Requests in progress; whether one runs alone, and how many are to run alone.
         self._asking = 0
         self._is_alone = False
         self._suspects = 0
@@ -149,7 +149,7 @@ class ResolverSupervisor:
         self._watch(process)
 
     async def stop(self) -> None:
-        """End the process; what is not answered fails."""
+        """End the process; requests without an answer fail."""
         self._stopping = True
         if self._restarting is not None:
             self._restarting.cancel()
@@ -158,13 +158,13 @@ class ResolverSupervisor:
         await self._notify()
 
     async def ask(self, descriptor: str, limits: ResolverLimits) -> tuple[dict[str, Any], Int64s]:
-        """Return the answer; NeighborhoodRefusedError when there is none to be had."""
+        """Return the answer; NeighborhoodRefusedError when there is none."""
         try:
             async with self._together(limits):
                 return await self._asked(descriptor, limits)
         except ResolverGoneError:
             self._counts.asked_again += 1
-        # It may have been this one that ended the process. Alone it harms nobody else.
+        # This request may have ended the process. Alone it cannot affect others.
         try:
             async with self._alone(limits):
                 return await self._asked(descriptor, limits)
@@ -189,7 +189,7 @@ class ResolverSupervisor:
 
     @asynccontextmanager
     async def _together(self, limits: ResolverLimits) -> AsyncIterator[None]:
-        """Ask beside others, while nothing is asked alone."""
+        """Run a request beside others, while none runs alone."""
         await self._wait_until(lambda: not (self._is_alone or self._suspects), limits)
         self._asking += 1
         try:
@@ -213,7 +213,7 @@ class ResolverSupervisor:
             await self._notify()
 
     async def _wait_until(self, is_free: Callable[[], bool], limits: ResolverLimits) -> None:
-        """Wait for a running process and for the right moment; refuse when it takes too long."""
+        """Wait for a running process and for ``is_free``; refuse when it takes too long."""
         try:
             async with asyncio.timeout(limits.away_seconds), self._changed:
                 await self._changed.wait_for(

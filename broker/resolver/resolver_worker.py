@@ -1,8 +1,8 @@
-"""The resolver process: holds one world version and resolves what the broker asks for.
+"""The resolver process: holds one world version and answers the broker's requests.
 
-A process of its own, because a thread would share the interpreter lock with the event loop:
-then messages of other clients would wait while a heavy neighborhood is computed. It runs with
-lower priority, and ends when the broker's end of the socket closes, however the broker ends.
+It is a separate process, because a thread would share the interpreter lock with the event loop:
+messages of other clients would wait while a heavy neighborhood is computed. It runs with lower
+priority, and ends when the broker closes its end of the socket, however the broker ends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from spatial_udfs.resolution_limits import ResolutionLimits
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
-# So that a light neighborhood does not wait for a heavy one to end.
+# Several threads, so that a light neighborhood does not wait for a heavy one.
 THREADS: Final = 4
 NICENESS: Final = 10
 CACHE_BYTES: Final = 33_554_432
@@ -43,7 +43,7 @@ NO_PEIDS: Final[Int64s] = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """A neighborhood that was resolved: its members, and what its answer says beside them."""
+    """A neighborhood that was resolved: its members, and the header of the answer."""
 
     peids: Int64s
     missing: tuple[int, ...]
@@ -51,7 +51,7 @@ class _Known:
 
 
 class Worker:
-    """Answers requests of one socket."""
+    """Answers the requests on one socket."""
 
     def __init__(self, resolver: ExactResolver, link: socket.socket) -> None:
         self._resolver = resolver
@@ -62,12 +62,12 @@ class Worker:
         self._known: ByteCache[_Known] = ByteCache(CACHE_BYTES)
 
     def serve(self) -> None:
-        """Answer until the other side is gone."""
+        """Answer requests until the broker closes the socket."""
         threads = ThreadPoolExecutor(THREADS)
         with self._link.makefile("rb") as requests, suppress(EOFError):
             while True:
                 request, _ = read_frame(requests)
-                # The clock starts here: waiting for a thread counts too.
+                # The time starts here: waiting for a thread counts too.
                 limits = ResolutionLimits.within(
                     request["seconds"], request["max_members"], self._heavy.relate
                 )
@@ -99,7 +99,7 @@ class Worker:
             with self._remembering:
                 self._known.put(digest, known, known.peids.nbytes)
         else:
-            # It may have been computed for somebody who may have more.
+            # It may have been computed for a request with higher limits.
             limits.check_members(known.members_of_stages)
         warnings = list(neighborhood_warnings(neighborhood)) + _missing_in_words(known.missing)
         header = {"hash": digest, "warnings": warnings, "members": known.members_of_stages}
@@ -113,7 +113,7 @@ class Worker:
         return _Known(resolution.peids(), resolution.missing_refs, sum(map(len, resolution.stages)))
 
     def send(self, header: dict[str, Any], *arrays: Int64s) -> None:
-        """Send a frame; nobody listens any more when the broker is gone."""
+        """Send a frame; ignored when the broker has ended."""
         with self._sending:
             try:
                 self._link.sendall(pack_frame(header, *arrays))
@@ -141,7 +141,7 @@ def _missing_in_words(missing: tuple[int, ...]) -> list[str]:
 
 
 def main() -> None:
-    """Load the world, say so, answer."""
+    """Load the world, report it, and answer requests."""
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--world", required=True)
     arguments.add_argument("--version", type=int)
@@ -160,11 +160,11 @@ def main() -> None:
             link.sendall(pack_frame({"failed": str(error)}))
             return
         worker.send({"version": table.version, "entities": len(table), "world": world})
-        # Seconds of work that make every later neighborhood quick; those that come meanwhile
-        # are served beside it.
+        # Seconds of work that make later neighborhoods fast; requests that arrive meanwhile are
+        # answered at the same time.
         threading.Thread(target=resolver.warm_up, name="warm-up", daemon=True).start()
         worker.serve()
-        # At once: threads may still compute, for nobody.
+        # At once: threads may still compute, but nobody waits for them.
         os._exit(0)
 
 

@@ -1,10 +1,10 @@
-"""Resolves on one world version, in a process that is started again when it ends.
+"""Resolves on one world version, in a process that is restarted when it ends.
 
-What was resolved is remembered by its text here, and by its meaning in the process: the same
-neighborhood again costs nothing, and one that is only written differently costs its parsing.
+Results are cached by text here, and by meaning in the process: the same neighborhood again costs
+nothing, and one that is only written differently costs its parsing.
 
-When the process ends, whatever it was asked is asked again: one by one, so that a neighborhood
-which ends the process is separated from those that were resolved beside it.
+When the process ends, its open requests are sent again, one by one, so that a neighborhood that
+ends the process is separated from those that were resolved at the same time.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from broker.resolver.resolver_answers import (
 from broker.resolver.resolver_process import ResolverProcess, ResolverSupervisor
 
 CACHE_BYTES: Final = 67_108_864
-# Room that a remembered result takes beside its peids.
+# Bytes that a cached result takes in addition to its peids.
 ENTRY_BYTES: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Turn:
-    """Somebody who waits; ``came`` is set when the turn has come."""
+    """A waiting request; ``came`` is set when its turn has come."""
 
     asker: Asker
     came: asyncio.Future[None]
 
 
 class WorldResolver:
-    """One world version; all calls come from the event loop. Made by ``load``."""
+    """One world version, made by ``load``; all calls come from the event loop."""
 
     def __init__(self, world: str, process: ResolverProcess, counts: ResolverCounts) -> None:
         self._counts = counts
         self._known: ByteCache[VersionResolution] = ByteCache(CACHE_BYTES)
         self._queue: ResolveQueue[_Turn] = ResolveQueue()
-        # By text and limits: what one may not have, another may.
+        # By text and limits: a result may be refused for one client and not for another.
         self._under_way: dict[tuple[str, ResolverLimits], asyncio.Task[VersionResolution]] = {}
         self._supervisor = ResolverSupervisor(world, process, counts)
 
     @classmethod
     async def load(cls, world: str, version: int | None, counts: ResolverCounts) -> WorldResolver:
-        """Load a version, the newest when none is given; WorldError if it is not there."""
+        """Load a version, by default the newest; WorldError if it does not exist."""
         return cls(world, await ResolverProcess.start(world, version), counts)
 
     @property
@@ -62,12 +62,12 @@ class WorldResolver:
 
     @property
     def world_id(self) -> str:
-        """What tells the world from every other."""
+        """The identifier of the world."""
         return self._supervisor.process.world_id
 
     @property
     def waiting(self) -> int:
-        """Neighborhoods that are being resolved or wait for it."""
+        """Number of neighborhoods that are being resolved or wait."""
         return len(self._queue)
 
     @property
@@ -76,7 +76,7 @@ class WorldResolver:
         return self._supervisor.process.is_running
 
     async def stop(self) -> None:
-        """End the process; whoever waits gets an error."""
+        """End the process; requests that wait get an error."""
         await self._supervisor.stop()
         for turn in self._queue.take_all():
             if not turn.came.done():
@@ -101,9 +101,9 @@ class WorldResolver:
         return known
 
     def _remembered(self, key: str, limits: ResolverLimits) -> VersionResolution | None:
-        """Return what was resolved before, unless it is more than the limits allow.
+        """Return a cached result, unless it exceeds the limits.
 
-        What is refused must not depend on who asked before: the process refuses it then.
+        A refusal must not depend on earlier requests: then the process refuses it.
         """
         known = self._known.get(key)
         most = limits.members
@@ -112,7 +112,7 @@ class WorldResolver:
         return known
 
     async def _turn(self, asker: Asker, limits: ResolverLimits) -> None:
-        """Wait until the asker's turn has come."""
+        """Wait for the turn of the asker."""
         queue = self._queue
         if limits.waiting is not None and len(queue) >= limits.waiting:
             raise self._too_many("the broker")
@@ -125,7 +125,7 @@ class WorldResolver:
         try:
             await came
         except asyncio.CancelledError:
-            # It is skipped when its turn comes; if it has come, the next one follows.
+            # Skipped when its turn comes; if its turn has come, the next one starts.
             if came.done() and not came.cancelled():
                 queue.end(asker)
                 self._begin_more()
@@ -134,7 +134,7 @@ class WorldResolver:
     def _begin_more(self) -> None:
         while (turn := self._queue.next()) is not None:
             if turn.came.done():
-                # Who asked has gone.
+                # The asker was cancelled.
                 self._queue.end(turn.asker)
             else:
                 turn.came.set_result(None)
@@ -147,14 +147,14 @@ class WorldResolver:
     async def _resolved(
         self, descriptor: str, key: str, limits: ResolverLimits
     ) -> VersionResolution:
-        """Ask, or wait for the answer that another one waits for."""
+        """Ask the process, or wait for the same request of another client."""
         task = self._under_way.get((key, limits))
         if task is None:
             task = asyncio.create_task(self._resolve(descriptor, key, limits), name="resolve")
             self._under_way[key, limits] = task
         else:
             self._counts.reused += 1
-        # Shielded: one who gives up must not take the answer from others.
+        # Shielded: a caller that is cancelled must not cancel the answer of others.
         return await asyncio.shield(task)
 
     async def _resolve(

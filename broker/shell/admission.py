@@ -1,4 +1,4 @@
-"""Who is admitted: access files, logins, certificates, web pages, readers of the HTTP pages."""
+"""Admission of clients: access files, logins, certificates, web origins, HTTP readers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 
 class Admission:
-    """Everything that decides about admission, built from the settings.
+    """All checks on who may connect, built from the settings.
 
-    SettingsError when a file cannot be used, or when the broker would be open by accident.
+    Raises SettingsError when a file cannot be used, or when the broker would be open by accident.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Admission:
 
     @property
     def problems(self) -> list[str]:
-        """What keeps clients out at present."""
+        """Problems that keep clients out now."""
         denying = [f"{file} denies everybody" for file in self.files.broken]
         return denying + self.certificates.problems
 
     @property
     def warnings(self) -> list[str]:
-        """What will keep clients out soon."""
+        """Problems that will keep clients out soon."""
         return self.certificates.warnings
 
     def reload(self) -> None:
@@ -67,7 +67,7 @@ class Admission:
 
 
 class HttpLogin:
-    """HTTP's basic authentication with users of the password file."""
+    """HTTP basic authentication with the users of the password file."""
 
     def __init__(self, logins: Logins, users: tuple[str, ...]) -> None:
         self._logins = logins
@@ -91,7 +91,7 @@ class HttpLogin:
 def http_login(
     settings: BrokerSettings, address: Address | None, logins: Logins
 ) -> HttpLogin | None:
-    """Return the login that the pages need, None for none; a public address must have one."""
+    """Return the login of the pages, or None; a public address must have one."""
     users = settings.http_users
     if users and settings.password_file is None:
         raise SettingsError("broker.http_users: needs broker.password_file, which has them")

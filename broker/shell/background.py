@@ -1,4 +1,4 @@
-"""Work that runs for as long as the broker does, and the clock that it runs by."""
+"""Background tasks that run as long as the broker, and the clock that it uses."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 async def keep_at_it(work: Work, name: str, restart_seconds: float = RESTART_SECONDS) -> None:
-    """Do the work until it is done or cancelled; an error that nobody expected begins it anew.
+    """Run the work until it is done or cancelled; start it again after an unexpected error.
 
-    Without this a broker would serve on and, say, never follow another generation.
+    Without this the broker would continue and, for example, never follow another generation.
     """
     while True:
         try:
@@ -31,6 +31,6 @@ async def keep_at_it(work: Work, name: str, restart_seconds: float = RESTART_SEC
 
 
 def steady_clock() -> Callable[[], float]:
-    """Return the wall clock as it is now, carried on by a clock that nobody sets."""
+    """Return a clock that starts at the present wall time and then runs monotonically."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()

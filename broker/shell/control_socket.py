@@ -1,7 +1,7 @@
-"""The control socket: an operator of this machine lists and ends sessions of the running broker.
+"""The control socket: an operator on this machine lists and ends sessions of the running broker.
 
-A Unix socket that only the user who runs the broker can open. A request is one line of JSON;
-the answer is one line for each session and a last line that says how it ended.
+It is a Unix socket that only the user who runs the broker can open. A request is one line of JSON;
+the answer is one line for each session and a last line with the result.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 REQUEST_BYTES: Final = 65_536 * 4
 REQUEST_SECONDS: Final = 5.0
-# Sessions that are written out before others have a turn on the event loop.
+# Sessions that are written per turn of the event loop.
 ROWS_AT_ONCE: Final = 200
 
 
 class ControlSocket:
-    """Answers ``spaps sessions``; ``changed`` is called after something was done to the core."""
+    """Answers ``spaps sessions``; ``changed`` is called after the core was changed."""
 
     def __init__(self, path: Path | None, core: Core, changed: Callable[[], None]) -> None:
         self._path = path
@@ -42,7 +42,7 @@ class ControlSocket:
         self._inode = 0
 
     async def start(self) -> None:
-        """Listen, if there is a path. Without the socket the broker serves on: it only says so."""
+        """Listen, if there is a path. Without the socket the broker only logs a warning."""
         if self._path is None:
             return
         try:
@@ -57,7 +57,7 @@ class ControlSocket:
         )
 
     async def stop(self) -> None:
-        """Stop listening and remove the socket, unless it is another broker's by now."""
+        """Stop listening and remove the socket, unless it belongs to another broker by now."""
         if self._server is None or self._path is None:
             return
         self._server.close()
@@ -73,7 +73,7 @@ class ControlSocket:
                 writer.write(json.dumps(answer).encode() + b"\n")
                 if number % ROWS_AT_ONCE == 0:
                     await writer.drain()
-                    # A reader that keeps up would never let the others come.
+                    # A fast reader would keep this loop from yielding.
                     await asyncio.sleep(0)
             await writer.drain()
         except (TimeoutError, OSError, ValueError) as error:
@@ -100,7 +100,7 @@ class ControlSocket:
                 yield {"error": f"there is no command {command!r}"}
 
     def _end(self, client_id: str, request: dict[str, Any]) -> dict[str, Any]:
-        """End the session of a client id; of ``user``, when the request has that key."""
+        """End the session of a client id, only of ``user`` when the request has that key."""
         found = self._core.sessions.of_client_id(client_id)
         if "user" in request:
             found = [one for one in found if one.identity.user_name == request["user"]]
@@ -121,8 +121,8 @@ class ControlSocket:
 def private_socket(path: Path) -> socket.socket:
     """Return a listening Unix socket that only this user can open.
 
-    It is bound in a folder of this user alone and then moved, so it is never open to others.
-    SettingsError when another process answers there.
+    It is bound in a private folder and then moved, so it is never open to others. SettingsError
+    when another process answers at the path.
     """
     if path.exists():
         with socket.socket(socket.AF_UNIX) as visitor, contextlib.suppress(OSError):
@@ -145,12 +145,12 @@ def private_socket(path: Path) -> socket.socket:
 
 
 def session_row(session: Session) -> dict[str, Any]:
-    """Return what ``spaps sessions list`` shows of one session; times are in UTC."""
+    """Return the row of one session in ``spaps sessions list``; times are in UTC."""
     connection = session.connection
     if connection is not None:
         since, address = connection.connected_at, connection.address
     else:
-        # The expiry begins when the client leaves.
+        # The expiry interval starts when the client disconnects.
         left = session.expires_at
         since = None if left is None else left - session.expiry_interval
         address = session.host

@@ -1,7 +1,7 @@
-"""Drives the core: bytes of clients into it, and everything that comes out to where it belongs.
+"""Drives the core: passes client bytes to it, and its output and requests to the shell.
 
-The core is emptied once for each turn of the event loop, after all readable sockets have been
-read: so a receiver gets one write however many senders and messages there were.
+The core's output is written once per turn of the event loop, after all readable sockets have been
+read. So a receiver gets one write, however many senders and messages there were.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How long clients may take to read that the broker stops.
+# Seconds that clients have to read the DISCONNECT when the broker stops.
 FAREWELL_SECONDS: Final = 2.0
-# Output of one turn that is written before the turn ends.
+# With more output than this, bytes are written before the turn ends.
 MUCH_OUTPUT: Final = 1_048_576
-# A read larger than this is a stream, worked off at once: so its sender can be stopped at once.
+# A larger read is a stream and processed at once, so that its sender can be paused at once.
 MANY_BYTES: Final = 4_096
 
 
 class CoreDriver:
-    """Everything that calls the core goes through here; all of it on the event loop."""
+    """All calls of the core go through this class, on the event loop."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class CoreDriver:
         self.core = core
         self.limits = limits
         self.quota = ConnectionQuota(limits)
-        # What came in during this turn of the loop.
+        # Bytes received in this turn of the event loop.
         self._reads: list[Read] = []
         self._loop = asyncio.get_running_loop()
         self._clock = clock
@@ -63,7 +63,7 @@ class CoreDriver:
         self._requests = RequestAnswers(core, services, self.soon)
         self._saver = JournalSaver(core, store, self.soon)
         self._is_scheduled = False
-        # Bytes of PUBLISH packets to clients that were written out.
+        # Bytes of PUBLISH packets that were written to clients.
         self._sent = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline = math.inf
@@ -71,12 +71,12 @@ class CoreDriver:
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """Number of connections."""
         return len(self._open)
 
     @property
     def unread_bytes(self) -> int:
-        """What was written and clients have not taken."""
+        """Bytes that were written and clients have not read."""
         return sum(one.peer.unread_bytes for one in self._open)
 
     # --- called by links
@@ -96,7 +96,7 @@ class CoreDriver:
         return connection
 
     def collect(self, connection: Connection, data: bytes) -> None:
-        """Take bytes of a client: worked off at the end of this turn, or now if they are many."""
+        """Receive bytes: processed at the end of this turn, or now if they are many."""
         if len(data) > MANY_BYTES:
             self.received(connection, data)
             return
@@ -105,27 +105,27 @@ class CoreDriver:
         self._reads.append((connection, data))
 
     def received(self, connection: Connection, data: bytes) -> None:
-        """Take bytes of a client and work them off now."""
+        """Receive bytes of a client and process them now."""
         self._reads.append((connection, data))
         self._take_in()
         if self.core.counters.publish_bytes_sent - self._sent > MUCH_OUTPUT:
-            # Before the next read, so that clients that do not read are noticed in time.
+            # Before the next read, so that clients that do not read are detected in time.
             self._write_out()
         self.soon()
 
     def paused(self, connection: Connection) -> None:
-        """Note that the client does not read what was written."""
+        """Pause writing: the client does not read what was written."""
         self.core.pause_writing(connection)
 
     def resumed(self, connection: Connection) -> None:
-        """Note that the client reads again."""
+        """Resume writing: the client reads again."""
         self.core.resume_writing(connection)
         self.unread.read_again(connection)
         self.soon()
 
     def lost(self, connection: Connection) -> None:
-        """Note that the client is gone."""
-        # What it sent before it left counts.
+        """Handle the end of a connection."""
+        # What the client sent before the end is processed.
         self._take_in()
         self._open.discard(connection)
         self.unread.forget(connection)
@@ -135,16 +135,16 @@ class CoreDriver:
         self.core.connection_lost(connection)
         self.soon()
 
-    # --- called by everybody
+    # --- called by all parts of the shell
 
     def soon(self) -> None:
-        """Empty the core at the end of this turn of the loop."""
+        """Schedule the core's output for the end of this turn of the event loop."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._empty)
 
     async def stop(self) -> None:
-        """Send every client a DISCONNECT, store what is left, and let go."""
+        """Send every client a DISCONNECT, store what is left, and close."""
         self._take_in()
         self.core.shut_down()
         self._empty()
@@ -167,7 +167,7 @@ class CoreDriver:
     # --- out of the core
 
     def _take_in(self) -> None:
-        """Work off what came in."""
+        """Process the received bytes."""
         if not self._reads:
             return
         reads, self._reads = self._reads, []
@@ -176,7 +176,7 @@ class CoreDriver:
             try:
                 self.core.receive_all(rest)
             except Exception:
-                # A fault of ours: the client whose bytes showed it goes, all others are served.
+                # A bug of the broker: only the client whose bytes caused it is disconnected.
                 connection, _ = reads[-length_hint(rest) - 1]
                 log.exception("closed: the broker failed on its bytes", extra=connection.log_fields)
                 self.core.disconnect(connection, ReasonCode.UNSPECIFIED_ERROR, "the broker failed")
@@ -197,7 +197,7 @@ class CoreDriver:
             if data:
                 total += len(data)
                 if len(data) > LARGE_PAYLOAD:
-                    # As they are: a transport keeps no copy of a payload for each receiver.
+                    # Not joined: transports of several receivers share one copy of the payload.
                     for part in shared_parts(out):
                         connection.peer.write(part)
                 else:
@@ -231,7 +231,7 @@ class CoreDriver:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Wake the core when it next has something to do."""
+        """Schedule the next deadline of the core."""
         deadline = self.core.next_deadline()
         if deadline is None or deadline >= self._timer_deadline:
             return

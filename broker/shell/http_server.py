@@ -1,7 +1,7 @@
-"""A small HTTP server for pages that operators and monitoring read. GET alone, no keep-alive.
+"""A small HTTP server for the pages of operators and monitoring. GET only, no keep-alive.
 
-A new visitor is never refused: the one that has been slow for longest makes room. So slow
-visitors, however many, cannot keep anybody from a page.
+A new visitor is never refused: the oldest connection is closed instead. So slow visitors, however
+many, cannot keep others from a page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_REQUEST_BYTES: Final = 8_192
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a path shows."""
+    """The content of a path."""
 
     content: bytes
     content_type: str = "text/plain; charset=utf-8"
@@ -37,14 +37,14 @@ class Login(Protocol):
     """Decides who may read the pages."""
 
     async def allows(self, host: str, authorization: str | None) -> bool:
-        """Return whether a visitor from this address may, given its Authorization header."""
+        """Return whether a visitor from this address may read, given its Authorization header."""
 
 
 class HttpServer:
-    """Shows ``pages`` by their paths. A slow or odd visitor costs little and for a short time.
+    """Serves ``pages`` by their paths. The cost of a slow or malformed request is bounded.
 
     Without a ``login`` only names of this machine are served, unless ``any_name`` allows
-    others: a web page whose own name was made to point here could read the answers otherwise.
+    others: otherwise a web page whose own name resolves to this machine could read the answers.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class HttpServer:
         self.visitors = Visitors(self._limits)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port, which the system has chosen if 0 was given."""
+        """Listen; return the port, which the system chose if 0 was given."""
         self._server = await asyncio.start_server(self._visit, host, port, limit=MAX_REQUEST_BYTES)
         chosen: int = self._server.sockets[0].getsockname()[1]
         return chosen
 
     async def stop(self) -> None:
-        """Stop listening, and send everybody away."""
+        """Stop listening, and close all connections."""
         if self._server is not None:
             self._server.close()
             self.visitors.close_all()
@@ -93,7 +93,7 @@ class HttpServer:
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass
         finally:
-            # One who does not read the answer would keep the connection for ever.
+            # A visitor that does not read the answer would keep the connection open.
             writer.transport.abort()
             self.visitors.leave(host, number)
 
@@ -143,7 +143,7 @@ def read_headers(text: str) -> dict[str, str]:
 
 
 def is_local_name(host: str) -> bool:
-    """Return whether a Host header names this machine: by an address, as localhost, or at all."""
+    """Return whether a Host header is an address, localhost, or absent."""
     try:
         name = urlsplit(f"//{host}").hostname
         if name is not None and name != "localhost":
@@ -174,13 +174,13 @@ def _response(page: Page, *, with_content: bool) -> bytes:
     return head + page.content if with_content else head
 
 
-# Ends the visitor's connection.
+# Closes the visitor's connection.
 Close: TypeAlias = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """Visitors in all and of one address, and how long one may take."""
+    """Limits on visitors, in all and of one address, and on their time in seconds."""
 
     visitors: int = 64
     visitors_of_address: int = 16
@@ -188,18 +188,18 @@ class HttpLimits:
 
 
 class Visitors:
-    """Those who are being served, by address, the oldest first."""
+    """Visitors that are being served, by address, the oldest first."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
         self._of_host: dict[str, dict[int, Close]] = {}
         self._number = 0
         self._count = 0
-        # How many had to make room, by the limit that was reached.
+        # How many were closed, by the limit that was reached.
         self.displaced: Counter[str] = Counter({"address": 0, "total": 0})
 
     def enter(self, host: str, close: Close) -> int:
-        """Let a visitor in and return its number; closes another one if there are too many."""
+        """Add a visitor and return its number; closes another one if there are too many."""
         own = self._of_host.get(host, {})
         if len(own) >= self._limits.visitors_of_address:
             self._displace(host, "address")
@@ -211,7 +211,7 @@ class Visitors:
         return self._number
 
     def leave(self, host: str, number: int) -> None:
-        """Note that a visitor has gone, if it was not sent away before."""
+        """Remove a visitor, if it was not closed before."""
         own = self._of_host.get(host, {})
         if own.pop(number, None) is not None:
             self._count -= 1

@@ -1,4 +1,4 @@
-"""Limits of the shell, beside those of the core: both stand in [broker.limits] of conf."""
+"""Limits of the shell, in addition to those of the core; both are set in [broker.limits]."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker.shell.http_server import HttpLimits
 from schemas.errors import SettingsError
 from schemas.setting_values import build_table
 
-# Files that are no connections: listeners, Redis, the resolver, logs, the world.
+# Files other than connections: listeners, Redis, the resolver, logs, the world.
 RESERVED_FILES: Final = 64
 
 Limits = TypeVar("Limits", BrokerLimits, "ShellLimits")
@@ -29,13 +29,13 @@ class ShellLimits:
     # Of all listeners together.
     connections: int = 10_000
     connections_of_address: int = 5_000
-    # What may wait for one client to read before it counts as one that does not.
+    # Unread bytes from which a client counts as one that does not read.
     write_buffer_bytes: int = 1_048_576
-    # What all clients together have not read yet.
+    # Unread bytes of all clients together.
     output_bytes: int = 268_435_456
-    # The health page warns of a certificate that expires within so many days.
+    # The health page warns when a certificate expires within this number of days.
     certificate_warning_days: float = 14.0
-    # Visitors of the HTTP pages, and how long one may take.
+    # Visitors of the HTTP pages, and the time of one request.
     http_visitors: int = 64
     http_visitors_of_address: int = 16
     http_seconds: float = 5.0
@@ -44,27 +44,27 @@ class ShellLimits:
     waiting_logins_of_address: int = 20
     wrong_logins_of_address: int = 60
     resolve_seconds: float = 10.0
-    # How long a start waits for the resolver without any answer before the broker listens.
+    # How long a start waits without an answer of the resolver before the broker listens.
     restore_seconds: float = 60.0
-    # Of all stages of one neighborhood, visible or not.
+    # Members of all stages of one neighborhood, visible or not.
     neighborhood_members: int = 100_000
-    # In all, and of one user name, or of one address for clients without one.
+    # In all, and of one user name, or of one address for clients without a user name.
     waiting_neighborhoods: int = 1_000
     waiting_neighborhoods_of_owner: int = 250
-    # How long Redis may take for one answer, and how long acknowledgements wait for it in all.
+    # The time for one answer of Redis, and for which acknowledgements wait for it in all.
     redis_answer_seconds: float = 2.0
     redis_patience_seconds: float = 5.0
-    # Records that may gather behind a step that waits, and changes kept in mind while it is away.
+    # Records that may wait for a step, and changes kept in memory while Redis is away.
     journal_records: int = 100_000
     journal_changes: int = 100_000
-    # How long a broker that was killed on another machine is waited for.
+    # How long to wait for the lease of a broker that was killed on another machine.
     lease_seconds: float = LEASE_SECONDS
-    # How long the event loop may stand still before another broker of this name may take over.
+    # How long the event loop may be blocked before another broker of this name may take over.
     stuck_seconds: float = STUCK_SECONDS
 
     @property
     def resolver(self) -> ResolverLimits:
-        """Those of the live resolver."""
+        """The limits of the live resolver."""
         return ResolverLimits(
             seconds=self.resolve_seconds,
             away_seconds=self.resolve_seconds,
@@ -75,7 +75,7 @@ class ShellLimits:
 
     @property
     def http(self) -> HttpLimits:
-        """Those of the HTTP pages."""
+        """The limits of the HTTP pages."""
         return HttpLimits(
             visitors=self.http_visitors,
             visitors_of_address=self.http_visitors_of_address,
@@ -84,7 +84,7 @@ class ShellLimits:
 
     @property
     def logins(self) -> LoginLimits:
-        """Those of logins."""
+        """The limits of logins."""
         return LoginLimits(
             waiting=self.waiting_logins,
             waiting_of_address=self.waiting_logins_of_address,
@@ -93,7 +93,7 @@ class ShellLimits:
 
     @property
     def journal(self) -> JournalLimits:
-        """Those of the journal in Redis."""
+        """The limits of the journal in Redis."""
         return JournalLimits(
             answer_seconds=self.redis_answer_seconds,
             patience_seconds=self.redis_patience_seconds,
@@ -105,17 +105,17 @@ class ShellLimits:
 
 
 class ConnectionQuota:
-    """Counts connections, in all and of each address."""
+    """Counts connections, in all and by address."""
 
     def __init__(self, limits: ShellLimits) -> None:
         self._limits = limits
         self._of_host: Counter[str | None] = Counter()
         self._count = 0
-        # Connections that were refused, by the limit that was reached.
+        # Refused connections, by the limit that was reached.
         self.refused: Counter[str] = Counter()
 
     def add(self, host: str | None) -> str | None:
-        """Count a connection; return which limit refuses it, None when none does."""
+        """Count a connection; return the limit that refuses it, or None."""
         cause = None
         if self._count >= self._limits.connections:
             cause = "too_many"
@@ -129,7 +129,7 @@ class ConnectionQuota:
         return None
 
     def remove(self, host: str | None) -> None:
-        """Note that a connection is gone."""
+        """Remove a connection from the count."""
         self._count -= 1
         self._of_host[host] -= 1
         if not self._of_host[host]:
@@ -151,7 +151,7 @@ def _part(kind: type[Limits], table: Mapping[str, Any]) -> Limits:
 
 
 def use_all_files(connections: int) -> int:
-    """Raise the limit on open files as far as allowed; how many connections it has room for."""
+    """Raise the limit on open files as far as allowed; return the connections it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + RESERVED_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

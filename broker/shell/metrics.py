@@ -1,6 +1,6 @@
-"""Figures of the broker for Prometheus, and the pages that operators read.
+"""Metrics of the broker for Prometheus, and the pages that operators read.
 
-Figures are read when somebody looks, so that counting costs the broker nothing.
+Values are read when the page is requested, so that counting costs the broker nothing.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from broker.shell.service import BrokerService
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# From one look into a dictionary to a route that had to be searched.
+# From a dictionary look-up to a route that had to be searched.
 FILTER_BUCKETS: Final = (
     5e-7, 1e-6, 2e-6, 3e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2,
 )  # fmt: skip
 
-# One number, or one for each value of the figure's label.
+# One value, or one for each value of the label.
 Reading: TypeAlias = float | Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Something to read. A counter only grows; a gauge goes up and down."""
+    """A metric. A counter only grows; a gauge goes up and down."""
 
     name: str
     text: str
@@ -44,7 +44,7 @@ class Figure:
 
 
 class Metrics(Collector):
-    """All figures of one broker, in a registry of its own."""
+    """All metrics of one broker, in its own registry of Prometheus."""
 
     def __init__(self) -> None:
         self._figures: list[Figure] = []
@@ -59,20 +59,20 @@ class Metrics(Collector):
         )
 
     def add(self, *figures: Figure) -> None:
-        """Show these too."""
+        """Add metrics to the page."""
         self._figures += figures
 
     def observe_filter_times(self, seconds: list[float]) -> None:
-        """Add samples of the filter's time."""
+        """Add samples of the filter time to the histogram."""
         for value in seconds:
             self._filter_seconds.observe(value)
 
     def page(self) -> bytes:
-        """Return all figures in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """Read every figure; called by the registry."""
+        """Yield the current values; called by the registry of Prometheus."""
         for figure in self._figures:
             kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
             labels = [figure.label] if figure.label is not None else []
@@ -87,7 +87,7 @@ class Metrics(Collector):
 
 
 SAMPLE_SECONDS: Final = 1.0
-# Counters of the core that are shown under their own name.
+# Counters of the core that are exported under their own name.
 CORE_COUNTERS: Final = {
     "bytes_received": "Bytes from clients",
     "bytes_sent": "Bytes to clients",
@@ -106,7 +106,7 @@ CORE_COUNTERS: Final = {
 
 
 def add_figures(metrics: Metrics, service: BrokerService) -> None:
-    """Show everything that this broker counts and holds."""
+    """Add all metrics of this broker."""
     core, core_driver, admission = service.core, service.core_driver, service.admission
     for name, text in CORE_COUNTERS.items():
         metrics.add(Figure(f"spaps_{name}", text, _reader(core.counters, name), is_counter=True))
@@ -202,7 +202,7 @@ def _reader(counters: object, name: str) -> Callable[[], float]:
 
 
 async def sample_filter_times(metrics: Metrics, service: BrokerService) -> None:
-    """Bring the core's samples to the histogram, until cancelled."""
+    """Move the core's samples to the histogram regularly, until cancelled."""
     times = service.core.counters.filter_times
     while True:
         await asyncio.sleep(SAMPLE_SECONDS)

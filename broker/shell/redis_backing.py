@@ -1,7 +1,7 @@
-"""Redis behind a broker: its journal, its registry, and the memberships of its mode.
+"""The parts of a broker that use Redis: journal, registry, and the memberships of its mode.
 
-Order: make it, ``journal.load`` and restore the core, ``load_memberships``, listen, ``run`` until
-the end, ``close``.
+Order of calls: construct, ``journal.load`` and restore the core, ``load_memberships``, listen,
+``run`` until the end, ``close``.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from schemas.redis_keys import journal_key
 
 log = logging.getLogger(__name__)
 
-# How long a look-up or a registration may wait for Redis.
+# Seconds that a look-up or a registration may wait for Redis.
 ANSWER_SECONDS: Final = 2.0
 STEP_SECONDS: Final = 1.0
-# How often the settings of the server are looked at.
+# Seconds between two checks of the server's settings.
 SERVER_SECONDS: Final = 60.0
 
 
 class RedisBacking:
-    """Everything of one broker that lies in Redis; all calls come from the event loop."""
+    """Everything of one broker that uses Redis; all calls come from the event loop."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class RedisBacking:
         wake: Callable[[], None],
         limits: ShellLimits,
     ) -> None:
-        """``resolver`` is None in the mode that serves no neighborhoods.
+        """``resolver`` is None in the mode without neighborhoods.
 
-        ``wake`` is called when the core has something to send.
+        ``wake`` is called when the core has output.
         """
         _check_name(broker)
         self._router = RedisRouter(url, answer_seconds=ANSWER_SECONDS)
@@ -91,17 +91,17 @@ class RedisBacking:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may go wrong with this Redis by its settings, in words."""
+        """Warnings about the settings of this Redis."""
         return self._server.risks
 
     @property
     def unanswered(self) -> int:
-        """Neighborhoods that wait for the resolver."""
+        """Number of neighborhoods that wait for the resolver."""
         return 0 if self.follower is None else self.follower.unanswered
 
     @property
     def problems(self) -> list[str]:
-        """What an operator should know, in words."""
+        """Problems that an operator should know about."""
         found = []
         if self.journal.state is JournalState.AWAY:
             found.append("Redis is away: what happens now would not survive a kill")
@@ -124,7 +124,7 @@ class RedisBacking:
         return found
 
     def figures(self) -> list[Figure]:
-        """Return what is counted here, for metrics."""
+        """Return the metrics of these parts."""
         counted = self.journal.figures
         found = [
             Figure("spaps_journal_present", "1 while what is acknowledged is durable",
@@ -158,7 +158,7 @@ class RedisBacking:
         return found
 
     async def load_memberships(self) -> None:
-        """Give the restored subscriptions their members; raises when that cannot be done."""
+        """Load the members of the restored subscriptions; raises on failure."""
         await warn_of_islands(self._router, self._broker, self.journal.token)
         await self._look_at_server()
         if self.follower is not None:
@@ -166,7 +166,7 @@ class RedisBacking:
             await self.follower.load()
 
     async def run(self) -> None:
-        """Keep in step with Redis until cancelled."""
+        """Follow the changes in Redis until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch_server(), name="Redis settings")
             if self.follower is not None:
@@ -175,7 +175,7 @@ class RedisBacking:
                 tasks.create_task(self._keep_registry(), name="registry")
 
     async def close(self) -> None:
-        """Store what is left and let go."""
+        """Store what is left and close."""
         await self.journal.close()
         self._router.close()
 

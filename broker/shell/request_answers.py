@@ -1,4 +1,4 @@
-"""Does what the core asks for: logins, verdicts, neighborhoods, look-ups, and storing its records.
+"""Answers the core's requests: logins, verdicts, neighborhoods, look-ups, and storing records.
 
 Each request is a task. Whatever happens in it, the request is answered exactly once.
 """
@@ -30,19 +30,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Who answers what."""
+    """The services that answer requests."""
 
     logins: Logins
     plugins: PluginAccess
     resolver: LiveResolver | None
     registry: SubscriptionRegistry
     memberships: MembershipReader
-    # What a client reads when a plugin refuses a topic.
+    # The reason string when a plugin refuses a topic.
     denial: Verdict = ReasonCode.NOT_AUTHORIZED
 
 
 class RequestAnswers:
-    """Takes requests and brings the answers to the core; ``answered`` is called after each."""
+    """Runs requests and passes the answers to the core; calls ``answered`` after each."""
 
     def __init__(self, core: Core, services: Services, answered: Callable[[], None]) -> None:
         self._core = core
@@ -51,7 +51,7 @@ class RequestAnswers:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, request: Request) -> None:
-        """Begin to answer."""
+        """Start to answer a request."""
         match request:
             case Authenticate():
                 self._start(self._authenticate(request), "login")
@@ -65,7 +65,7 @@ class RequestAnswers:
                 self._start(self._services.registry.forget(request.sub_ids), "forget")
 
     async def stop(self) -> None:
-        """Give up on what is under way."""
+        """Cancel the requests in progress."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -73,7 +73,7 @@ class RequestAnswers:
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
-        # The loop itself holds tasks weakly.
+        # The event loop holds only weak references to tasks.
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
@@ -125,7 +125,7 @@ class RequestAnswers:
         resolution = await resolver.resolve(request.descriptor, asker)
         sub_ids = await self._services.registry.register(request, resolution.present)
         while not resolver.is_current(resolution):
-            # Another world came meanwhile. Its number stays: it stands for the neighborhood.
+            # The world changed meanwhile. The subId stays: it identifies the neighborhood.
             try:
                 resolution = await resolver.resolve(request.descriptor, asker)
             except NeighborhoodRefusedError:
@@ -149,7 +149,7 @@ class RequestAnswers:
 
 
 class JournalSaver:
-    """``committed`` is called whenever the core may let go of promises."""
+    """Stores the core's records; calls ``committed`` when acknowledgements may be sent."""
 
     def __init__(self, core: Core, store: JournalStore, committed: Callable[[], None]) -> None:
         self._core = core
@@ -158,12 +158,12 @@ class JournalSaver:
         self._saving: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
-        """Begin to store the records of the core, unless that goes on already."""
+        """Start to store the core's records, unless that is in progress."""
         if self._saving is None:
             self._saving = asyncio.create_task(self._save(), name="journal")
 
     async def drain(self) -> None:
-        """Wait until everything that was recorded is stored."""
+        """Wait until all records are stored."""
         while self._saving is not None:
             await self._saving
 
@@ -175,7 +175,7 @@ class JournalSaver:
                 self._core.committed(position)
                 self._committed()
         except Exception:
-            # The store promised never to fail; without it no promise can be kept.
+            # The store must never raise; without it no acknowledgement can be kept.
             log.critical("the journal cannot be stored", exc_info=True)
             raise
         finally:

@@ -1,7 +1,7 @@
-"""The broker as a process: its logs, its Redis, its signals, and one line when it is ready.
+"""Runs the broker as a process: logs, Redis, signals, and one line when it is ready.
 
-Logs are lines for people, or JSON lines for machines. They never show a payload or a password:
-whoever logs passes names, numbers and reasons.
+Logs are text lines for people, or JSON lines for machines. They never contain a payload or a
+password: log calls pass only names, numbers and reasons.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
     if settings.redis.url == NO_REDIS:
         uvloop.run(_serve(replace(settings, redis=replace(settings.redis, url=None)), None, say))
         return
-    # Not before it is needed: loading Redis' client takes 0.1 s.
+    # Imported late: loading the client of Redis takes 0.1 s.
     from redis_link.connection.redis_choice import redis_choice  # noqa: PLC0415
 
     with redis_choice(settings) as redis:
@@ -48,7 +48,7 @@ def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
 
 
 def _require_world(settings: Settings) -> None:
-    """Refuse a world that is not there before anything is started or made in its place."""
+    """Raise when the world does not exist, before anything is started or created."""
     folder = world_folder(settings.world.dir)
     if settings.broker.memberships == "none" or folder is None:
         return
@@ -71,7 +71,7 @@ async def _serve(settings: Settings, redis: RedisChoice | None, say: Callable[[s
     service = BrokerService(settings)
     starting = asyncio.create_task(service.start(), name="start")
     stopping = asyncio.create_task(told_to_stop.wait(), name="signals")
-    # A start may wait for the resolver: it is given up when the broker is to stop.
+    # A start may wait for the resolver; it is cancelled when the broker is to stop.
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         log.info("the broker stops before it has started")
@@ -79,7 +79,7 @@ async def _serve(settings: Settings, redis: RedisChoice | None, say: Callable[[s
         await asyncio.gather(starting, return_exceptions=True)
         return
     bound = starting.result()
-    # What was imported and restored stays.
+    # Objects that were imported and restored are never garbage.
     freeze_gc()
     loop.add_signal_handler(signal.SIGHUP, service.reload_files)
     watch = None
@@ -97,12 +97,12 @@ async def _serve(settings: Settings, redis: RedisChoice | None, say: Callable[[s
 
 FORMATS: Final = ("text", "json")
 LEVELS: Final = ("debug", "info", "warning", "error")
-# What every record has; the rest was given by ``extra`` and belongs to the message.
+# Attributes of every log record; others were given by ``extra`` and are shown as fields.
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class TextLines(logging.Formatter):
-    """Time, level, message, then the fields as name=value."""
+    """Formats a record as time, level, message, then the fields as name=value."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
@@ -112,16 +112,16 @@ class TextLines(logging.Formatter):
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """The line without its line breaks: what a client sends must not forge another line."""
+        """Return the line without line breaks, so that client data cannot forge a log line."""
         fields = "".join(f" {name}={value!r}" for name, value in fields_of(record).items())
         return _one_line(super().formatMessage(record) + fields)
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """Formats a record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time in seconds since 1970, level, logger, message, and the fields."""
+        """Return time in seconds since 1970, level, logger, message, and the fields."""
         content: dict[str, Any] = {
             "time": round(record.created, 3),
             "level": record.levelname.lower(),
@@ -135,12 +135,12 @@ class JsonLines(logging.Formatter):
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what was given by ``extra``."""
+    """Return the fields given by ``extra``."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
 def set_up_logs(form: str, level: str) -> None:
-    """Log to stderr; amqtt and the WebSocket library are heard only when something is wrong."""
+    """Log to stderr; amqtt and the WebSocket library log only warnings or errors."""
     if form not in FORMATS:
         raise SettingsError(f"broker.log_format must be {' or '.join(FORMATS)}, not {form!r}")
     if level not in LEVELS:
@@ -152,7 +152,7 @@ def set_up_logs(form: str, level: str) -> None:
     root.setLevel(level.upper())
     for library in ("amqtt", "websockets", "transitions", "asyncio"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    # What it says in errors comes to us as an exception, and is logged once.
+    # Its errors reach us as exceptions, and are logged once.
     logging.getLogger("amqtt.broker").setLevel(logging.CRITICAL)
 
 

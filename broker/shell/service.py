@@ -1,4 +1,4 @@
-"""The whole broker put together: built from the settings, started, watched, stopped."""
+"""The whole broker: built from the settings, started, monitored, stopped."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class BrokerService:
     def __init__(self, settings: Settings) -> None:
         """Check the settings and build the parts; nothing listens yet.
 
-        A Redis is used when the settings name one: starting one is the runner's business.
+        A Redis is used when the settings name one; the runner starts the embedded one.
         """
         self._settings = settings.broker
         self._started_at = time.time()
@@ -93,7 +93,7 @@ class BrokerService:
         registry: SubscriptionRegistry = RegistryOfThisRun()
         reader: MembershipReader = NoReader()
         if settings.redis.url is not None:
-            # Not before it is needed: loading Redis' client takes 0.1 s.
+            # Imported late: loading the client of Redis takes 0.1 s.
             from broker.shell.redis_backing import RedisBacking  # noqa: PLC0415
 
             self.redis = RedisBacking(
@@ -134,7 +134,7 @@ class BrokerService:
 
     @property
     def world_version(self) -> int:
-        """The version that new neighborhoods are resolved on; 0 when there are none."""
+        """The world version on which new neighborhoods are resolved; 0 when there is none."""
         return 0 if self.resolver is None else self.resolver.version
 
     @property
@@ -143,10 +143,10 @@ class BrokerService:
         return 0 if self.redis is None else self.redis.generation
 
     async def start(self) -> list[tuple[str, Address]]:
-        """Load what must be there, then listen; the listeners' names and addresses."""
+        """Load the state, then listen; return the names and addresses of the listeners."""
         bound: list[tuple[str, Address]] = []
         try:
-            # First: while the rest starts, the health page says so.
+            # Started first: its health page shows that the rest is starting.
             if self._http_address is not None:
                 host = self._http_address.host
                 port = await self.http.start(host, self._http_address.port)
@@ -175,7 +175,7 @@ class BrokerService:
         return bound
 
     async def stop(self) -> None:
-        """Stop listening, tell every client, store what must be stored."""
+        """Stop listening, disconnect every client, store what is left."""
         await self._control.stop()
         for task in self._tasks:
             task.cancel()
@@ -189,7 +189,7 @@ class BrokerService:
         self.admission.logins.close()
 
     def access_changed(self) -> None:
-        """Rights are other than before: judge everything anew."""
+        """Check the rights of all clients again after they changed."""
         self.core.access_changed()
         self._wake()
 
@@ -235,7 +235,7 @@ class BrokerService:
         self._wake()
 
     def _wake(self) -> None:
-        """Have what the core has to send sent at the end of this turn of the event loop."""
+        """Schedule the core's output for the end of this turn of the event loop."""
         self.core_driver.soon()
 
     async def _close_store(self) -> None:

@@ -1,1 +1,1 @@
-"""The core's records as bytes and commands of Redis, and back."""
+"""Convert the core's records to bytes and Redis commands, and back."""

@@ -1,8 +1,8 @@
-"""What a step changes in the durable state, as records leave it in the end.
+"""The changes of one step in the durable state: the final result of the records since the last.
 
-Everything since the last step is stored at once, so only the outcome counts: a message that was
+All records since the last step are stored together, so only the result counts: a message that was
 queued and acknowledged in between leaves nothing to store. All changes are absolute ("this field
-is now so"), therefore they can be repeated when it is not known whether Redis got them.
+has this value"), so they can be repeated when it is not known whether Redis has them.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ from broker.durability.records.session_fields import (
 
 
 class SessionChanges:
-    """What changes for one session; None means "not there any more".
+    """The changes of one session; None means "removed".
 
-    ``fields`` are those of its hash, by name, without the queue. ``queue`` has what is at a
-    position: a message, or bytes that stand for it.
+    ``fields`` are those of its hash, by name, without the queue. ``queue`` maps a position to a
+    message, or to the bytes of its entry.
     """
 
     __slots__ = ("fields", "is_new", "is_over", "queue")
 
     def __init__(self) -> None:
-        # Everything of before goes first.
+        # Everything stored before is deleted first.
         self.is_over = False
-        # Saved: the index must name it.
+        # The session was saved: the index must name it.
         self.is_new = False
         self.fields: dict[str, bytes | int | None] = {}
         self.queue: dict[int, MessageQueued | bytes | None] = {}
 
 
 class Changes:
-    """What is to be stored in one step."""
+    """Changes to be stored in one step."""
 
     __slots__ = ("freed", "is_repeated", "records", "retained", "sessions")
 
     def __init__(self) -> None:
-        # At least as many as there are fields to change.
+        # Upper bound of the number of changed fields.
         self.records = 0
         self.sessions: dict[str, SessionChanges] = {}
         self.retained: dict[str, Message | None] = {}
-        # Shared messages that nobody waits for any more.
+        # Shared messages that no session waits for any more.
         self.freed: set[int] = set()
-        # Redis may have some of it already: then an entry that is over must be deleted there.
+        # Redis may have some of these changes already, so removed entries must be deleted there.
         self.is_repeated = False
 
     def __bool__(self) -> bool:
@@ -76,7 +76,7 @@ class Changes:
         return bool(self.sessions or self.retained or self.freed)
 
     def is_beyond(self, limit: int) -> bool:
-        """Whether more than ``limit`` fields change; counted only when so many records came."""
+        """Return whether more than ``limit`` fields change; counts only after so many records."""
         if self.records <= limit:
             return False
         fields = sum(len(one.fields) + len(one.queue) + 1 for one in self.sessions.values())
@@ -84,7 +84,7 @@ class Changes:
         return self.records > limit
 
     def put_behind(self, failed: Changes) -> None:
-        """Take up changes of before these, of which Redis may have some or not."""
+        """Merge earlier changes that failed, of which Redis may have some."""
         self.is_repeated = True
         self.records += failed.records
         self.freed |= failed.freed
@@ -99,7 +99,7 @@ class Changes:
             after.queue = before.queue | after.queue
 
     def of(self, client_id: str) -> SessionChanges:
-        """Return the changes of a session, none yet if it has none."""
+        """Return the changes of a session; creates them if there are none."""
         found = self.sessions.get(client_id)
         if found is None:
             found = self.sessions[client_id] = SessionChanges()
@@ -107,7 +107,7 @@ class Changes:
 
 
 def fold(changes: Changes, records: Iterable[Record]) -> None:
-    """Add records to the changes, in their order."""
+    """Add records to the changes, in order."""
     for record in records:
         _FOLDS[type(record)](changes, record)
         changes.records += 1
@@ -152,7 +152,7 @@ def _message_done(changes: Changes, record: MessageDone) -> None:
     position = record.position
     session = changes.of(record.client_id)
     if not changes.is_repeated and isinstance(session.queue.get(position), MessageQueued):
-        # Neither it nor its identifier was ever stored.
+        # Neither the message nor its identifier was ever stored.
         del session.queue[position]
         session.fields.pop(f"{PACKET_ID_FIELD}{position}", None)
         return
@@ -176,7 +176,7 @@ def _retained_removed(changes: Changes, record: RetainedRemoved) -> None:
     changes.retained[record.topic] = None
 
 
-# By type: this runs for every QoS 1 message, and a chain of comparisons would cost more.
+# By type: this runs for every QoS 1 message, and a chain of comparisons is slower.
 _FOLDS: Final[dict[type, Callable[[Changes, Any], None]]] = {
     SessionSaved: _session_saved,
     SessionEnded: _session_ended,

@@ -1,8 +1,8 @@
-"""What an edition of the durable state holds, as far as its writer must know it.
+"""The contents of an edition, as far as its writer needs them.
 
-Messages that several sessions wait for are kept once in Redis, until the last one has it. Redis
-counts nothing: the one writer knows who waits for what, so every change it writes is absolute and
-may be written twice. The names of sessions and topics are known so that a loss is noticed.
+A message that several sessions wait for is stored once in Redis, until the last one has it. Redis
+keeps no reference counts: the only writer tracks which entries name a message, so every change is
+absolute and may be written twice. The names of sessions and topics are tracked to detect losses.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from broker.durability.records.message_bytes import entry_naming, entry_with, me
 if TYPE_CHECKING:
     from broker.durability.records.changes import Changes
 
-# Below this a message is cheaper repeated in each entry than kept apart.
+# A smaller message is cheaper to repeat in each entry than to store separately.
 LEAST_BYTES: Final = 256
 
 
 class SharedMessages:
-    """Which entry of which session names which message."""
+    """Tracks which entry of which session names which message."""
 
     __slots__ = ("_last", "_names", "_owed")
 
@@ -35,31 +35,31 @@ class SharedMessages:
         self._owed: Counter[int] = Counter()
 
     def __len__(self) -> int:
-        """Return the messages that somebody waits for."""
+        """Return the number of messages that sessions wait for."""
         return len(self._owed)
 
     def __contains__(self, number: int) -> bool:
-        """Return whether somebody waits for the message."""
+        """Return whether a session waits for the message."""
         return number in self._owed
 
     def new_number(self) -> int:
-        """Return a number that no message has."""
+        """Return an unused message number."""
         self._last += 1
         return self._last
 
     def number_of(self, client_id: str, position: int) -> int | None:
-        """Return the message that an entry names."""
+        """Return the number of the message that an entry names."""
         names = self._names.get(client_id)
         return None if names is None else names.get(position)
 
     def note(self, client_id: str, position: int, number: int) -> None:
-        """Note that an entry names a message."""
+        """Record that an entry names a message."""
         self._names.setdefault(client_id, {})[position] = number
         self._owed[number] += 1
         self._last = max(self._last, number)
 
     def let_go(self, client_id: str, position: int) -> int | None:
-        """Remove an entry; return its message when nobody else waits for it."""
+        """Remove an entry; return its message when no other entry names it."""
         names = self._names.get(client_id)
         number = None if names is None else names.pop(position, None)
         if names is not None and not names:
@@ -67,7 +67,7 @@ class SharedMessages:
         return None if number is None else self._owe_less(number)
 
     def let_all_go(self, client_id: str) -> set[int]:
-        """Remove a session; return the messages that nobody else waits for."""
+        """Remove a session; return the messages that no other session waits for."""
         numbers = self._names.pop(client_id, {}).values()
         return {number for number in numbers if self._owe_less(number) is not None}
 
@@ -80,7 +80,7 @@ class SharedMessages:
 
 
 class StoredNames:
-    """The clients with a stored session, and the topics with a retained message."""
+    """The clients that have a stored session, and the topics that have a retained message."""
 
     __slots__ = ("_next", "clients", "topics")
 
@@ -90,7 +90,7 @@ class StoredNames:
         self._next: Iterator[str] = iter(())
 
     def some_clients(self, count: int) -> list[str]:
-        """Return the next clients in turn; all of them come, in the end."""
+        """Return the next ``count`` clients, round-robin."""
         found = list(islice(self._next, count))
         if len(found) < count:
             self._next = iter(list(self.clients))
@@ -98,23 +98,23 @@ class StoredNames:
 
 
 class MessageKeeper:
-    """Knows messages by their identity: receivers of one PUBLISH share the object."""
+    """Finds messages by identity: all receivers of one PUBLISH share the object."""
 
     __slots__ = ("_numbers", "_packed", "_receivers", "_shared", "_shares_all", "stored")
 
     def __init__(self, shared: SharedMessages, *, shares_all: bool = False) -> None:
-        """``shares_all``: how many will wait for a message is not known yet."""
+        """``shares_all``: store all separately, since the number of receivers is not known yet."""
         self._shared = shared
         self._shares_all = shares_all
         self._receivers: Counter[int] = Counter()
-        # By identity; the messages are held, so that no other gets the same.
+        # By identity; the messages are referenced here, so that their ids are not reused.
         self._packed: dict[int, tuple[Message, bytes]] = {}
         self._numbers: dict[int, tuple[Message, int]] = {}
-        # Shared messages that Redis is to be given with this step.
+        # Shared messages to be stored with this step.
         self.stored: dict[int, bytes] = {}
 
     def begin_step(self, changes: Changes) -> None:
-        """Count for how many sessions each large message is."""
+        """Count the receiving sessions of each large message."""
         self._packed.clear()
         self.stored = {}
         if self._shares_all:
@@ -134,7 +134,7 @@ class MessageKeeper:
         packed = self._packed.get(identity)
         if packed is None:
             packed = self._packed[identity] = (message, message_to_bytes(message))
-        # A step that is repeated has noted its entries before.
+        # A repeated step has recorded its entries before.
         number = self._shared.number_of(record.client_id, record.position)
         if number is None and self._is_shared(message):
             number = self._number(message)

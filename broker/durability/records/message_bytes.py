@@ -16,7 +16,7 @@ A message:
 
 Numbers have the highest byte first, as in MQTT.
 
-One place in a session's order, which is a message that is owed, or its release:
+One position in a session's order, which is a message to be delivered, or its release:
 
 | part | bytes | there |
 |---|---|---|
@@ -59,7 +59,7 @@ _HAS_USER: Final = 0x80
 
 
 def message_to_bytes(message: Message) -> bytes:
-    """Return the message as bytes."""
+    """Encode a message."""
     flags = message.qos
     middle = b""
     if message.retain:
@@ -84,7 +84,7 @@ def message_to_bytes(message: Message) -> bytes:
 
 
 def message_from_bytes(data: bytes) -> Message:
-    """Return the message that these bytes were made of."""
+    """Decode a message."""
     try:
         return _read(data)
     except (struct.error, UnicodeDecodeError, ProtocolError) as error:
@@ -118,7 +118,7 @@ def _read(data: bytes) -> Message:
         raise JournalError("a stored message is damaged: it is cut off")
     properties = data[properties_at:payload_at]
     if NSID_BEGINNING in properties:
-        # A release that let publishers set it may have stored it.
+        # A release that let publishers set the property may have stored it.
         properties, expiry_offset = without_nsids(properties)
     return Message(
         topic,
@@ -139,7 +139,7 @@ def _text(value: str) -> bytes:
 
 
 def _read_text(data: bytes, at: int) -> tuple[str, int]:
-    """Return a text with its length in front, and where it ends."""
+    """Return a length-prefixed text, and the position after it."""
     start = at + 2
     end = start + int.from_bytes(data[at:start], "big")
     return data[start:end].decode(), end
@@ -154,13 +154,13 @@ _RELEASED: Final = 0x10
 _IS_FILTER: Final = 0
 _IS_NSID: Final = 1
 
-# The client has the message: neither it nor its subscriptions are of use any more.
+# The client has the message, so neither it nor its subscriptions are needed any more.
 RELEASED_ENTRY: Final = bytes((ENTRY_FORMAT, _RELEASED | 2))
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """What was stored; ``message`` is its number when it is kept elsewhere, None if released."""
+    """A decoded entry; ``message`` is its number when stored separately, None if released."""
 
     qos: int
     retain: bool
@@ -169,12 +169,12 @@ class QueueEntry:
 
 
 def entry_with(record: MessageQueued, message: bytes) -> bytes:
-    """Return an entry that holds its message, which is given as bytes."""
+    """Encode an entry that contains its message, which is given as bytes."""
     return _head(record, 0) + message
 
 
 def entry_naming(record: MessageQueued, number: int) -> bytes:
-    """Return an entry whose message is kept once for several sessions."""
+    """Encode an entry whose message is stored once for several sessions."""
     return _head(record, _ELSEWHERE) + _NUMBER.pack(number)
 
 
@@ -190,7 +190,7 @@ def _head(record: MessageQueued, flags: int) -> bytes:
 
 
 def read_entry(data: bytes) -> QueueEntry:
-    """Return the entry that these bytes were made of."""
+    """Decode an entry."""
     try:
         return _read_entry(data)
     except (struct.error, IndexError, ValueError) as error:

@@ -1,6 +1,6 @@
-"""The hash of one session in Redis: the names of its fields, their content, and both as records.
+"""The hash of one session in Redis: field names, field values, and their records.
 
-Sessions and subscriptions are JSON: they change rarely, and people look at them in redis-cli.
+Sessions and subscriptions are JSON: they change rarely, and people read them in redis-cli.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RECEIVED_FIELD: Final = "r"  # + packet identifier
 
 
 def subscription_field(key: SubscriptionKey) -> str:
-    """Return the field of a subscription."""
+    """Return the field name of a subscription."""
     return f"{PLAIN_FIELD if isinstance(key, str) else NEIGHBORHOOD_FIELD}{key}"
 
 
@@ -43,7 +43,7 @@ FORMAT: Final = 1
 
 
 def session_text(record: SessionSaved) -> bytes:
-    """Return the session without the message of its will."""
+    """Return the session as JSON, without the message of its will."""
     return _text(
         {
             "user": record.user_name,
@@ -57,7 +57,7 @@ def session_text(record: SessionSaved) -> bytes:
 
 
 def read_session(client_id: str, text: bytes, will: Message | None) -> SessionSaved:
-    """Return the session as it was saved, with the message of its will if there is one."""
+    """Return the session record, with the message of its will if there is one."""
     content = _content(text, f"the session of {client_id!r}")
     try:
         delay = content["willDelay"]
@@ -70,7 +70,7 @@ def read_session(client_id: str, text: bytes, will: Message | None) -> SessionSa
             content["expiresAt"],
             None if will is None else Will(will, delay),
             content["willAt"],
-            # Sessions of earlier releases have none.
+            # Sessions of earlier releases have no such field.
             content.get("host"),
         )
     except KeyError as error:
@@ -95,7 +95,7 @@ def terms_text(terms: SubscriptionTerms) -> bytes:
 
 
 def read_terms(client_id: str, text: bytes) -> SubscriptionTerms:
-    """Return the subscription as it was saved."""
+    """Return the terms of a subscription from JSON."""
     where = f"a subscription of {client_id!r}"
     content = _content(text, where)
     try:
@@ -138,10 +138,11 @@ def session_records(
     shared: SharedMessages,
     lose: Callable[[JournalError], None],
 ) -> Iterator[Record]:
-    """Yield the session, its subscriptions, what it has sent, and what it is owed, in order.
+    """Yield the session, its subscriptions, sent packets, and queued messages, in order.
 
-    ``messages`` are those kept once for several sessions; who names one is noted in ``shared``.
-    ``lose`` gets what is wrong with a subscription or an entry, which is left out.
+    ``messages`` are those stored once for several sessions; the entries that name them are
+    recorded in ``shared``. ``lose`` is called with the error of a damaged subscription or entry,
+    which is left out.
     """
     by_kind: dict[str, dict[str, bytes]] = {}
     for field, value in fields.items():

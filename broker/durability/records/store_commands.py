@@ -1,4 +1,4 @@
-"""Changes as commands of Redis, for the script that runs them in one step."""
+"""Turn changes into Redis commands, for the script that runs them in one step."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from schemas.redis_keys import (
     journal_sessions_key,
 )
 
-# Lua puts the words of one command on its stack, which has room for some thousand. Even, so
-# that fields and values stay together.
+# Lua puts the words of a command on its stack, which is limited to some thousand. An even number
+# keeps fields and values together.
 MOST_WORDS: Final = 4_000
 
 
@@ -33,31 +33,31 @@ class Edition:
 
     @property
     def journal(self) -> str:
-        """What all editions have in common."""
+        """The key that all editions share."""
         return journal_key(self.broker)
 
     @property
     def sessions(self) -> str:
-        """The index."""
+        """The key of the index of sessions."""
         return journal_sessions_key(self.broker, self.number)
 
     @property
     def retained(self) -> str:
-        """Retained messages."""
+        """The key of the retained messages."""
         return journal_retained_key(self.broker, self.number)
 
     @property
     def messages(self) -> str:
-        """Shared messages."""
+        """The key of the shared messages."""
         return journal_messages_key(self.broker, self.number)
 
     @property
     def count_fields(self) -> tuple[str, str]:
-        """Where the journal says how many sessions and retained messages there are."""
+        """The journal's fields that hold the numbers of sessions and retained messages."""
         return f"sessions:{self.number}", f"retained:{self.number}"
 
     def counts(self, names: StoredNames) -> list[Word]:
-        """Return these fields with their values."""
+        """Return these fields and their values."""
         sessions, retained = self.count_fields
         return [sessions, len(names.clients), retained, len(names.topics)]
 
@@ -67,7 +67,7 @@ class Edition:
 
 
 class StepCommands:
-    """Keys and words as the script wants them."""
+    """Keys and words in the form that the script takes."""
 
     __slots__ = ("keys", "words")
 
@@ -76,7 +76,7 @@ class StepCommands:
         self.words: list[Word] = []
 
     def add(self, command: str, key: str, words: list[Word]) -> None:
-        """Add a command on one key: several for very many words, none for no words."""
+        """Add a command on one key; split it for very many words, skip it for none."""
         if not words:
             return
         self.keys.append(key)
@@ -86,18 +86,18 @@ class StepCommands:
             self.words += (command, number, len(part), *part)
 
     def expect(self, key: str) -> None:
-        """Do nothing at all unless the key is there; before all commands."""
+        """Make the step fail unless the key exists; call this before ``add``."""
         self.keys.append(key)
         self.words += ("EXPECT", len(self.keys), 0)
 
     def unlink(self, key: str) -> None:
-        """Remove a whole key."""
+        """Remove a key."""
         self.keys.append(key)
         self.words += ("UNLINK", len(self.keys), 0)
 
 
 class StepWriter:
-    """Makes the commands of one step after the other, all for one edition."""
+    """Builds the commands of one step after the other, all for one edition."""
 
     __slots__ = ("_keeper", "edition", "names", "shared")
 
@@ -114,10 +114,10 @@ class StepWriter:
         self._keeper = keeper
 
     def commands(self, changes: Changes) -> StepCommands:
-        """Return the commands that make the changes in the edition."""
+        """Return the commands that store the changes in the edition."""
         edition = self.edition
         commands = StepCommands(edition)
-        # What is repeated may be new to Redis.
+        # Repeated changes may be new to Redis.
         if not changes.is_repeated:
             self._expect(commands, changes)
         expected = len(commands.words)
@@ -152,7 +152,7 @@ class StepWriter:
         return commands
 
     def _expect(self, commands: StepCommands, changes: Changes) -> None:
-        """Have the step refused when a key is gone that it would write again, in part."""
+        """Make the step fail when a key that it would write only in part does not exist."""
         names, edition = self.names, self.edition
         for client_id, session in changes.sessions.items():
             if client_id in names.clients and not session.is_over:

@@ -1,8 +1,8 @@
 """amqtt's broker with our connections: its configuration, listeners and plugins, our MQTT 5.
 
-amqtt opens the listeners, loads the plugins and knows when to start and stop. What comes over
-a connection never reaches it. The seam is private to amqtt, therefore its version is pinned
-and a test fails when the seam changes (tests/integration/broker/shell/test_amqtt_seam.py).
+amqtt opens the listeners, loads the plugins, and controls start and stop. It never sees the data
+of a connection. The overridden methods are private to amqtt, so its version is pinned and a test
+fails when they change (tests/integration/broker/shell/test_amqtt_seam.py).
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ log = logging.getLogger(__name__)
 
 
 class Publish(Protocol):
-    """Publishes a message of the broker's own."""
+    """Publishes a message of the broker itself."""
 
     def __call__(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
-        """Bring it to whoever has subscribed."""
+        """Deliver the message to its subscribers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionHandlers:
-    """What takes connections over from amqtt."""
+    """Handlers that receive the connections from amqtt."""
 
     make_tcp_protocol: Callable[[], asyncio.Protocol]
     serve_websocket: Callable[[ServerConnection], Awaitable[None]]
-    # Nobody may be half connected for longer, nor send a larger message.
+    # Time to complete a connection, and the largest message.
     connect_timeout: float
     packet_bytes: int
-    # The TLS context of a listener, by its name; None: the one that amqtt made.
+    # The TLS context of a listener by its name; None: the context that amqtt made.
     tls_context: Callable[[str], ssl.SSLContext] | None = None
-    # Which web pages may open a WebSocket; None: all.
+    # The check of which web pages may open a WebSocket; None: all may.
     origins: WebOrigins | None = None
 
 
 class AmqttBroker(Broker):
-    """Listeners and plugins; clients come after ``open_listeners``."""
+    """Listeners and plugins; clients can connect after ``open_listeners``."""
 
     _handlers: ConnectionHandlers
 
     def __init__(self, config: BrokerConfig, publish: Publish) -> None:
-        """``publish`` brings the messages of plugins to our core."""
+        """``publish`` passes messages of plugins to our core."""
         self._publish = publish
         try:
             super().__init__(config, plugin_namespace="amqtt.plugins")
@@ -64,7 +64,7 @@ class AmqttBroker(Broker):
             raise SettingsError(f"broker.plugins: {_in_words(error)}") from error
 
     async def open_listeners(self, handlers: ConnectionHandlers) -> list[tuple[str, Address]]:
-        """Start; returns each listener's name and the address it is bound to."""
+        """Start; return each listener's name and the address that it is bound to."""
         self._handlers = handlers
         try:
             await self.start()
@@ -79,7 +79,7 @@ class AmqttBroker(Broker):
         return bound
 
     async def stop_listening(self) -> None:
-        """Let nobody else in; who is connected stays."""
+        """Accept no more connections; existing ones stay open."""
         for server in self._servers.values():
             instance = server.instance
             if isinstance(instance, WebSocketServer):
@@ -90,7 +90,7 @@ class AmqttBroker(Broker):
     async def internal_message_broadcast(
         self, topic: str, data: bytes, qos: int | None = None
     ) -> None:
-        """Overrides amqtt: what plugins broadcast goes through our own core."""
+        """Override amqtt's method: messages that plugins broadcast go to our core."""
         self._publish(topic, bytes(data), qos or 0, retain=False)
 
     async def retain_message(
@@ -100,7 +100,7 @@ class AmqttBroker(Broker):
         data: bytes | bytearray | None,
         qos: int | None = None,
     ) -> None:
-        """Overrides amqtt: what plugins retain is published and retained by our own core."""
+        """Override amqtt's method: our core publishes and retains what plugins retain."""
         if topic_name:
             self._publish(topic_name, bytes(data or b""), qos or 0, retain=True)
 
@@ -112,7 +112,7 @@ class AmqttBroker(Broker):
         port: int,
         ssl_context: ssl.SSLContext | None,
     ) -> asyncio.Server | WebSocketServer:
-        """Overrides amqtt: the listener it asks for, with our own connection behind it."""
+        """Override amqtt's method: open the listener with our own connection handlers."""
         # amqtt leaves the brackets around an IPv6 address.
         host = None if address is None else address.strip("[]")
         secure: dict[str, Any] = {}
@@ -134,7 +134,7 @@ class AmqttBroker(Broker):
                 subprotocols=[websockets.Subprotocol("mqtt")],
                 max_size=self._handlers.packet_bytes,
                 open_timeout=self._handlers.connect_timeout,
-                # Compression costs 300 KB a client, and MQTT has a keep alive of its own.
+                # Compression costs 300 KB per client, and MQTT has its own keep alive.
                 compression=None,
                 ping_interval=None,
                 server_header=None,
@@ -154,7 +154,7 @@ class AmqttBroker(Broker):
 
 
 def _in_words(error: BaseException) -> str:
-    """Return the innermost reason: amqtt wraps what went wrong in sentences of its own."""
+    """Return the innermost error text: amqtt wraps errors in messages of its own."""
     while error.__cause__ is not None:
         error = error.__cause__
     return " ".join(str(error).split()) or type(error).__name__

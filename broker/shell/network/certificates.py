@@ -1,6 +1,6 @@
-"""The TLS certificates of listeners: loaded, loaded again on demand, watched for their end.
+"""The TLS certificates of listeners: load, reload on demand, and check when they expire.
 
-When one expires is read from its file with the standard library alone.
+The expiry is read from the file with the standard library alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Certificates:
         self._warning_seconds = warning_days * DAY
         self._contexts = {name: server_context(table) for name, table in self._tables.items()}
         self._expiries = self._read_expiries()
-        # What could not be loaded again, by the listener.
+        # Errors of the last reload, by listener.
         self._failures: dict[str, str] = {}
         for text in (*self.problems, *self.warnings):
             log.warning("%s", text)
@@ -41,7 +41,7 @@ class Certificates:
 
     @property
     def problems(self) -> list[str]:
-        """Certificates that have expired or could not be loaded again."""
+        """Certificates that have expired or could not be reloaded."""
         now = time.time()
         expired = [
             f"certificate {file} expired on {_day(at)}"
@@ -61,7 +61,7 @@ class Certificates:
         ]
 
     def listening(self, name: str) -> ssl.SSLContext:
-        """Return a context for a listener that serves each client by what is loaded then."""
+        """Return a context for a listener that uses the loaded certificate for each new client."""
 
         def choose(
             connection: ssl.SSLObject | ssl.SSLSocket,
@@ -75,7 +75,7 @@ class Certificates:
         return context
 
     def reload(self) -> None:
-        """Load all files again; a listener whose files are not usable keeps what it has."""
+        """Load all files again; a listener with unusable files keeps its certificate."""
         self._failures.clear()
         for name, table in self._tables.items():
             try:
@@ -101,12 +101,12 @@ class Certificates:
             try:
                 found[file] = expiry_of(Path(file))
             except SettingsError as error:
-                log.warning("its end is not known: %s", error)
+                log.warning("its expiry is not known: %s", error)
         return found
 
 
 def server_context(table: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return the TLS context of a listener; clients may show a certificate if there is a cafile."""
+    """Return the TLS context of a listener; with a cafile, clients may send a certificate."""
     try:
         context = ssl.create_default_context(
             ssl.Purpose.CLIENT_AUTH,
@@ -121,7 +121,7 @@ def server_context(table: Mapping[str, Any]) -> ssl.SSLContext:
         raise SettingsError(f"{files}: {' '.join(str(reason).split())}") from error
     context.verify_mode = ssl.CERT_OPTIONAL
     if any(table.get(key) for key in ("cafile", "capath", "cadata")):
-        # A ticket would let a client come back whose authority was taken away meanwhile.
+        # A session ticket would let a client reconnect whose authority was removed meanwhile.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
     return context
@@ -132,7 +132,7 @@ def _day(seconds: float) -> str:
 
 
 _PEM: Final = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-# Tags of ASN.1 (X.690): what stands before the dates of a certificate, and their two forms.
+# Tags of ASN.1 (X.690): the fields before the dates of a certificate, and both date forms.
 _VERSION: Final = 0xA0
 _UTC_TIME: Final = 0x17
 _GENERALIZED_TIME: Final = 0x18
@@ -153,7 +153,7 @@ def expiry_of(path: Path) -> float:
 def not_after(der: bytes) -> float:
     """Return the end of a certificate's validity; ValueError or IndexError for other bytes.
 
-    A certificate begins: version (may be left out), serial number, algorithm, issuer, validity.
+    A certificate begins with version (optional), serial number, algorithm, issuer, validity.
     """
     _, outer, _ = _element(der, 0)
     _, at, _ = _element(der, outer)

@@ -1,4 +1,4 @@
-"""Listeners out of the settings, in amqtt's form, and what may connect to them.
+"""Builds amqtt's listener configuration from the settings, and checks who may connect.
 
 The broker refuses to be open to other machines by accident. A web page may open a WebSocket when
 it is of the same host, or of an origin that the settings allow.
@@ -24,17 +24,17 @@ from schemas.settings import BrokerSettings
 
 log = logging.getLogger(__name__)
 
-# amqtt asks for one of this name; the others inherit from it what they leave out.
+# amqtt requires a listener of this name; the others inherit missing settings from it.
 DEFAULT: Final = "default"
 PORT: Final = 1883
-# Keys of amqtt that mean nothing here: ignored, they would be a limit that does not hold.
+# Keys of amqtt that are not supported here: if ignored, they would be limits that do not hold.
 UNUSED_KEYS: Final = ("max_connections", "reader", "writer")
 KEYS: Final = ("type", "bind", "ssl", "certfile", "keyfile", "cafile", "capath", "cadata")
 PORTS: Final = {("tcp", False): PORT, ("tcp", True): 8883, ("ws", False): 8083, ("ws", True): 8084}
 
 
 def listener_addresses(settings: BrokerSettings) -> dict[str, Address]:
-    """Return where each listener shall listen, by its name."""
+    """Return the address of each listener, by its name."""
     addresses = {}
     if settings.listen:
         addresses[DEFAULT] = parse_address(settings.listen, "broker.listen", PORT)
@@ -59,7 +59,7 @@ def listener_addresses(settings: BrokerSettings) -> dict[str, Address]:
 
 
 def amqtt_config(settings: BrokerSettings) -> BrokerConfig:
-    """Return the whole configuration for amqtt; its complaints name the setting."""
+    """Return the configuration for amqtt; its errors name the setting."""
     addresses = listener_addresses(settings)
     bind = str(addresses[DEFAULT]) if DEFAULT in addresses else None
     listeners: dict[str, Any] = {DEFAULT: {"bind": bind}}
@@ -78,7 +78,7 @@ def amqtt_config(settings: BrokerSettings) -> BrokerConfig:
 
 
 def check_openness(settings: BrokerSettings, *, lets_anybody_in: bool) -> None:
-    """Refuse to serve the whole world without knowing anybody."""
+    """Raise SettingsError when the broker would be public and open to anonymous clients."""
     if not lets_anybody_in or settings.anonymous_from_anywhere:
         return
     for name, address in listener_addresses(settings).items():
@@ -101,14 +101,14 @@ OriginCheck: TypeAlias = Callable[[ServerConnection, Request], Response | None]
 
 
 class WebOrigins:
-    """Pages of the same host may; others by ``allowed``, where ``*`` stands for all."""
+    """Web origins: pages of the same host may connect, and those in ``allowed`` (``*``: all)."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         self._allowed = frozenset(_origin(one) for one in allowed)
         self.refused = 0
 
     def check(self, *, is_public: bool) -> OriginCheck:
-        """Return the check for a listener; ``is_public``: other machines can reach it."""
+        """Return the check of a listener; ``is_public``: other machines can reach it."""
 
         def check(connection: ServerConnection, request: Request) -> Response | None:
             origins = request.headers.get_all("Origin")
@@ -126,10 +126,10 @@ class WebOrigins:
         return check
 
     def allows(self, origin: str, host: str, *, is_public: bool) -> bool:
-        """Return whether a page of the origin may connect to the host that it has named.
+        """Return whether a page of the origin may connect to the host in its request.
 
-        On this machine the host must be an address or localhost: any other name could have been
-        made to point here by the page that asks.
+        On this machine the host must be an address or localhost: the owner of any other name could
+        have made it resolve to this machine.
         """
         if "*" in self._allowed or origin.rstrip("/").lower() in self._allowed:
             return True
@@ -143,7 +143,7 @@ class WebOrigins:
 
 
 def _origin(text: str) -> str:
-    """Return an origin of the settings as browsers write it; an error for what none can be."""
+    """Return an origin of the settings as browsers write it; an error if it is not valid."""
     origin = text.rstrip("/").lower()
     try:
         parts = urlsplit(origin)

@@ -1,9 +1,9 @@
-"""Output that clients have not read: bounded for each connection and over all of them.
+"""Limits on output that clients have not read, for each connection and for all together.
 
-The transports know what they hold, so nothing is counted when a message is sent. All connections
-are looked at once enough was written that the limit could be near, and from then on several times
-a second until everything was read. Nothing more is taken from a client that sends on without
-reading its answers.
+The transports count their unread bytes, so nothing is counted when a message is sent. All
+connections are checked when enough was written that the limit could be near, and then several
+times a second until everything was read. A client that sends without reading its answers is not
+read from.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Seconds between two looks while something waits to be read.
+# Seconds between two checks while output is unread.
 LOOK_SECONDS: Final = 0.25
-# While room is short a client that leaves more than this unread counts as one that does not read.
+# When memory is short, a client with more unread bytes than this counts as not reading.
 LEAST_MARK: Final = 4_096
 
 
 class OutputBudget:
-    """What all connections hold, and how much one may hold before it counts as not reading.
+    """The unread bytes of all connections, and the limit from which one counts as not reading.
 
-    From half of the limit on, a connection may hold only its part of the other half: clients that
-    do not read get no further message. Beyond the limit, a connection of the user or address that
-    holds the most has to go, unless clients read at a pace that brings the total below it soon.
+    From half of the limit on, a connection may have only its share of the other half: clients that
+    do not read get no further message. Beyond the limit, a connection of the user or address with
+    the most unread bytes is closed, unless clients read fast enough to go below the limit soon.
     """
 
     __slots__ = ("_judged", "_judged_at", "_limit", "_usual_mark", "bytes", "mark", "next_look")
@@ -44,29 +44,29 @@ class OutputBudget:
     def __init__(self, limit: int, usual_mark: int) -> None:
         self._limit = limit
         self._usual_mark = usual_mark
-        # What was held at the last look.
+        # Unread bytes at the last check.
         self.bytes = 0
-        # What one connection may hold before it counts as one that does not read.
+        # Unread bytes from which a connection counts as not reading.
         self.mark = usual_mark
-        # Once so many bytes were written in all, half of the limit could be reached.
+        # Total of written bytes from which half of the limit could be reached.
         self.next_look = limit // 2
-        # What was held when it was last decided who has to go, and when that was.
+        # Unread bytes at the last decision on closing connections, and its time.
         self._judged = 0
         self._judged_at = 0.0
 
     def look(
         self, connections: Collection[Connection], written: int, now: float
     ) -> list[Connection]:
-        """Count what all connections hold; return those that must be closed.
+        """Count the unread bytes of all connections; return the connections that must be closed.
 
-        ``written`` are the bytes written in all, to closed connections too.
+        ``written`` are all bytes ever written, including those to closed connections.
         """
         held = {one: size for one in connections if (size := one.peer.unread_bytes)}
         self.bytes = sum(held.values())
         self._set_mark(connections)
         victims: list[Connection] = []
         if now >= self._judged_at + LOOK_SECONDS / 2:
-            # A message for many clients may be more than the limit before they can read it.
+            # A message for many clients may exceed the limit before they can read it.
             is_stuck = self.bytes > self._judged - self._limit // 64
             if self.bytes > self._limit and self._judged > self._limit and is_stuck:
                 victims = self._heaviest(held)
@@ -82,7 +82,7 @@ class OutputBudget:
             part = self._limit // 2 // len(connections)
             mark = min(mark, max(part, LEAST_MARK))
         elif self.bytes > self._limit // 4:
-            # Neither short nor plenty: as it is.
+            # Neither short nor plenty: no change.
             mark = self.mark
         if mark != self.mark:
             self.mark = mark
@@ -90,7 +90,7 @@ class OutputBudget:
                 connection.peer.set_write_mark(mark)
 
     def _heaviest(self, held: dict[Connection, int]) -> list[Connection]:
-        """Return the connections to close until the rest is within the limit."""
+        """Return the connections to close so that the rest is within the limit."""
         of_holder: defaultdict[object, list[Connection]] = defaultdict(list)
         for connection in sorted(held, key=lambda one: held[one]):
             of_holder[holder_of(connection)].append(connection)
@@ -114,25 +114,25 @@ class OutputBudget:
 class UnreadAnswers:
     """Bytes that were written to clients since they stopped reading.
 
-    Messages for such a client are dropped or queued. What is still written are answers to its own
-    packets, and they must have a limit too.
+    Messages for such a client are dropped or queued. Only answers to its own packets are still
+    written, and they need a limit too.
     """
 
     __slots__ = ("_held", "_sizes", "limit", "stops")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        # How often reading from a client was stopped.
+        # How many times reading from a client was paused.
         self.stops = 0
         self._sizes: dict[Connection, int] = {}
         self._held: set[Connection] = set()
 
     def __len__(self) -> int:
-        """Return the number of clients from which nothing is read at present."""
+        """Return the number of clients from which reading is paused."""
         return len(self._held)
 
     def note(self, connection: Connection, size: int) -> None:
-        """Count what was written to a client that does not read, and stop reading from it."""
+        """Count bytes written to a client that does not read; pause reading from it."""
         total = self._sizes[connection] = self._sizes.get(connection, 0) + size
         if total > self.limit and connection not in self._held:
             self._held.add(connection)
@@ -144,24 +144,24 @@ class UnreadAnswers:
             )
 
     def holds(self, connection: Connection) -> bool:
-        """Return whether nothing is to be taken from the client at present."""
+        """Return whether reading from the client is paused."""
         return connection in self._held
 
     def read_again(self, connection: Connection) -> None:
-        """Note that the client reads; take its packets again unless it waits for an answer."""
+        """Resume reading from a client that reads, unless it waits for an answer."""
         is_held = self.holds(connection)
         self.forget(connection)
         if is_held and not connection.is_blocked:
             connection.peer.resume_reading()
 
     def forget(self, connection: Connection) -> None:
-        """Note that the connection is gone, or reads."""
+        """Remove a connection that is closed or reads again."""
         self._sizes.pop(connection, None)
         self._held.discard(connection)
 
 
 class OutputWatch:
-    """Looks at all connections when it is due, and again while something is unread."""
+    """Checks all connections when it is due, and again while output is unread."""
 
     def __init__(
         self,
@@ -180,12 +180,12 @@ class OutputWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def look(self) -> None:
-        """Count what clients have not read; close who holds the most when it is too much."""
+        """Count unread bytes; close the connections with the most when there are too many."""
         counters = self._core.counters
         now = self._loop.time()
         for connection in self._budget.look(self._connections, counters.bytes_sent, now):
             counters.refusals[Refusal.OUTPUT_BYTES] += 1
-            # It would not read a DISCONNECT either. Closed at once, so that memory is free.
+            # It would not read a DISCONNECT either. Closed at once, to free the memory.
             connection.peer.abort()
             text = "too much was written that clients have not read"
             self._core.disconnect(connection, ReasonCode.QUOTA_EXCEEDED, text)
@@ -194,7 +194,7 @@ class OutputWatch:
             self._timer = self._loop.call_later(LOOK_SECONDS, self._look_again)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from broker.core.sessions.connection import Connection
     from broker.shell.core_driver import CoreDriver
 
-# WebSocket's code for "this kind of data is not understood": MQTT allows binary messages alone.
+# WebSocket's close code for unsupported data: MQTT allows only binary messages.
 UNSUPPORTED_DATA: Final = 1003
 TRY_AGAIN_LATER: Final = 1013
-# Packets may be cut anywhere; libraries refuse messages beyond a limit of their own.
+# Packets may be split anywhere; libraries refuse messages beyond a limit of their own.
 MESSAGE_BYTES: Final = 65_536
 
 
 class WebSocketLink:
-    """Between a WebSocket and the driver of the core; lives as long as ``run``."""
+    """Connects a WebSocket to the driver of the core, until ``run`` returns."""
 
     def __init__(self, core_driver: CoreDriver, socket: ServerConnection) -> None:
         self._core_driver = core_driver
@@ -41,7 +41,7 @@ class WebSocketLink:
         self._is_closing = False
 
     async def run(self) -> None:
-        """Serve the client until it is gone or closed."""
+        """Serve the client until the connection is closed."""
         self._connection = self._core_driver.opened(self)
         if self._connection is None:
             await self._socket.close(TRY_AGAIN_LATER)
@@ -61,51 +61,51 @@ class WebSocketLink:
 
     @property
     def origin(self) -> Origin:
-        """Where the client comes from."""
+        """The address and certificate of the client."""
         peer = self._socket.remote_address or (None, None)
         return Origin(peer[0], peer[1], self._socket.transport.get_extra_info("ssl_object"))
 
     @property
     def is_gone(self) -> bool:
-        """Whether the client has left, although nothing is read from it at present."""
+        """Whether the client has closed, detected also while reading is paused."""
         return self._socket.state is not State.OPEN
 
     def write(self, data: bytes) -> None:
-        """Send; beyond the limit the client counts as one that does not read."""
+        """Send bytes; beyond the limit the client counts as not reading."""
         self._outgoing.append(data)
         self._outgoing_bytes += len(data)
         self._has_outgoing.set()
         if self._connection is not None:
-            # A client that is known may send more than a stranger.
+            # A client that has logged in may send larger messages.
             self._socket.protocol.max_size = self._connection.packet_limit
         self._pause_beyond_mark()
 
     @property
     def unread_bytes(self) -> int:
-        """What was written and the client has not taken."""
+        """Bytes that were written and the client has not taken."""
         return self._outgoing_bytes
 
     def set_write_mark(self, size: int) -> None:
-        """Set how much may be unread before the client counts as one that does not read."""
+        """Set the number of unread bytes from which the client counts as not reading."""
         self._mark = size
         self._pause_beyond_mark()
 
     def pause_reading(self) -> None:
-        """Take no further message; the library then stops reading from the socket."""
+        """Receive no more messages; the library then stops reading from the socket."""
         self._may_read.clear()
 
     def resume_reading(self) -> None:
-        """Take messages again."""
+        """Receive messages again."""
         self._may_read.set()
 
     def close(self) -> None:
-        """Close after what was written; a client that does not read it is cut off in the end."""
+        """Close after the written bytes were sent; abort when the client does not read them."""
         self._is_closing = True
         self._has_outgoing.set()
         asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._socket.transport.abort)
 
     def abort(self) -> None:
-        """Close at once and forget what was written."""
+        """Close at once and discard unsent bytes."""
         self._is_closing = True
         self._outgoing.clear()
         self._has_outgoing.set()
@@ -127,7 +127,7 @@ class WebSocketLink:
                 await self._may_read.wait()
 
     async def _send(self, connection: Connection) -> None:
-        """Send what was written since the last time, in messages that any client takes."""
+        """Send the bytes written since the last call, in messages that any client accepts."""
         with contextlib.suppress(ConnectionClosed):
             while not self._is_closing or self._outgoing:
                 await self._has_outgoing.wait()
