@@ -23,6 +23,7 @@ settings.load_profile("spaps")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
+TESTS = REPOSITORY / "tests"
 # Long tests first: the short ones at the end even out what the processes have left.
 FOLDERS = ("spark", "integration", "e2e", "property", "unit")
 # Files whose tests start a Spark of their own; the others below tests/spark use the session.
@@ -77,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _place_of_folder(item: pytest.Item) -> int:
-    folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
+    folder = item.path.parts[len(TESTS.parts)] if item.path.is_relative_to(TESTS) else ""
     return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
 
 
