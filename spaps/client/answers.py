@@ -60,6 +60,10 @@ class Answers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[AnswerFuture, IfLate | None]] = {}
+        # Calls of ``ask`` that send now, and answers that came before such a call returned.
+        self._sending = 0
+        self._early: dict[int, Answer] = {}
+        self._losses = 0
 
     def ask(self, send: Send, if_late: IfLate | None = None) -> AnswerFuture:
         """Send a packet and return a future for its answer.
@@ -67,18 +71,39 @@ class Answers:
         ``if_late`` is called instead when the answer comes after the future was cancelled.
         """
         future: AnswerFuture = Future()
-        # Locked, because the answer can be here before ``send`` returns.
         with self._lock:
+            self._sending += 1
+            losses = self._losses
+        # Without the lock: paho sends under a lock of its own, which the network thread holds
+        # while it brings an answer.
+        sent = None
+        try:
             error, number = send()
-            if error is not MQTTErrorCode.MQTT_ERR_SUCCESS or number is None:
-                raise NotConnectedError("not connected to the broker")
-            self._waiting[number] = (future, if_late)
+            if error is MQTTErrorCode.MQTT_ERR_SUCCESS:
+                sent = number
+        finally:
+            with self._lock:
+                early = None if sent is None else self._early.pop(sent, None)
+                is_lost = self._losses != losses
+                if sent is not None and early is None and not is_lost:
+                    self._waiting[sent] = (future, if_late)
+                self._sending -= 1
+                if not self._sending:
+                    self._early.clear()
+        if sent is None:
+            raise NotConnectedError("not connected to the broker")
+        if early is not None:
+            future.set_result(early)
+        elif is_lost:
+            future.set_exception(_lost())
         return future
 
     def arrived(self, number: int, answer: Answer) -> None:
         """Give an answer to the caller that waits for it."""
         with self._lock:
             future, if_late = self._waiting.pop(number, (None, None))
+            if future is None and self._sending:
+                self._early[number] = answer
         if future is not None and future.set_running_or_notify_cancel():
             future.set_result(answer)
         elif if_late is not None:
@@ -87,11 +112,16 @@ class Answers:
     def lose_all(self) -> None:
         """Fail all waiting futures, because the connection is lost."""
         with self._lock:
+            self._losses += 1
             lost = [future for future, _ in self._waiting.values()]
             self._waiting.clear()
         for future in lost:
             if future.set_running_or_notify_cancel():
-                future.set_exception(NotConnectedError("the connection was lost before an answer"))
+                future.set_exception(_lost())
+
+
+def _lost() -> NotConnectedError:
+    return NotConnectedError("the connection was lost before an answer")
 
 
 def wait_for(future: AnswerFuture, what: str, timeout: float) -> Answer:
