@@ -24,13 +24,15 @@ def _prefer_installed_packages() -> None:
 
 if __name__ == "__main__":
     _prefer_installed_packages()
+    from world.arrow_alone import keep_pandas_out
+
+    # Before what follows: a module that makes an Arrow array as it loads would bring pandas.
+    keep_pandas_out()
     from pyspark import daemon
 
     import jobs.pipeline.memberships.membership_rows
     import jobs.pipeline.pairs.related_build
     import jobs.pipeline.pairs.world_survey
     import jobs.pipeline.stages.level_loop  # noqa: F401 - for those who are forked
-    from world.arrow_alone import keep_pandas_out
 
-    keep_pandas_out()
     daemon.manager()  # type: ignore[no-untyped-call]
