@@ -34,6 +34,7 @@ SUBMITTING = {
     "test_installed_wheels.py",
     "test_quick_start.py",
 }
+KILLING = "test_bulk_killed.py"
 
 
 def group_of(nodeid: str) -> str:
@@ -41,12 +42,14 @@ def group_of(nodeid: str) -> str:
 
     A file stays together for the sake of its fixtures. All files that use the Spark session are one
     group, so that one JVM gets warm instead of one in each process; files that start a Spark
-    of their own are another, so that two of them never run at the same time.
+    of their own are another, so that two of them never run at the same time. The file that kills
+    job after job is as long as all the others of that group: it has a process to itself.
     """
     file = Path(nodeid.partition("::")[0])
     if file.name in SUBMITTING:
         return "submit"
-    return "session" if file.parts[:2] == ("tests", "spark") else str(file)
+    uses_session = file.parts[:2] == ("tests", "spark") and file.name != KILLING
+    return "session" if uses_session else str(file)
 
 
 @pytest.hookimpl(optionalhook=True)
