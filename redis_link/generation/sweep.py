@@ -36,6 +36,9 @@ FREEING_SECONDS: Final = 5.0
 SHARDS_AT_ONCE: Final = 64
 # Added to a waiting time, so that the grace time is over in spite of rounding.
 MARGIN_SECONDS: Final = 0.05
+# The thread looks again at the latest after this time. A grace time may be infinite, and no lock
+# waits for that long.
+LONGEST_WAIT_SECONDS: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +190,7 @@ class BackgroundSweep:
                 self._removed += report.removed
                 if report.wait_seconds is None:
                     return
-                self._ending.wait(report.wait_seconds + MARGIN_SECONDS)
+                wait_seconds = report.wait_seconds + MARGIN_SECONDS
+                self._ending.wait(min(wait_seconds, LONGEST_WAIT_SECONDS))
         except SpapsError as error:
             self._error = error

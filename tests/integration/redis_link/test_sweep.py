@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from redis_link.connection.client import RedisClient
@@ -46,6 +48,17 @@ def test_replaced_generation_stays_for_the_grace_time(redis_client: RedisClient)
     report.cleanup.cancel()
     assert BackgroundSweep(redis_client, Retention(grace_seconds=0.2)).wait() == (old,)
     assert generation_keys(redis_client, old) == []
+
+
+def test_a_sweep_waits_for_an_infinite_grace_time(redis_client: RedisClient) -> None:
+    old = push(redis_client, random_pairs(8, 500))
+    push_reported(redis_client, random_pairs(9, 500))
+    waiting = BackgroundSweep(redis_client, Retention(grace_seconds=float("inf")))
+    time.sleep(0.3)
+    assert waiting.running
+    waiting.cancel()
+    assert waiting.wait() == ()
+    assert generation_keys(redis_client, old) != []
 
 
 def test_kept_generations_are_the_last_ones(redis_client: RedisClient) -> None:
