@@ -1,7 +1,8 @@
-"""amqtt's authentication and topic plugins, asked on behalf of our own connections.
+"""amqtt's plugins: loads them, asks them about logins and topics, and publishes their messages.
 
-Plugins know a client as amqtt's ``Session``. One is made for each client when it logs in and
-kept for its topics, because plugins may leave notes on it.
+Only public parts of amqtt are used. Its listeners and packet handlers are not.
+Plugins know a client as amqtt's ``Session``. One is made for each client when it logs in and is
+used again for its topics, because plugins may store values in it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from amqtt.broker import Broker
 from amqtt.contexts import Action as PluginAction
+from amqtt.contexts import BrokerConfig
+from amqtt.errors import PluginError, PluginLoadError
+from amqtt.events import BrokerEvents
 from amqtt.plugins.authentication import AnonymousAuthPlugin
 from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.plugins.manager import PluginManager
@@ -20,12 +25,66 @@ from amqtt.session import Session
 
 from broker.access.addresses import Origin
 from broker.core.verdicts import Action, Identity
+from schemas.errors import SettingsError
 
 log = logging.getLogger(__name__)
 
 # A plugin may ask a database or a web service; a client does not wait longer than this for it.
 PLUGIN_SECONDS: Final = 10.0
 REMEMBERED_SESSIONS: Final = 10_000
+
+
+class Publish(Protocol):
+    """Publishes a message of the broker itself."""
+
+    def __call__(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
+        """Deliver the message to its subscribers."""
+
+
+class PluginHost(Broker):
+    """Loads the plugins. It is an amqtt broker that is never started and opens no listeners."""
+
+    def __init__(self, config: BrokerConfig, publish: Publish) -> None:
+        """``publish`` passes messages of plugins to the core."""
+        self._publish_to_core = publish
+        try:
+            super().__init__(config, plugin_namespace="amqtt.plugins")
+        except (PluginError, PluginLoadError) as error:
+            raise SettingsError(f"broker.plugins: {innermost_text(error)}") from error
+
+    async def fire(self, event: BrokerEvents) -> None:
+        """Send an event to the plugins, and wait until they have handled it."""
+        await self.plugins_manager.fire_event(event, wait=True)
+
+    async def close(self) -> None:
+        """Send the last event, and close the plugins."""
+        await self.plugins_manager.wait_fired_events()
+        await self.fire(BrokerEvents.POST_SHUTDOWN)
+        await self.plugins_manager.close()
+
+    async def internal_message_broadcast(
+        self, topic: str, data: bytes, qos: int | None = None
+    ) -> None:
+        """Override amqtt's method: the core publishes what plugins broadcast."""
+        self._publish_to_core(topic, bytes(data), qos or 0, retain=False)
+
+    async def retain_message(
+        self,
+        source_session: object,  # noqa: ARG002 - amqtt's shape
+        topic_name: str | None,
+        data: bytes | bytearray | None,
+        qos: int | None = None,
+    ) -> None:
+        """Override amqtt's method: the core publishes and retains what plugins retain."""
+        if topic_name:
+            self._publish_to_core(topic_name, bytes(data or b""), qos or 0, retain=True)
+
+
+def innermost_text(error: BaseException) -> str:
+    """Return the text of the first error in a chain of causes, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 class PluginAccess:

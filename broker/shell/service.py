@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from websockets.asyncio.server import ServerConnection
+from amqtt.events import BrokerEvents
 
 from broker.access.access_control import access_control, denial_code, forget_plugin_verdicts
 from broker.access.addresses import Address, parse_address
-from broker.access.amqtt_plugins import PluginAccess
+from broker.access.amqtt_plugins import PluginAccess, PluginHost
 from broker.core.broker_core import Core
 from broker.core.message import Message
 from broker.core.publish.routes import GatewayRules
@@ -36,8 +35,7 @@ from broker.shell.core_driver import CoreDriver
 from broker.shell.http_server import HttpServer
 from broker.shell.limits import read_limits, use_all_files
 from broker.shell.metrics import Metrics, add_figures, pages, sample_filter_times
-from broker.shell.network.amqtt_broker import AmqttBroker, ConnectionHandlers
-from broker.shell.network.listeners import amqtt_config
+from broker.shell.network.listeners import ConnectionHandlers, Listeners, amqtt_config
 from broker.shell.network.tcp_link import TcpLink
 from broker.shell.network.websocket_link import WebSocketLink
 from broker.shell.request_answers import Services
@@ -74,8 +72,8 @@ class BrokerService:
         )
         if self.memberships.serves_neighborhoods:
             self.resolver = LiveResolver(settings.world.dir, limits.resolver)
-        self._amqtt = AmqttBroker(amqtt_config(settings.broker), self._publish)
-        plugins = PluginAccess(self._amqtt.plugins_manager)
+        self._plugin_host = PluginHost(amqtt_config(settings.broker), self._publish)
+        plugins = PluginAccess(self._plugin_host.plugins_manager)
         self.admission = Admission(settings.broker, limits, plugins, self._http_address)
         clock = steady_clock()
         denial = denial_code(tells_why=settings.broker.tell_denials)
@@ -109,14 +107,15 @@ class BrokerService:
             registry, reader = self.redis.registry, self.redis.reader
         services = Services(self.admission.logins, plugins, self.resolver, registry, reader, denial)
         self.core_driver = CoreDriver(self.core, services, self._store, self.limits, clock)
-        self._handlers = ConnectionHandlers(
+        handlers = ConnectionHandlers(
             lambda: TcpLink(self.core_driver),
-            self._serve_websocket,
+            lambda socket: WebSocketLink(self.core_driver, socket).run(),
+            self.admission.certificates.listening,
+            self.admission.origins,
             connect_timeout=core_limits.connect_timeout,
             packet_bytes=core_limits.packet_bytes_before_connect,
-            tls_context=self.admission.certificates.listening,
-            origins=self.admission.origins,
         )
+        self._listeners = Listeners(settings.broker, handlers)
         self._metrics = Metrics()
         add_figures(self._metrics, self)
         if self.redis is not None:
@@ -158,7 +157,9 @@ class BrokerService:
                 await self.redis.load_memberships()
             elif self.resolver is not None:
                 self.core.world_notifier.publish_world(world_of_this_run(self.resolver.version))
-            bound = await self._amqtt.open_listeners(self._handlers) + bound
+            await self._plugin_host.fire(BrokerEvents.PRE_START)
+            bound = await self._listeners.open() + bound
+            await self._plugin_host.fire(BrokerEvents.POST_START)
         except BaseException:
             await self.http.stop()
             await self._close_store()
@@ -180,10 +181,12 @@ class BrokerService:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._amqtt.stop_listening()
+        self._listeners.stop_listening()
         await self.core_driver.stop()
         await self._close_store()
-        await self._amqtt.shutdown()
+        await self._plugin_host.fire(BrokerEvents.PRE_SHUTDOWN)
+        await self._listeners.close()
+        await self._plugin_host.close()
         await self.http.stop()
         await self._stop_resolver()
         self.admission.logins.close()
@@ -204,8 +207,9 @@ class BrokerService:
         problems += [] if self.redis is None else self.redis.problems
         if not self._is_starting and self.resolver is not None and not self.resolver.is_running:
             problems.append("the resolver process is starting again: new neighborhoods wait")
+        status = "degraded" if problems else "ok"
         return {
-            "status": self._status(problems),
+            "status": "starting" if self._is_starting else status,
             "problems": problems,
             "warnings": [
                 *self.admission.warnings,
@@ -220,14 +224,6 @@ class BrokerService:
             "generation": self.generation,
             "neighborhoods_waiting": 0 if self.redis is None else self.redis.unanswered,
         }
-
-    def _status(self, problems: Sequence[str]) -> str:
-        if self._is_starting:
-            return "starting"
-        return "degraded" if problems else "ok"
-
-    async def _serve_websocket(self, socket: ServerConnection) -> None:
-        await WebSocketLink(self.core_driver, socket).run()
 
     def _publish(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
         """Publish a message of a plugin."""

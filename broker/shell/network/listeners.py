@@ -1,4 +1,4 @@
-"""Builds amqtt's listener configuration from the settings, and checks who may connect.
+"""The listeners of the broker: reads their settings, opens them, and checks who may connect.
 
 The broker refuses to be open to other machines by accident. A web page may open a WebSocket when
 it is of the same host, or of an origin that the settings allow.
@@ -6,25 +6,31 @@ it is of the same host, or of an origin that the settings allow.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
+import websockets
 from amqtt.contexts import BrokerConfig
 from dacite import DaciteError
+from websockets.asyncio.server import Server as WebSocketServer
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from broker.access.addresses import Address, Origin, parse_address
+from broker.access.amqtt_plugins import innermost_text
 from broker.shell.http_server import is_local_name
 from schemas.errors import SettingsError
 from schemas.settings import BrokerSettings
 
 log = logging.getLogger(__name__)
 
-# amqtt requires a listener of this name; the others inherit missing settings from it.
+# The name of the listener of ``broker.listen``.
 DEFAULT: Final = "default"
 PORT: Final = 1883
 # Keys of amqtt that are not supported here: if ignored, they would be limits that do not hold.
@@ -59,22 +65,19 @@ def listener_addresses(settings: BrokerSettings) -> dict[str, Address]:
 
 
 def amqtt_config(settings: BrokerSettings) -> BrokerConfig:
-    """Return the configuration for amqtt; its errors name the setting."""
+    """Check listeners and plugins as amqtt does; return the configuration of its plugins."""
     addresses = listener_addresses(settings)
-    bind = str(addresses[DEFAULT]) if DEFAULT in addresses else None
-    listeners: dict[str, Any] = {DEFAULT: {"bind": bind}}
     for name, table in settings.listeners.items():
         key = f"broker.listeners.{name}"
         if table.get("ssl") and not (table.get("certfile") and table.get("keyfile")):
             raise SettingsError(f"{key}: ssl needs certfile and keyfile")
-        listeners[name] = {**table, "bind": str(addresses[name])}
-        _checked({"listeners": {DEFAULT: {}, name: dict(listeners[name])}}, key)
+        _checked({"listeners": {DEFAULT: {}, name: {**table, "bind": str(addresses[name])}}}, key)
     for plugin in settings.plugins:
         if "." not in plugin:
             raise SettingsError(
                 f"broker.plugins: {plugin!r} is no plugin: write package.module.Class in quotes"
             )
-    return _checked({"listeners": listeners, "plugins": dict(settings.plugins)}, "broker")
+    return _checked({"plugins": dict(settings.plugins)}, "broker")
 
 
 def check_openness(settings: BrokerSettings, *, lets_anybody_in: bool) -> None:
@@ -95,6 +98,82 @@ def _checked(content: dict[str, Any], key: str) -> BrokerConfig:
         return BrokerConfig.from_dict(content)
     except (DaciteError, ValueError, OSError) as error:
         raise SettingsError(f"{key}: {' '.join(str(error).split())}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionHandlers:
+    """What handles new connections; ``tls_context`` returns the context of a listener."""
+
+    make_tcp_protocol: Callable[[], asyncio.Protocol]
+    serve_websocket: Callable[[ServerConnection], Awaitable[None]]
+    tls_context: Callable[[str], ssl.SSLContext]
+    origins: WebOrigins
+    # Seconds to complete a connection, and the largest WebSocket message before CONNECT.
+    connect_timeout: float
+    packet_bytes: int
+
+
+class Listeners:
+    """All listeners of the settings; clients can connect after ``open``."""
+
+    def __init__(self, settings: BrokerSettings, handlers: ConnectionHandlers) -> None:
+        self._settings = settings
+        self._handlers = handlers
+        self._servers: list[asyncio.Server | WebSocketServer] = []
+
+    async def open(self) -> list[tuple[str, Address]]:
+        """Return each listener's name and the address that it is bound to."""
+        bound = []
+        try:
+            for name, address in listener_addresses(self._settings).items():
+                server = await self._open(name, address)
+                self._servers.append(server)
+                names = [one.getsockname() for one in server.sockets]
+                bound += [(name, Address(one[0], one[1])) for one in names]
+        except OSError as error:
+            await self.close()
+            raise SettingsError(innermost_text(error)) from error
+        return bound
+
+    def stop_listening(self) -> None:
+        """Accept no more connections; existing ones stay open."""
+        for server in self._servers:
+            if isinstance(server, WebSocketServer):
+                server.close(close_connections=False)
+            else:
+                server.close()
+
+    async def close(self) -> None:
+        """Close the listeners, and wait until their connections are closed."""
+        for server in self._servers:
+            server.close()
+            await server.wait_closed()
+
+    async def _open(self, name: str, address: Address) -> asyncio.Server | WebSocketServer:
+        handlers, table = self._handlers, self._settings.listeners.get(name, {})
+        secure: dict[str, Any] = {}
+        if table.get("ssl"):
+            timeout = handlers.connect_timeout
+            secure = {"ssl": handlers.tls_context(name), "ssl_handshake_timeout": timeout}
+        if table.get("type") != "ws":
+            return await asyncio.get_running_loop().create_server(
+                handlers.make_tcp_protocol, address.host, address.port,
+                reuse_address=True, backlog=1_024, **secure,
+            )  # fmt: skip
+        return await websockets.serve(
+            handlers.serve_websocket,
+            address.host,
+            address.port,
+            process_request=handlers.origins.check(is_public=address.is_public),
+            subprotocols=[websockets.Subprotocol("mqtt")],
+            max_size=handlers.packet_bytes,
+            open_timeout=handlers.connect_timeout,
+            # Compression costs 300 KB per client, and MQTT has its own keep alive.
+            compression=None,
+            ping_interval=None,
+            server_header=None,
+            **secure,
+        )
 
 
 OriginCheck: TypeAlias = Callable[[ServerConnection, Request], Response | None]

@@ -1,4 +1,4 @@
-"""A connection over WebSocket, on amqtt's listener: MQTT packets in binary messages."""
+"""A connection over WebSocket: MQTT packets in binary messages."""
 
 from __future__ import annotations
 

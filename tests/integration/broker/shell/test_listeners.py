@@ -1,22 +1,27 @@
-"""The seam to amqtt: where our connections take the place of its own. Fails when amqtt changes."""
+"""Listeners of every kind, and the plugins of amqtt beside them, by public names alone."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
-import inspect
 import socket
 import ssl
-from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-import amqtt.broker
 import pytest
 import websockets
 from amqtt.broker import Broker
 from websockets.asyncio.server import ServerConnection
 
-from broker.shell.network.amqtt_broker import AmqttBroker, ConnectionHandlers
-from broker.shell.network.listeners import amqtt_config
+from broker.access.amqtt_plugins import PluginHost
+from broker.shell.network.certificates import Certificates as TlsContexts
+from broker.shell.network.listeners import (
+    ConnectionHandlers,
+    Listeners,
+    WebOrigins,
+    amqtt_config,
+)
 from schemas.errors import SettingsError
 from schemas.settings import load_settings
 from tests.servers.certificates import Certificates
@@ -48,39 +53,57 @@ class Published:
 
 
 PUBLISHED = Published()
-HANDLERS = ConnectionHandlers(Echo, echo, 10.0, packet_bytes=1000)
 
 
-def broker_with(options: dict[str, Any]) -> AmqttBroker:
+def plugin_host(options: dict[str, Any]) -> PluginHost:
     settings = load_settings(options={"broker.listen": "127.0.0.1:0", **options}, environment={})
-    return AmqttBroker(amqtt_config(settings.broker), PUBLISHED.append_message)
+    return PluginHost(amqtt_config(settings.broker), PUBLISHED.append_message)
 
 
-def test_the_version_is_the_one_that_the_seam_was_made_for() -> None:
-    assert version("amqtt") == "0.12.1"
+def listeners_of(options: dict[str, Any]) -> Listeners:
+    settings = load_settings(options={"broker.listen": "127.0.0.1:0", **options}, environment={})
+    contexts = TlsContexts(settings.broker.listeners, 14.0)
+    handlers = ConnectionHandlers(
+        Echo, echo, contexts.listening, WebOrigins(()), connect_timeout=10.0, packet_bytes=1000
+    )
+    return Listeners(settings.broker, handlers)
 
 
-def test_the_method_that_we_override_is_as_it_was() -> None:
-    theirs = inspect.signature(Broker._create_server_instance)
-    ours = inspect.signature(AmqttBroker._create_server_instance)
-    assert list(theirs.parameters) == list(ours.parameters)
-    assert inspect.iscoroutinefunction(Broker._create_server_instance)
-    assert "_create_server_instance(" in inspect.getsource(Broker._start_listeners)
+def private_names(path: Path) -> list[str]:
+    """The private attributes and imports of a module that it does not define itself."""
+    tree = ast.parse(path.read_text("utf-8"))
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)}
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    own |= {node.attr for node in used if isinstance(node.ctx, ast.Store)}
+    names = {node.attr for node in used}
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names |= {each.name for node in imports for each in node.names}
+    private = {name for name in names if name.startswith("_") and not name.startswith("__")}
+    return sorted(private - own)
 
 
-def test_every_kind_of_listener_leads_to_our_connection(
-    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def never(*_: object, **__: object) -> None:
-        raise AssertionError("amqtt took the connection")
+def test_no_private_part_of_amqtt_is_used(repository: Path, tmp_path: Path) -> None:
+    files = [*(repository / "broker" / "access").glob("*plugins.py")]
+    files += (repository / "broker" / "shell").rglob("*.py")
+    users = [one for one in files if "amqtt" in one.read_text("utf-8")]
+    assert len(users) > 2
+    assert [name for one in users for name in private_names(one)] == []
+    # A method of ours that has the name of a private one of amqtt would override it.
+    assert [name for name in vars(PluginHost) if name.startswith("_") and hasattr(Broker, name)
+            and not name.startswith("__")] == []  # fmt: skip
+    other = tmp_path / "other.py"
+    other.write_text("from amqtt.broker import _state\nprint(broker._servers, _state)\n")
+    assert private_names(other) == ["_servers", "_state"]
 
-    monkeypatch.setattr(Broker, "_client_connected", never)
+
+def test_every_kind_of_listener_leads_to_our_connection(certificates: Certificates) -> None:
     tls = {
         "ssl": True,
         "certfile": str(certificates.server),
         "keyfile": str(certificates.server_key),
     }
-    listeners = {
+    options = {
         "broker.listeners.tls": {"type": "tcp", "bind": "127.0.0.1:0", **tls},
         "broker.listeners.web": {"type": "ws", "bind": "127.0.0.1:0"},
         "broker.listeners.secure-web": {"type": "ws", "bind": "127.0.0.1:0", **tls},
@@ -104,13 +127,13 @@ def test_every_kind_of_listener_leads_to_our_connection(
             return bytes(await client.recv())
 
     async def scenario() -> None:
-        broker = broker_with(listeners)
-        ports = {name: address.port for name, address in await broker.open_listeners(HANDLERS)}
+        listeners = listeners_of(options)
+        ports = {name: address.port for name, address in await listeners.open()}
         assert await over_tcp(ports["default"], None) == b"ours: hello"
         assert await over_tcp(ports["tls"], trust) == b"ours: hello"
         assert await over_websocket(ports["web"], None) == b"ours: hello"
         assert await over_websocket(ports["secure-web"], trust) == b"ours: hello"
-        await broker.shutdown()
+        await listeners.close()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", ports["default"])
 
@@ -122,29 +145,29 @@ def test_ipv6_can_be_listened_on() -> None:
         pytest.skip("no IPv6 on this machine")
 
     async def scenario() -> None:
-        broker = broker_with({"broker.listen": "[::1]:0"})
-        ((_, address),) = await broker.open_listeners(HANDLERS)
+        listeners = listeners_of({"broker.listen": "[::1]:0"})
+        ((_, address),) = await listeners.open()
         reader, writer = await asyncio.open_connection("::1", address.port)
         writer.write(b"hello")
         assert await reader.readexactly(11) == b"ours: hello"
         writer.close()
-        await broker.shutdown()
+        await listeners.close()
 
     asyncio.run(scenario())
 
 
 def test_clients_stay_when_the_broker_stops_listening() -> None:
     async def scenario() -> None:
-        broker = broker_with({})
-        ((_, address),) = await broker.open_listeners(HANDLERS)
+        listeners = listeners_of({})
+        ((_, address),) = await listeners.open()
         reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
-        await broker.stop_listening()
+        listeners.stop_listening()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", address.port)
         writer.write(b"hello")
         assert await reader.readexactly(11) == b"ours: hello"
         writer.close()
-        await broker.shutdown()
+        await listeners.close()
 
     asyncio.run(scenario())
 
@@ -169,7 +192,8 @@ def test_clients_stay_when_the_broker_stops_listening() -> None:
 )
 def test_mistakes_in_the_settings_are_one_line(options: dict[str, Any], complaint: str) -> None:
     async def scenario() -> None:
-        await broker_with(options).open_listeners(HANDLERS)
+        plugin_host(options)
+        await listeners_of(options).open()
 
     with pytest.raises(SettingsError, match=complaint) as caught:
         asyncio.run(scenario())
@@ -180,27 +204,26 @@ def test_a_port_that_is_taken_is_an_error_and_nothing_stays_open() -> None:
     async def scenario() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            listeners = {"broker.listeners.other": {"bind": f"127.0.0.1:{port}"}}
-            broker = broker_with(listeners)
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                first = free.getsockname()[1]
+            options = {
+                "broker.listen": f"127.0.0.1:{first}",
+                "broker.listeners.other": {"bind": f"127.0.0.1:{port}"},
+            }
             with pytest.raises(SettingsError, match=r"(?i)address already in use"):
-                await broker.open_listeners(HANDLERS)
-            default = broker._servers["default"].instance
-            assert not default.is_serving()
+                await listeners_of(options).open()
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", first)
 
     asyncio.run(scenario())
 
 
 def test_what_plugins_say_is_said_by_our_core() -> None:
     async def scenario() -> None:
-        context = broker_with({}).plugins_manager.context
+        context = plugin_host({}).plugins_manager.context
         await context.broadcast_message("a", b"1", 1)
         await context.retain_message("b", bytearray(b"2"))
 
     PUBLISHED.messages.clear()
     asyncio.run(scenario())
     assert PUBLISHED.messages == [("a", b"1", 1, False), ("b", b"2", 0, True)]
-
-
-def test_the_parts_of_amqtt_that_we_lean_on_are_there() -> None:
-    for name in ("start", "shutdown", "_create_ssl_context", "_split_bindaddr_port"):
-        assert hasattr(amqtt.broker.Broker, name), name
