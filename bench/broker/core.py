@@ -21,7 +21,7 @@ import numpy as np
 
 from broker.codec.reason_codes import ReasonCode
 from broker.core.broker_core import Core
-from broker.core.requests import Authenticate, Forget, Resolve, Resolved
+from broker.core.requests import Authenticate, Forget, Resolution, Resolve
 from broker.core.sessions.connection import Connection
 from broker.filter.memberships_memory import MemoryMemberships
 
@@ -59,11 +59,11 @@ class Bench:
     def _answer(self, request: object) -> None:
         match request:
             case Authenticate():
-                self.core.authenticated(request.request_id, ReasonCode.SUCCESS)
+                request.answer(ReasonCode.SUCCESS, None, None)
             case Resolve():
                 self._sub_ids += 1
                 peids = self.members[self._sub_ids - 1]
-                self.core.resolved(request.request_id, Resolved((self._sub_ids,), peids))
+                request.answer(Resolution((self._sub_ids,), peids))
             case Forget():
                 pass
 

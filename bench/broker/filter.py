@@ -28,7 +28,7 @@ import numpy as np
 from bench.broker import scene
 from broker.codec.reason_codes import ReasonCode
 from broker.core.broker_core import Core
-from broker.core.requests import Authenticate, Resolve, Resolved
+from broker.core.requests import Authenticate, Resolution, Resolve
 from broker.core.sessions.connection import Connection
 from broker.filter.memberships import SlotOwner
 from broker.filter.memberships_memory import MemoryMemberships
@@ -123,10 +123,10 @@ class Filled:
             requests, outbox.requests = outbox.requests, []
             for request in requests:
                 if isinstance(request, Authenticate):
-                    self.core.authenticated(request.request_id, ReasonCode.SUCCESS)
+                    request.answer(ReasonCode.SUCCESS, None, None)
                 elif isinstance(request, Resolve):
                     self._sub_ids += 1
-                    self.core.resolved(request.request_id, Resolved((self._sub_ids,), self._next))
+                    request.answer(Resolution((self._sub_ids,), self._next))
             writes, outbox.writes = outbox.writes, []
             for connection in writes:
                 has_written = bool(self.core.output_of(connection)) or has_written

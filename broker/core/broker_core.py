@@ -5,7 +5,7 @@ docs/broker-design.md describes how the shell works with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -20,7 +20,6 @@ from broker.core.publish.general_publish import GeneralPublish
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.publish.router import FanOut, Router
 from broker.core.publish.routes import GatewayRules
-from broker.core.requests import Resolved
 from broker.core.restore import StateRestore, durable_parts
 from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.connect import ConnectHandler, random_client_id
@@ -31,9 +30,9 @@ from broker.core.sessions.session import Session
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.sessions.session_table import Wills
 from broker.core.subscribe.subscribe_queue import SubscribeQueue
-from broker.core.verdicts import AccessControl, AllowAll, Verdict
+from broker.core.verdicts import AccessControl, AllowAll
 from broker.core.world_changes import Neighborhoods, WorldNotifier
-from broker.filter.memberships import Memberships, NoMemberships, Slots
+from broker.filter.memberships import Memberships, NoMemberships
 
 
 class Core:
@@ -171,38 +170,6 @@ class Core:
             if session.connection is not None:
                 reason = ReasonCode.SERVER_SHUTTING_DOWN
                 self.disconnect(session.connection, reason, "the broker stops")
-
-    # --- answers to requests
-
-    def authenticated(
-        self,
-        request_id: int,
-        reason: ReasonCode,
-        user_name: str | None = None,
-        text: str | None = None,
-    ) -> None:
-        """Answer ``Authenticate``: SUCCESS, and as whom, or why not, with a reason string."""
-        self._state.pending_requests.answer(request_id, reason, user_name, text)
-
-    def judged(self, request_id: int, verdict: Verdict) -> None:
-        """Answer ``Judge``."""
-        self._state.pending_requests.answer(request_id, verdict)
-
-    def resolved(self, request_id: int, resolved: Resolved) -> None:
-        """Answer ``Resolve``: the subscription is put in force, in this call or in chunks."""
-        self._state.pending_requests.answer(request_id, resolved, ReasonCode.SUCCESS, None)
-
-    def refused(self, request_id: int, reason: ReasonCode, text: str) -> None:
-        """Answer ``Resolve``: the neighborhood is not served, and why."""
-        self._state.pending_requests.answer(request_id, None, reason, text)
-
-    def looked_up(self, request_id: int, found: Mapping[int, Slots]) -> None:
-        """Answer ``LookUp``: the slots of each peid asked for."""
-        self._state.pending_requests.answer(request_id, found, None)
-
-    def look_up_failed(self, request_id: int, text: str) -> None:
-        """Answer ``LookUp``: memberships cannot be read."""
-        self._state.pending_requests.answer(request_id, {}, text)
 
     # --- time
 

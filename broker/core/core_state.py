@@ -10,7 +10,7 @@ from broker.core.counters import Counters
 from broker.core.journal import Journal
 from broker.core.limits import BrokerLimits, InputBudget, Shares
 from broker.core.publish.routes import GatewayRules, Routes
-from broker.core.requests import Forget, LookUp, Outbox, OutputGate, PendingRequests
+from broker.core.requests import Forget, LookUp, Outbox, OutputGate
 from broker.core.retained.retained_messages import RetainedStore
 from broker.core.sessions.session_table import SessionTable
 from broker.core.subscribe.subscription_index import SlotTable, SubscriptionIndex
@@ -29,8 +29,8 @@ class CoreState:
 
     __slots__ = (
         "access", "clock", "counters", "index", "input_budget", "journal", "limits",
-        "memberships", "outbox", "output_gate", "pending_requests", "retained", "routes",
-        "sessions", "shares", "slots", "timers",
+        "memberships", "outbox", "output_gate", "retained", "routes", "sessions",
+        "shares", "slots", "timers",
     )  # fmt: skip
 
     def __init__(
@@ -51,8 +51,7 @@ class CoreState:
         self.outbox = Outbox()
         self.journal = Journal(enabled=durable)
         self.output_gate = OutputGate(self.outbox, self.journal)
-        self.pending_requests = PendingRequests()
-        self.access = VerdictCache(access, self.outbox, self.pending_requests, limits.verdict_bytes)
+        self.access = VerdictCache(access, self.outbox, limits.verdict_bytes)
         tree = TopicTree()
         self.routes = Routes(tree, gateway, limits, self.counters)
         self.slots = SlotTable(memberships)
@@ -78,10 +77,10 @@ class CoreState:
         self.outbox.requests.append(Forget(sub_ids))
 
     def ask_memberships(
-        self, peids: tuple[int, ...], came: Callable[[Mapping[int, Slots], str | None], None]
+        self, peids: tuple[int, ...], answer: Callable[[Mapping[int, Slots], str | None], None]
     ) -> None:
-        """Request the slots of entities; ``came`` gets them, and why they cannot be read."""
-        self.outbox.requests.append(LookUp(self.pending_requests.open(came), peids))
+        """Request the slots of entities."""
+        self.outbox.requests.append(LookUp(peids, answer))
 
 
 class Timer:

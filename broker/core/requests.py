@@ -1,63 +1,68 @@
 """What leaves the core: requests to the shell, and bytes, at once or when their promise is stored.
 
-The core never waits. A request goes into the outbox with a number. What depends on the answer
-is held back, and the answer comes in later as a call with the same number. Every request must
-be answered exactly once, also after the connection that caused it is gone.
+The core never waits. A request goes into the outbox, and what depends on its answer is held
+back. The shell calls ``answer`` of the request later: exactly once, on the thread that calls the
+core, also after the connection that caused it is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from broker.codec.reason_codes import ReasonCode
     from broker.core.journal import Journal
     from broker.core.sessions.connection import Connection
-    from broker.core.verdicts import Action, Identity
+    from broker.core.verdicts import Action, Identity, Verdict
+    from broker.filter.memberships import Slots
     from spatial_udfs.entity_table import Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticate:
-    """Answer: ``core.authenticated(request_id, reason)``; SUCCESS lets the client in."""
+    """May the client connect? SUCCESS lets it in.
 
-    request_id: int
+    The answer is a reason, the user name that was established, and a reason string.
+    """
+
     connection: Connection
     client_id: str
     user_name: str | None
     password: bytes | None = field(repr=False)
+    answer: Callable[[ReasonCode, str | None, str | None], None] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Answer: ``core.judged(request_id, verdict)``. Asked when ``AccessControl`` gave None."""
+    """May the client use the topic? Asked when ``AccessControl`` gave None."""
 
-    request_id: int
     client: Identity
     topic: str
     action: Action
+    answer: Callable[[Verdict], None] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
     """Resolve a neighborhood and register it once for each filter, giving as many subIds.
 
-    Answer: ``core.resolved(request_id, resolved)`` or ``core.refused(request_id, reason, text)``.
     ``nsids`` are chosen by the client or by the core, one for each filter. ``owner`` is the
-    user name or address that the client's turns count for.
+    user name or address that the client's turns count for. When the answer is ``Resolution``, the
+    subscription is put in force, in this call or in chunks.
     """
 
-    request_id: int
     client: Identity
     owner: str
     descriptor: str
     filters: tuple[str, ...]
     nsids: tuple[int, ...]
+    answer: Callable[[Resolution | ResolutionRefusal], None] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Resolved:
+class Resolution:
     """The members (ascending, distinct), and warnings for the client.
 
     ``coming`` are the members in the world of the generation that is being built; None: none
@@ -71,15 +76,22 @@ class Resolved:
 
 
 @dataclass(frozen=True, slots=True)
-class LookUp:
-    """Which slots hold these entities: all that one read of a publisher needs.
+class ResolutionRefusal:
+    """Why a neighborhood is not served: reason code and reason string."""
 
-    Answer: ``core.looked_up(request_id, {peid: slots})`` or
-    ``core.look_up_failed(request_id, text)``.
+    reason: ReasonCode
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """Which slots hold these entities? They are all that one read of a publisher needs.
+
+    The answer is the slots of each peid, or an empty mapping and why they cannot be read.
     """
 
-    request_id: int
     peids: tuple[int, ...]
+    answer: Callable[[Mapping[int, Slots], str | None], None] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,30 +119,6 @@ class Outbox:
         self.blocked: list[Connection] = []
         # Connections that wait for nothing any more: read from them again.
         self.unblocked: list[Connection] = []
-
-
-class PendingRequests:
-    """Numbers requests, and calls back with their answers."""
-
-    __slots__ = ("_last", "_open")
-
-    def __init__(self) -> None:
-        self._last = 0
-        self._open: dict[int, Callable[..., None]] = {}
-
-    def open(self, answered: Callable[..., None]) -> int:
-        """Return the number of a new request; ``answered`` is called with the answer."""
-        self._last += 1
-        self._open[self._last] = answered
-        return self._last
-
-    def answer(self, request_id: int, *answer: Any) -> None:
-        """Take an answer; KeyError when no such request is open."""
-        self._open.pop(request_id)(*answer)
-
-    def __len__(self) -> int:
-        """Return the number of open requests."""
-        return len(self._open)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from broker.codec.reason_codes import ReasonCode
-from broker.core.requests import Judge, Outbox, PendingRequests
+from broker.core.requests import Judge, Outbox
 
 if TYPE_CHECKING:
     from broker.core.sessions.connection import Connection
@@ -100,13 +100,10 @@ class VerdictCache:
     """Asks the access control once for each question, and remembers the verdict."""
 
     __slots__ = (
-        "_authors", "_control", "_limit", "_outbox", "_pending_requests", "_sizes", "bytes",
-        "is_restricted",
+        "_authors", "_control", "_limit", "_outbox", "_sizes", "bytes", "is_restricted",
     )  # fmt: skip
 
-    def __init__(
-        self, control: AccessControl, outbox: Outbox, pending_requests: PendingRequests, limit: int
-    ) -> None:
+    def __init__(self, control: AccessControl, outbox: Outbox, limit: int) -> None:
         """Remember verdicts of at most ``limit`` bytes; beyond that all are forgotten."""
         self._control = control
         self._limit = limit
@@ -114,7 +111,6 @@ class VerdictCache:
         self._sizes: dict[Judged, int] = {}
         self.bytes = 0
         self._outbox = outbox
-        self._pending_requests = pending_requests
         self._authors: dict[Identity, Judged] = {}
         # Without rules the fast path need not look.
         self.is_restricted = not isinstance(control, AllowAll)
@@ -136,8 +132,10 @@ class VerdictCache:
             self._remember(client, question, verdict)
             return verdict
         client.waiting_verdicts[question] = [then]
-        self._request(
-            client.identity, topic, action, lambda answer: self._came(client, question, answer)
+        self._outbox.requests.append(
+            Judge(
+                client.identity, topic, action, lambda answer: self._came(client, question, answer)
+            )
         )
         return None
 
@@ -160,7 +158,7 @@ class VerdictCache:
         """Return the verdict for a client without a session, and do not remember it."""
         verdict = self._control.verdict(identity, topic, action)
         if verdict is None:
-            self._request(identity, topic, action, then)
+            self._outbox.requests.append(Judge(identity, topic, action, then))
         return verdict
 
     def forget(self, client: Judged) -> None:
@@ -175,12 +173,6 @@ class VerdictCache:
         for author in self._authors.values():
             self.forget(author)
         self._authors.clear()
-
-    def _request(
-        self, identity: Identity, topic: str, action: Action, then: Callable[[Verdict], None]
-    ) -> None:
-        request_id = self._pending_requests.open(then)
-        self._outbox.requests.append(Judge(request_id, identity, topic, action))
 
     def _came(self, client: Judged, question: Question, verdict: Verdict) -> None:
         waiting = client.waiting_verdicts.pop(question)

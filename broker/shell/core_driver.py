@@ -60,7 +60,7 @@ class CoreDriver:
         self.output = OutputBudget(limits.output_bytes, limits.write_buffer_bytes)
         self.unread = UnreadAnswers(limits.write_buffer_bytes)
         self._watch = OutputWatch(core, self._open, self.output, self.unread, self.soon)
-        self._requests = RequestAnswers(core, services, self.soon)
+        self._requests = RequestAnswers(services, self.soon)
         self._saver = JournalSaver(core, store, self.soon)
         self._is_scheduled = False
         # Bytes of PUBLISH packets that were written to clients.

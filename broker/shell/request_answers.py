@@ -15,7 +15,16 @@ from broker.access.addresses import Origin
 from broker.access.amqtt_plugins import PluginAccess
 from broker.access.logins import Login, Logins
 from broker.codec.reason_codes import ReasonCode
-from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
+from broker.core.requests import (
+    Authenticate,
+    Forget,
+    Judge,
+    LookUp,
+    Request,
+    Resolution,
+    ResolutionRefusal,
+    Resolve,
+)
 from broker.core.verdicts import Verdict
 from broker.ports import JournalStore, MembershipReader, StoreAwayError, SubscriptionRegistry
 from broker.resolver.live_resolver import LiveResolver
@@ -42,10 +51,9 @@ class Services:
 
 
 class RequestAnswers:
-    """Runs requests and passes the answers to the core; calls ``answered`` after each."""
+    """Runs requests and gives each its answer; calls ``answered`` after each."""
 
-    def __init__(self, core: Core, services: Services, answered: Callable[[], None]) -> None:
-        self._core = core
+    def __init__(self, services: Services, answered: Callable[[], None]) -> None:
         self._services = services
         self._answered = answered
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,12 +99,11 @@ class RequestAnswers:
         except Exception:
             log.exception("a login failed, refused", extra=connection.log_fields)
             login = Login(ReasonCode.UNSPECIFIED_ERROR)
-        self._core.authenticated(request.request_id, login.reason, login.user_name, login.text)
+        request.answer(login.reason, login.user_name, login.text)
 
     async def _judge(self, request: Judge) -> None:
         allowed = await self._services.plugins.allows(request.client, request.topic, request.action)
-        verdict = ReasonCode.SUCCESS if allowed else self._services.denial
-        self._core.judged(request.request_id, verdict)
+        request.answer(ReasonCode.SUCCESS if allowed else self._services.denial)
 
     async def _resolve(self, request: Resolve) -> None:
         who = {"client": request.client.client_id, "nsids": request.nsids}
@@ -110,12 +117,12 @@ class RequestAnswers:
             log.exception("a neighborhood failed, refused", extra=who)
             reason, text = ReasonCode.UNSPECIFIED_ERROR, "the neighborhood could not be resolved"
         else:
-            self._core.resolved(request.request_id, resolved)
+            request.answer(resolved)
             return
         log.info("neighborhood refused: %s", text, extra=who)
-        self._core.refused(request.request_id, reason, text)
+        request.answer(ResolutionRefusal(reason, text))
 
-    async def _registered(self, request: Resolve) -> Resolved:
+    async def _registered(self, request: Resolve) -> Resolution:
         resolver = self._services.resolver
         if resolver is None:
             raise NeighborhoodRefusedError(
@@ -132,7 +139,7 @@ class RequestAnswers:
                 await self._services.registry.forget(sub_ids)
                 raise
         present, coming = resolution.present, resolution.coming
-        return Resolved(
+        return Resolution(
             sub_ids, present.peids, present.warnings, None if coming is None else coming.peids
         )
 
@@ -140,12 +147,12 @@ class RequestAnswers:
         try:
             found = await self._services.memberships.look_up(request.peids)
         except StoreAwayError as error:
-            self._core.look_up_failed(request.request_id, str(error))
+            request.answer({}, str(error))
         except Exception:
             log.exception("a look-up failed")
-            self._core.look_up_failed(request.request_id, "memberships could not be read")
+            request.answer({}, "memberships could not be read")
         else:
-            self._core.looked_up(request.request_id, found)
+            request.answer(found, None)
 
 
 class JournalSaver:

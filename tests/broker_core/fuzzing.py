@@ -19,7 +19,16 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.broker_core import Core
 from broker.core.limits import BrokerLimits
 from broker.core.publish.routes import GatewayRules
-from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
+from broker.core.requests import (
+    Authenticate,
+    Forget,
+    Judge,
+    LookUp,
+    Request,
+    Resolution,
+    ResolutionRefusal,
+    Resolve,
+)
 from broker.filter.memberships_memory import MemoryMemberships
 from schemas.errors import SpapsError
 from schemas.language.neighborhood import neighborhood_hash
@@ -144,13 +153,13 @@ class Fuzzer:
     def _answer(self, request: Request) -> None:
         match request:
             case Authenticate():
-                self._core.authenticated(request.request_id, ReasonCode.SUCCESS, request.user_name)
+                request.answer(ReasonCode.SUCCESS, request.user_name, None)
             case Judge():
-                self._core.judged(request.request_id, ReasonCode.SUCCESS)
+                request.answer(ReasonCode.SUCCESS)
             case Resolve():
                 self._resolve(request)
             case LookUp():
-                self._core.looked_up(request.request_id, dict.fromkeys(request.peids, ()))
+                request.answer(dict.fromkeys(request.peids, ()), None)
             case Forget():
                 pass
 
@@ -161,15 +170,13 @@ class Fuzzer:
         except SpapsError as error:
             self.counts.refused += 1
             reason = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
-            self._core.refused(request.request_id, reason, str(error))
+            request.answer(ResolutionRefusal(reason, str(error)))
             return
         self.counts.resolved += 1
         first = self._sub_ids + 1
         self._sub_ids += len(request.filters)
         peids = np.array([1, 2, 4711], np.int64)
-        self._core.resolved(
-            request.request_id, Resolved(tuple(range(first, self._sub_ids + 1)), peids)
-        )
+        request.answer(Resolution(tuple(range(first, self._sub_ids + 1)), peids))
 
     # --- making input
 

@@ -12,7 +12,16 @@ import numpy as np
 from broker.codec.reason_codes import ReasonCode
 from broker.core.broker_core import Core
 from broker.core.journal import Record
-from broker.core.requests import Authenticate, Forget, Judge, LookUp, Request, Resolve, Resolved
+from broker.core.requests import (
+    Authenticate,
+    Forget,
+    Judge,
+    LookUp,
+    Request,
+    Resolution,
+    ResolutionRefusal,
+    Resolve,
+)
 from broker.core.sessions.connection import Connection
 from broker.core.verdicts import Action, Identity
 from broker.filter.memberships_memory import MemoryMemberships
@@ -156,15 +165,15 @@ class Harness:
     def answer(self, request: Request) -> None:
         match request:
             case Authenticate():
-                self.core.authenticated(request.request_id, self.logins(request), request.user_name)
+                request.answer(self.logins(request), request.user_name, None)
             case Judge():
                 verdict = self.judge(request.client, request.topic, request.action)
-                self.core.judged(request.request_id, verdict)
+                request.answer(verdict)
             case Resolve():
                 self._resolve(request)
             case LookUp():
                 found = {peid: tuple(self.slots_of(peid)) for peid in request.peids}
-                self.core.looked_up(request.request_id, found)
+                request.answer(found, None)
             case Forget():
                 self.forgotten += request.sub_ids
 
@@ -177,13 +186,13 @@ class Harness:
     def _resolve(self, request: Resolve) -> None:
         found = self.neighborhoods[request.descriptor]
         if isinstance(found, str):
-            self.core.refused(request.request_id, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, found)
+            request.answer(ResolutionRefusal(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, found))
             return
         first = self._sub_ids + 1
         self._sub_ids += len(request.filters)
         sub_ids = tuple(range(first, self._sub_ids + 1))
         peids = np.unique(np.array(found, np.int64))
-        self.core.resolved(request.request_id, Resolved(sub_ids, peids, self.warnings))
+        request.answer(Resolution(sub_ids, peids, self.warnings))
 
     def _deliver(self, client: Client, data: bytes) -> None:
         client.raw += data

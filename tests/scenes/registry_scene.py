@@ -28,7 +28,9 @@ def renumber(subscription: Subscription, sub_id: int) -> None:
 
 def request(client_id: str, *nsids: int) -> Resolve:
     filters = tuple(f"f/{nsid}" for nsid in nsids)
-    return Resolve(1, Identity(client_id, None), client_id, DESCRIPTOR, filters, nsids)
+    return Resolve(
+        Identity(client_id, None), client_id, DESCRIPTOR, filters, nsids, lambda _answer: None
+    )
 
 
 def resolution(digest: str = "hash") -> VersionResolution:

@@ -88,9 +88,8 @@ class ConnectHandler:
 
             self._guarded(connection, step)
 
-        request_id = self._state.pending_requests.open(decided)
         self._state.outbox.requests.append(
-            Authenticate(request_id, connection, client_id, packet.username, packet.password)
+            Authenticate(connection, client_id, packet.username, packet.password, decided)
         )
 
     def refuse(self, connection: Connection, error: ProtocolError) -> None:

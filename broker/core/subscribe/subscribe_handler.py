@@ -8,7 +8,7 @@ from broker.codec.packet_writer import suback
 from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.publish.message_delivery import MessageDelivery
-from broker.core.requests import Resolve, Resolved
+from broker.core.requests import Resolution, ResolutionRefusal, Resolve
 from broker.core.retained.retained_delivery import RetainedBacklog
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
@@ -93,43 +93,48 @@ class SubscribeHandler:
 
     def _ask_members(self, connection: Connection, session: Session, job: SubscribeJob) -> None:
         accepted = job.accepted
-
-        def came(resolved: Resolved | None, code: ReasonCode, text: str | None) -> None:
-            if _is_stale(connection, job):
-                if resolved is not None:
-                    self._state.forget(*resolved.sub_ids)
-                return
-            if resolved is not None:
-                refusal = check_pairs(self._state, session, job.accepted, len(resolved.peids))
-                if refusal is not None:
-                    self._unregister(resolved)
-                    resolved, code, text = None, ReasonCode.QUOTA_EXCEEDED, refusal
-            if resolved is None:
-                job.refuse_all(code, text)
-            elif len(resolved.peids) * len(resolved.sub_ids) > MOST_AT_ONCE:
-                self._enter_in_chunks(connection, session, job, resolved)
-                return
-            self._finish(connection, session, job, resolved)
-            self._done(connection, session)
-
         self._state.outbox.requests.append(
             Resolve(
-                self._state.pending_requests.open(came),
                 session.identity,
                 session.owner,
                 job.descriptor or "",
                 tuple(request.text for request in accepted),
                 tuple(request.nsid or 0 for request in accepted),
+                lambda answer: self._take_members(connection, session, job, answer),
             )
         )
 
-    def _unregister(self, resolved: Resolved) -> None:
-        """Remove the registration of what is not put in force, unless it is in force already."""
-        in_force = self._state.slots.by_sub_id
-        self._state.forget(*(number for number in resolved.sub_ids if number not in in_force))
+    def _take_members(
+        self,
+        connection: Connection,
+        session: Session,
+        job: SubscribeJob,
+        answer: Resolution | ResolutionRefusal,
+    ) -> None:
+        """Put the subscription in force, or refuse it; its client may be gone by now."""
+        if _is_stale(connection, job):
+            if isinstance(answer, Resolution):
+                self._state.forget(*answer.sub_ids)
+            return
+        if isinstance(answer, Resolution):
+            refusal = check_pairs(self._state, session, job.accepted, len(answer.peids))
+            if refusal is not None:
+                # Registered for nothing, unless the same neighborhood is in force already.
+                in_force = self._state.slots.by_sub_id
+                self._state.forget(*(one for one in answer.sub_ids if one not in in_force))
+                answer = ResolutionRefusal(ReasonCode.QUOTA_EXCEEDED, refusal)
+        if isinstance(answer, ResolutionRefusal):
+            job.refuse_all(answer.reason, answer.text)
+            self._finish(connection, session, job, None)
+        elif len(answer.peids) * len(answer.sub_ids) > MOST_AT_ONCE:
+            self._enter_in_chunks(connection, session, job, answer)
+            return
+        else:
+            self._finish(connection, session, job, answer)
+        self._done(connection, session)
 
     def _enter_in_chunks(
-        self, connection: Connection, session: Session, job: SubscribeJob, resolved: Resolved
+        self, connection: Connection, session: Session, job: SubscribeJob, resolved: Resolution
     ) -> None:
         """Enter many members into the filter between other clients' packets, then answer."""
 
@@ -153,7 +158,7 @@ class SubscribeHandler:
         connection: Connection,
         session: Session,
         job: SubscribeJob,
-        resolved: Resolved | None,
+        resolved: Resolution | None,
         slots: list[int] | None = None,
     ) -> None:
         """Put the accepted filters in force, then answer, then send retained messages."""

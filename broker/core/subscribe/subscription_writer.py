@@ -10,7 +10,7 @@ from typing import Final
 from broker.codec.fields import ParsedFilter
 from broker.core.core_state import CoreState
 from broker.core.journal import SubscriptionSaved
-from broker.core.requests import Resolved
+from broker.core.requests import Resolution
 from broker.core.retained.retained_delivery import RetainedBacklog
 from broker.core.sessions.session import Session
 from broker.core.subscribe.subscribe_jobs import FilterRequest, SubscribeJob
@@ -132,7 +132,7 @@ class _Entry:
     """One SUBSCRIBE: the same members for each of its filters, under a slot for each."""
 
     session: Session
-    members: Resolved
+    members: Resolution
     is_stale: Callable[[], bool]
     ended: Callable[[list[int] | None], None]
     again: Callable[[], None]
@@ -158,7 +158,7 @@ class ChunkedSubscribe:
     def begin(
         self,
         session: Session,
-        members: Resolved,
+        members: Resolution,
         *,
         is_stale: Callable[[], bool],
         ended: Callable[[list[int] | None], None],

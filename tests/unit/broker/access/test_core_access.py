@@ -222,4 +222,4 @@ def test_a_client_that_leaves_while_judged_leaves_nothing_behind() -> None:
     publisher.lose()
     harness.answer_waiting()
     assert harness.core.index.count == 0
-    assert len(harness.core._state.pending_requests) == 0
+    assert harness.waiting == []

@@ -67,6 +67,10 @@ class Odd(BaseAuthPlugin, BaseTopicPlugin):
 ODD = f"{__name__}.Odd"
 
 
+def no_answer(*_: object) -> None:
+    """The logins return their decision; the request's own answer is for the shell."""
+
+
 def plugins_of(plugins: dict[str, Any]) -> PluginAccess:
     listeners = BrokerConfig.from_dict({"plugins": plugins})
     return PluginAccess(Broker(listeners).plugins_manager)
@@ -90,7 +94,7 @@ def connect(
         logins = Logins(
             passwords, plugins_of(plugins or {}), allow_anonymous=anonymous, limits=LoginLimits()
         )
-        request = Authenticate(1, None, "client", user, password)  # type: ignore[arg-type]
+        request = Authenticate(None, "client", user, password, no_answer)  # type: ignore[arg-type]
         login = await logins.decide(request, Origin("192.0.2.1", 4711), lambda: False)
         assert logins.decided == {login.reason: 1}
         logins.close()
@@ -181,7 +185,9 @@ def test_plugins_see_who_and_where_from_and_keep_no_password() -> None:
 async def decisions(logins: Logins, requests: list[tuple[str, bytes, str]]) -> list[ReasonCode]:
     """What is decided about users, passwords and addresses that come at once."""
     asked = [
-        logins.decide(Authenticate(1, None, "c", user, password), Origin(host, 1), lambda: False)  # type: ignore[arg-type]
+        logins.decide(
+            Authenticate(None, "c", user, password, no_answer), Origin(host, 1), lambda: False
+        )  # type: ignore[arg-type]
         for user, password, host in requests
     ]
     return [login.reason for login in await asyncio.gather(*asked)]
@@ -267,7 +273,7 @@ def test_a_client_that_is_gone_costs_no_hash(tmp_path: Path) -> None:
 
     async def scenario() -> Logins:
         logins = Logins(file, plugins_of({}), allow_anonymous=False, limits=LoginLimits())
-        request = Authenticate(1, None, "c", "alice", b"secret")  # type: ignore[arg-type]
+        request = Authenticate(None, "c", "alice", b"secret", no_answer)  # type: ignore[arg-type]
         login = await logins.decide(request, Origin("192.0.2.1", 1), lambda: True)
         assert login.reason.is_error
         logins.close()

@@ -96,7 +96,7 @@ def test_an_answer_does_not_serve_what_came_in_after_the_question(harness: Harne
     reader.subscribe_near("t", "near", nsid=7)
     publisher.send(about(2, b"after"))
     # The answer was read before the second subscription was there.
-    harness.core.looked_up(request.request_id, {2: (0,)})
+    request.answer({2: (0,)}, None)
     harness.settle()
     harness.held = ()
     harness.answer_waiting()
@@ -177,7 +177,7 @@ def test_a_failed_look_up_refuses_exactly_what_needed_it(harness: Harness, reade
     publisher.send(about(1, b"a") + encode.publish("t", b"b") + about(2, b"c", qos=1))
     (request,) = harness.waiting
     harness.waiting = []
-    harness.core.look_up_failed(request.request_id, "away")
+    request.answer({}, "away")
     harness.settle()
     (puback,) = publisher.take()
     assert int(puback.reason_code) == 0x83
@@ -197,7 +197,7 @@ def test_a_publisher_that_is_gone_does_not_matter(harness: Harness, reader: Clie
     publisher.lose()
     harness.answer_waiting()
     assert reader.messages() == []
-    assert len(harness.core._state.pending_requests) == 0
+    assert harness.waiting == []
 
 
 def test_wills_ask_too(harness: Harness, reader: Client) -> None:
