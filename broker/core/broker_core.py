@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from broker.codec.publish import GatewayRules
 from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import SysTopics
@@ -19,12 +20,11 @@ from broker.core.publish.fast_publish import FastPublisher, Read
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.publish.router import FanOut, Router
-from broker.core.publish.routes import GatewayRules
 from broker.core.restore import StateRestore, durable_parts
 from broker.core.retained.retained_messages import RetainedWriter
+from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler, random_client_id
 from broker.core.sessions.connection import Connection
-from broker.core.sessions.dispatch import Acknowledgements, Dispatch
 from broker.core.sessions.intake import Intake
 from broker.core.sessions.session import Session
 from broker.core.sessions.session_lifecycle import SessionLifecycle
@@ -84,13 +84,9 @@ class Core:
             self._lifecycle,
             FastPublisher(state, FanOut(state, delivery)),
             ConnectHandler(state, self._lifecycle, delivery, self._resume, new_client_id),
-            Dispatch(
-                state,
-                self._lifecycle,
-                self._general_publish,
-                Acknowledgements(state, delivery),
-                SubscribeQueue(state, delivery, self._lifecycle),
-            ),
+            self._general_publish,
+            Acknowledgements(state, delivery),
+            SubscribeQueue(state, delivery, self._lifecycle),
         )
         # For the shell, when the world in force changes.
         self.world_notifier = WorldNotifier(state, delivery, self._general_publish.publish)

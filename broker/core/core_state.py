@@ -6,14 +6,15 @@ import heapq
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from broker.codec.publish import GatewayRules
 from broker.core.counters import Counters
 from broker.core.journal import Journal
 from broker.core.limits import BrokerLimits, InputBudget, Shares
-from broker.core.publish.routes import GatewayRules, Routes
 from broker.core.requests import Forget, LookUp, Outbox, OutputGate
 from broker.core.retained.retained_messages import RetainedStore
 from broker.core.sessions.session_table import SessionTable
-from broker.core.subscribe.subscription_index import SlotTable, SubscriptionIndex
+from broker.core.subscribe.subscription import SlotTable
+from broker.core.subscribe.subscription_index import Routes, SubscriptionIndex
 from broker.core.subscribe.topic_tree import TopicTree
 from broker.core.verdicts import AccessControl, VerdictCache
 from broker.filter.memberships import Memberships, Slots

@@ -14,9 +14,9 @@ from amqtt.events import BrokerEvents
 from broker.access.access_control import access_control, denial_code, forget_plugin_verdicts
 from broker.access.addresses import Address, parse_address
 from broker.access.amqtt_plugins import PluginAccess, PluginHost
+from broker.codec.publish import GatewayRules
 from broker.core.broker_core import Core
 from broker.core.message import Message
-from broker.core.publish.routes import GatewayRules
 from broker.core.world_changes import world_of_this_run
 from broker.ports import (
     JournalStore,

@@ -15,10 +15,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from broker.codec.publish import GatewayRules
 from broker.codec.reason_codes import ReasonCode
 from broker.core.broker_core import Core
 from broker.core.limits import BrokerLimits
-from broker.core.publish.routes import GatewayRules
 from broker.core.requests import (
     Authenticate,
     Forget,

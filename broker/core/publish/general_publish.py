@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from broker.codec.packet_writer import PUBACK, PUBREC, acknowledgement
-from broker.codec.publish import Publish, read_publish
+from broker.codec.publish import Publish, contradiction, read_publish
 from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_PUBLISH, Drop
 from broker.core.journal import PacketReceived
 from broker.core.message import NO_EXPIRY, Message
-from broker.core.publish.router import LookAhead, Router
-from broker.core.publish.routes import Route, contradiction
+from broker.core.publish.router import Router
+from broker.core.requests import LookAhead
 from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
+from broker.core.subscribe.subscription_index import Route
 from broker.core.verdicts import Action
 from broker.filter.memberships import Slots
 

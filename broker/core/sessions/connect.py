@@ -16,12 +16,12 @@ from broker.codec.packet_writer import (
     connack,
     connack_refusal,
 )
+from broker.codec.publish import contradiction
 from broker.codec.reason_codes import OldProtocolError, ProtocolError, ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import Refusal
 from broker.core.journal import Will
 from broker.core.publish.message_delivery import MessageDelivery
-from broker.core.publish.routes import contradiction
 from broker.core.requests import Authenticate
 from broker.core.sessions.connection import Connection, OutgoingAliases, State
 from broker.core.sessions.session import Session, will_bytes

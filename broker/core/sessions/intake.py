@@ -1,4 +1,4 @@
-"""Takes the input of connections, packet after packet, and holds it back while one must wait."""
+"""Takes the input of connections: gives each packet to its handler, holds back what must wait."""
 
 from __future__ import annotations
 
@@ -7,20 +7,33 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.codec.fields import read_header
+from broker.codec.packet_reader import check_auth, read_disconnect
+from broker.codec.packet_writer import PINGRESP
 from broker.codec.publish import QOS_0
-from broker.codec.reason_codes import ProtocolError, ReasonCode, UserPropertyLimitError
+from broker.codec.reason_codes import (
+    ProtocolError,
+    ReasonCode,
+    UserPropertyLimitError,
+    malformed,
+    violation,
+)
 from broker.core.core_state import CoreState
-from broker.core.counters import Refusal
+from broker.core.counters import WORK_OF_A_PACKET, Refusal
 from broker.core.publish.fast_publish import FastPublisher, Read
+from broker.core.publish.general_publish import GeneralPublish
+from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler
 from broker.core.sessions.connection import Connection, State
-from broker.core.sessions.dispatch import Dispatch
 from broker.core.sessions.session_lifecycle import SessionLifecycle
+from broker.core.subscribe.subscribe_queue import SubscribeQueue
 
 log = logging.getLogger(__name__)
 
 _CONNECT: Final = 0x10
 _PUBACK: Final = 0x40
+# First bytes of packets that only a broker sends, or that are sent once.
+_NOT_FROM_CLIENTS: Final = {0x10: "a second CONNECT", 0x20: "CONNACK", 0x90: "SUBACK",
+                            0xB0: "UNSUBACK", 0xD0: "PINGRESP"}  # fmt: skip
 # Units of work (broker/core/counters.py) of one read before other clients get their turn: 10 to
 # 20 milliseconds.
 WORK_AT_ONCE: Final = 40_000
@@ -33,7 +46,8 @@ class Intake:
     """Gives packets to the fast path, and those that it leaves to their handlers."""
 
     __slots__ = (
-        "_clock", "_connect_handler", "_counters", "_dispatch", "_fast", "_lifecycle", "_state",
+        "_acknowledgements", "_clock", "_connect_handler", "_counters", "_fast",
+        "_general_publish", "_lifecycle", "_state", "_subscribe_queue",
     )  # fmt: skip
 
     def __init__(
@@ -42,21 +56,22 @@ class Intake:
         lifecycle: SessionLifecycle,
         fast: FastPublisher,
         connect_handler: ConnectHandler,
-        dispatch: Dispatch,
+        general_publish: GeneralPublish,
+        acknowledgements: Acknowledgements,
+        subscribe_queue: SubscribeQueue,
     ) -> None:
         self._state = state
         self._lifecycle = lifecycle
         self._fast = fast
         self._connect_handler = connect_handler
-        self._dispatch = dispatch
+        self._general_publish = general_publish
+        self._acknowledgements = acknowledgements
+        self._subscribe_queue = subscribe_queue
         self._clock = state.clock
         self._counters = state.counters
 
     def receive_all(self, reads: Iterator[Read]) -> None:
-        """Take bytes of any connections, in the order in which they came in.
-
-        ``reads`` is an iterator, so that what was not taken is still in it if this should raise.
-        """
+        """Take bytes of any connections, as ``Core.receive_all``."""
         counters = self._counters
         while True:
             counters.work_limit = counters.work + WORK_AT_ONCE
@@ -90,7 +105,22 @@ class Intake:
         """Take the input that was held back, when what the connection waited for is there."""
         if connection.is_closed or not connection.is_blocked:
             return
-        self._resume(connection)
+        connection.is_blocked = False
+        self._counters.work_limit = self._counters.work + WORK_AT_ONCE
+        held, connection.held = connection.held, []
+        if held:
+            self._take_packets(connection, held[0])
+        # Answers serve the input that asked for them. Later input asks again: slots may belong to
+        # another generation by then, or a subscription may have been confirmed in between.
+        connection.found, connection.failed = {}, frozenset()
+        if connection.is_blocked:
+            connection.held += held[1:]
+        else:
+            later = connection.inbox.join(b"".join(held[1:]))
+            if later and not connection.is_closed:
+                self._take_packets(connection, later)
+            if not connection.is_blocked and not connection.is_closed:
+                self._state.outbox.unblocked.append(connection)
         self._note_input(connection)
 
     def _note_input(self, connection: Connection) -> None:
@@ -105,24 +135,6 @@ class Intake:
             if heaviest is connection:
                 return
             heaviest = self._state.input_budget.note(connection, connection.input_bytes)
-
-    def _resume(self, connection: Connection) -> None:
-        connection.is_blocked = False
-        self._counters.work_limit = self._counters.work + WORK_AT_ONCE
-        held, connection.held = connection.held, []
-        if held:
-            self._take_packets(connection, held[0])
-        # Answers serve the input that asked for them. Later input asks again: slots may belong to
-        # another generation by then, or a subscription may have been confirmed in between.
-        connection.found, connection.failed = {}, frozenset()
-        if connection.is_blocked:
-            connection.held += held[1:]
-            return
-        later = connection.inbox.join(b"".join(held[1:]))
-        if later and not connection.is_closed:
-            self._take_packets(connection, later)
-        if not connection.is_blocked and not connection.is_closed:
-            self._state.outbox.unblocked.append(connection)
 
     def _take_packets(self, connection: Connection, data: bytes, position: int = 0) -> None:
         try:
@@ -155,7 +167,10 @@ class Intake:
                 connection.inbox.keep(data[position:], end - position)
                 return size
             if self._counters.work >= self._counters.work_limit:
-                self._give_way(connection)
+                # The rest is taken in the next turn, so that other clients are served first.
+                connection.is_blocked = True
+                self._counters.turns_given_up += 1
+                self._state.soon(lambda: self.resume(connection))
                 continue
             if not self._take_packet(connection, data, position, body, end):
                 return position
@@ -163,12 +178,6 @@ class Intake:
             if connection.is_closed:
                 return size
         return position
-
-    def _give_way(self, connection: Connection) -> None:
-        """Leave the rest of a read for the next turn, so that other clients are served first."""
-        connection.is_blocked = True
-        self._counters.turns_given_up += 1
-        self._state.timers.at(self._clock(), lambda: self.resume(connection))
 
     def _run(self, connection: Connection, data: bytes, position: int) -> int:
         """Take packets of the most frequent kinds, many in a row."""
@@ -179,18 +188,51 @@ class Intake:
                 stop = self._fast.run(read, position, connection.found)
                 return len(data) if stop is None else stop[2]
             if data[position] == _PUBACK:
-                return self._dispatch.acknowledgements.pubacks(session, data, position)
+                return self._acknowledgements.pubacks(session, data, position)
         return position
 
-    def _take_packet(
-        self, connection: Connection, data: bytes, position: int, body: int, end: int
+    def _take_packet(  # noqa: C901, PLR0912 - one case for each packet type
+        self, connection: Connection, data: bytes, start: int, body: int, end: int
     ) -> bool:
-        """Take one packet; return False if it must wait."""
-        session = connection.session
-        if connection.state is _CONNECTED and session is not None:
-            return self._dispatch.packet(connection, session, data, position, body, end)
-        self._state.counters.packets_received += 1
-        self._connect_handler.handle(connection, data, body, end)
+        """Give a packet to its handler; return False if it must wait, and is to be given again."""
+        counters, session, first = self._counters, connection.session, data[start]
+        most_users = self._state.limits.user_properties
+        if connection.state is not _CONNECTED or session is None:
+            counters.packets_received += 1
+            self._connect_handler.handle(connection, data, body, end)
+            return True
+        counters.work += WORK_OF_A_PACKET
+        if first & 0xF0 == 0x30:
+            if not self._general_publish.handle(connection, session, data, start, body, end):
+                return False
+            counters.publishes_received += 1
+            counters.publish_bytes_received += end - start
+        elif first == 0x40:
+            self._acknowledgements.puback(session, data, body, end)
+        elif first == 0x50:
+            self._acknowledgements.pubrec(connection, session, data, range(body, end))
+        elif first == 0x62:
+            self._acknowledgements.pubrel(connection, session, data, range(body, end))
+        elif first == 0x70:
+            self._acknowledgements.pubcomp(session, data, body, end)
+        elif first == 0x82:
+            self._subscribe_queue.subscribe(connection, session, data, body, end)
+        elif first == 0xA2:
+            self._subscribe_queue.unsubscribe(connection, session, data, body, end)
+        elif first == 0xC0:
+            if end > body:
+                raise malformed("PINGREQ with a body")
+            self._state.output_gate.send(connection, PINGRESP)
+        elif first == 0xE0:
+            self._lifecycle.leave(connection, session, read_disconnect(data, body, end, most_users))
+        elif first == 0xF0:
+            check_auth(data, body, end, most_users)
+            raise violation("AUTH without enhanced authentication")
+        elif first in _NOT_FROM_CLIENTS:
+            raise violation(f"{_NOT_FROM_CLIENTS[first]} from a client")
+        else:
+            raise malformed(f"a packet cannot begin with 0x{first:02x}")
+        counters.packets_received += 1
         return True
 
     def _fail(self, connection: Connection, error: ProtocolError) -> None:

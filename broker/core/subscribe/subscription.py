@@ -1,13 +1,19 @@
-"""A subscription, and the filter entries and share groups under which it is entered."""
+"""A subscription, the filter entry or share group under which it is entered, and its slot.
+
+A slot is a small number that stands for a neighborhood subscription in the filter.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from broker.codec.fields import varint
+from broker.filter.memberships import VACANT, Memberships, SlotOwner
 from schemas.mqtt_names import NSID
+from spatial_udfs.entity_table import Int64s
 
 if TYPE_CHECKING:
     from broker.core.sessions.session import Session
@@ -147,3 +153,94 @@ class Subscription:
         more, self.pairs = pairs - self.pairs, pairs
         self.session.pairs += more
         self.session.pair_account.add(more)
+
+
+class SlotTable:
+    """Subscriptions by slot, in step with the memberships.
+
+    ``slot_owners`` are read on every PUBLISH with a peid; only their ``home`` distinguishes a
+    subscription in force from a vacant slot. The list belongs to the memberships.
+    """
+
+    __slots__ = ("_memberships", "_used", "by_sub_id", "slot_owners")
+
+    def __init__(self, memberships: Memberships) -> None:
+        self._memberships = memberships
+        self._used = 0
+        self.slot_owners = memberships.slot_owners
+        self.by_sub_id: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        """Return the number of slots in use."""
+        return self._used
+
+    def in_force(self) -> Iterator[Subscription]:
+        """Return the subscriptions that have a slot now, without those that leave meanwhile."""
+        owners = self.slot_owners[:]
+        return (one.subscription for one in owners if one.subscription is not VACANT)
+
+    def at(self, slot: int) -> Subscription | None:
+        """Return the subscription that has the slot."""
+        if slot >= len(self.slot_owners) or self.slot_owners[slot].subscription is VACANT:
+            return None
+        return self.slot_owners[slot].subscription
+
+    def reserve(self) -> int:
+        """Return a slot that no subscription has: nothing is delivered for its members yet."""
+        reusable = self._memberships.reusable
+        if reusable:
+            return reusable.pop()
+        slot = len(self.slot_owners)
+        self.slot_owners.append(SlotOwner(slot))
+        return slot
+
+    def give_up(self, slot: int) -> None:
+        """Return a reserved slot, whatever was entered under it."""
+        self._memberships.remove(slot)
+
+    def enter(
+        self,
+        subscription: Subscription,
+        peids: Int64s | None,
+        reserved: int | None = None,
+        coming: Int64s | None = None,
+    ) -> None:
+        """Give a subscription its slot and its members; None: they are loaded later.
+
+        Its home is set by now. Under a reserved slot all members are entered already.
+        """
+        slot = self.reserve() if reserved is None else reserved
+        self.slot_owners[slot].take(subscription)
+        subscription.slot = slot
+        self._used += 1
+        if subscription.terms.sub_id is not None:
+            self.by_sub_id[subscription.terms.sub_id] = slot
+        subscription.set_pairs(0 if peids is None else len(peids))
+        if peids is not None and reserved is None:
+            self._memberships.add(slot, peids, coming)
+
+    def leave(self, subscription: Subscription) -> None:
+        """Vacate the slot; it is used again when the memberships say so."""
+        self.vacate(subscription)
+        slot = subscription.slot
+        subscription.slot = NO_SLOT
+        self._used -= 1
+        subscription.set_pairs(0)
+        self._memberships.remove(slot)
+
+    def vacate(self, subscription: Subscription) -> None:
+        """Take the slot from a subscription that is to leave: nothing is delivered for it."""
+        slot = subscription.slot
+        self.slot_owners[slot].vacate()
+        sub_id = subscription.terms.sub_id
+        # The same neighborhood, written differently, has the same subId and may be in force.
+        if sub_id is not None and self.by_sub_id.get(sub_id) == slot:
+            del self.by_sub_id[sub_id]
+
+    def renumber(self, subscription: Subscription, terms: SubscriptionTerms) -> None:
+        """Give a subscription in force the other subId that the registry has for it."""
+        if subscription.terms.sub_id is not None:
+            self.by_sub_id.pop(subscription.terms.sub_id, None)
+        subscription.renew(terms)
+        if terms.sub_id is not None:
+            self.by_sub_id[terms.sub_id] = subscription.slot

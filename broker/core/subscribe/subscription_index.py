@@ -1,31 +1,158 @@
-"""Subscriptions in force: entered under their filter, found by topic, slot and share group.
+"""Subscriptions in force: entered under their filter, and found by topic.
 
-A slot is a small number that stands for a neighborhood subscription in the filter.
+A route is made once for each topic. It has the filter entries and share groups that match, not
+subscriptions, so it stays valid while these come and go under the same filters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from sys import getsizeof
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from broker.codec.fields import SHARE_PREFIX, ParsedFilter
-from broker.core.publish.routes import Routes
-from broker.core.subscribe.subscription import (
-    NO_SLOT,
-    FilterEntry,
-    ShareGroup,
-    Subscription,
-    SubscriptionTerms,
+from broker.codec.fields import (
+    SHARE_PREFIX,
+    SYSTEM_PREFIX,
+    ParsedFilter,
+    check_text,
+    check_topic_name,
 )
+from broker.codec.publish import GatewayRules
+from broker.codec.reason_codes import ReasonCode
+from broker.core.limits import BrokerLimits
+from broker.core.subscribe.subscription import FilterEntry, ShareGroup, SlotTable, Subscription
 from broker.core.subscribe.topic_tree import LEVEL_BYTES, TopicTree
-from broker.filter.memberships import VACANT, Memberships, SlotOwner
 from spatial_udfs.entity_table import Int64s
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from broker.core.counters import Counters
+    from broker.core.sessions.session import Session
+
+# A route and its entry without its topic and its receivers, as measured; a reader of a route.
+ROUTE_BYTES: Final = 1_000
+READER_BYTES: Final = 100
+# Sessions that ended while routes hold them, before all routes are forgotten.
+MOST_ENDED_READERS: Final = 1_000
 # A subscription, its terms, its filter's entry and its places in dictionaries, as measured.
 SUBSCRIPTION_BYTES: Final = 700
 # A neighborhood's slot, numbers and entry under its filter. Its members are counted elsewhere.
 NEIGHBORHOOD_BYTES: Final = 700
+
+
+class Route:
+    """Everything that is the same for all messages on a topic.
+
+    ``spatial`` holds the entries and groups that have neighborhoods. ``readers`` are sessions
+    known to be allowed to receive the topic. ``refusal`` is why clients may not publish to it.
+    ``is_waiting``: the members of a neighborhood under it are not known yet.
+    """
+
+    __slots__ = (
+        "gateway_peid", "groups", "is_simple", "is_waiting", "plain", "readers", "refusal",
+        "spatial", "topic", "topic_field",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, encoded: bytes, entries: list[FilterEntry]) -> None:
+        self.topic = topic
+        self.topic_field = len(encoded).to_bytes(2, "big") + encoded
+        self.plain = tuple(entry for entry in entries if entry.plain)
+        self.groups = tuple(group for entry in entries for group in entry.groups.values())
+        homes: list[FilterEntry | ShareGroup] = [*entries, *self.groups]
+        self.spatial = frozenset(home for home in homes if home.spatial)
+        self.readers: set[Session] = set()
+        self.gateway_peid: int | None = None
+        self.refusal: ReasonCode | None = None
+        self.is_waiting = False
+        self.is_simple = not self.groups
+
+
+class Routes:
+    """Routes by topic, as the topic stands in a packet."""
+
+    __slots__ = (
+        "_counters", "_ended", "_gateway", "_limits", "_tree", "_waiting", "by_topic", "bytes",
+    )  # fmt: skip
+
+    def __init__(
+        self, tree: TopicTree, gateway: GatewayRules, limits: BrokerLimits, counters: Counters
+    ) -> None:
+        self._tree = tree
+        self._gateway = gateway
+        self._limits = limits
+        self._counters = counters
+        self.by_topic: dict[bytes, Route] = {}
+        # Where neighborhoods are entered whose members are not known yet.
+        self._waiting: frozenset[FilterEntry | ShareGroup] = frozenset()
+        # About what the remembered routes take in memory.
+        self.bytes = 0
+        # Sessions without a client that may still be among the readers of a route.
+        self._ended = 0
+
+    def of(self, encoded: bytes) -> Route:
+        """Return the route of a topic; ProtocolError when it is no topic name."""
+        route = self.by_topic.get(encoded)
+        if route is None:
+            topic = check_text(encoded)
+            check_topic_name(topic)
+            route = self._make(topic, encoded)
+            if len(self.by_topic) >= self._limits.cached_routes:
+                self.clear()
+            self.by_topic[encoded] = route
+            self._count(_bytes_of(route))
+        return route
+
+    def hold(self, homes: Iterable[FilterEntry | ShareGroup]) -> None:
+        """Mark the routes to these entries and groups as waiting, and no others."""
+        waiting = frozenset(homes)
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self.clear()
+
+    def clear(self) -> None:
+        """Forget all routes: a filter came or went, rights changed, or memory is used up."""
+        self.by_topic.clear()
+        self.bytes = 0
+        self._ended = 0
+
+    def add_reader(self, route: Route, session: Session) -> None:
+        """Remember that a session may receive the topic."""
+        if session not in route.readers:
+            route.readers.add(session)
+            self._count(READER_BYTES)
+
+    def reader_left(self) -> None:
+        """Note that a session that routes may hold has no client; many are forgotten together."""
+        self._ended += 1
+        if self._ended > MOST_ENDED_READERS:
+            self.clear()
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        if self.bytes > self._limits.cached_route_bytes:
+            self.clear()
+
+    def _make(self, topic: str, encoded: bytes) -> Route:
+        if topic.count("/") >= self._limits.topic_levels:
+            route = Route(topic, encoded, [])
+            route.refusal = ReasonCode.TOPIC_NAME_INVALID
+        else:
+            before = self._tree.visited
+            entries = list(self._tree.match(topic))
+            self._counters.work += self._tree.visited - before + len(entries)
+            route = Route(topic, encoded, entries)
+            if topic.startswith(SYSTEM_PREFIX):
+                route.refusal = ReasonCode.NOT_AUTHORIZED
+        route.gateway_peid = self._gateway.peid_of(topic)
+        route.is_waiting = not self._waiting.isdisjoint(route.spatial)
+        route.is_simple = route.is_simple and route.refusal is None and not route.is_waiting
+        return route
+
+
+def _bytes_of(route: Route) -> int:
+    """Return about what a route takes in memory: its topic is text once, and bytes twice."""
+    homes = len(route.plain) + len(route.groups) + 8 * len(route.spatial)
+    return ROUTE_BYTES + getsizeof(route.topic) + 2 * len(route.topic_field) + 8 * homes
 
 
 def subscription_bytes(topic_filter: str, descriptor: str | None) -> int:
@@ -114,102 +241,8 @@ class SubscriptionIndex:
             self._routes.clear()
 
     def _prune(self, home: FilterEntry | ShareGroup) -> None:
-        if isinstance(home, ShareGroup):
-            entry = home.entry
-            if not home.plain and not home.spatial:
-                del entry.groups[home.share_name]
-        else:
-            entry = home
+        entry = home.entry if isinstance(home, ShareGroup) else home
+        if isinstance(home, ShareGroup) and not home.plain and not home.spatial:
+            del entry.groups[home.share_name]
         if entry.is_empty:
             self._tree.remove(entry.topic_filter)
-
-
-class SlotTable:
-    """Subscriptions by slot, in step with the memberships.
-
-    ``slot_owners`` are read on every PUBLISH with a peid; only their ``home`` distinguishes a
-    subscription in force from a vacant slot. The list belongs to the memberships.
-    """
-
-    __slots__ = ("_memberships", "_used", "by_sub_id", "slot_owners")
-
-    def __init__(self, memberships: Memberships) -> None:
-        self._memberships = memberships
-        self._used = 0
-        self.slot_owners = memberships.slot_owners
-        self.by_sub_id: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        """Return the number of slots in use."""
-        return self._used
-
-    def in_force(self) -> Iterator[Subscription]:
-        """Return the subscriptions that have a slot now, without those that leave meanwhile."""
-        owners = self.slot_owners[:]
-        return (one.subscription for one in owners if one.subscription is not VACANT)
-
-    def at(self, slot: int) -> Subscription | None:
-        """Return the subscription that has the slot."""
-        if slot >= len(self.slot_owners) or self.slot_owners[slot].subscription is VACANT:
-            return None
-        return self.slot_owners[slot].subscription
-
-    def reserve(self) -> int:
-        """Return a slot that no subscription has: nothing is delivered for its members yet."""
-        reusable = self._memberships.reusable
-        if reusable:
-            return reusable.pop()
-        slot = len(self.slot_owners)
-        self.slot_owners.append(SlotOwner(slot))
-        return slot
-
-    def give_up(self, slot: int) -> None:
-        """Return a reserved slot, whatever was entered under it."""
-        self._memberships.remove(slot)
-
-    def enter(
-        self,
-        subscription: Subscription,
-        peids: Int64s | None,
-        reserved: int | None = None,
-        coming: Int64s | None = None,
-    ) -> None:
-        """Give a subscription its slot and its members; None: they are loaded later.
-
-        Its home is set by now. Under a reserved slot all members are entered already.
-        """
-        slot = self.reserve() if reserved is None else reserved
-        self.slot_owners[slot].take(subscription)
-        subscription.slot = slot
-        self._used += 1
-        if subscription.terms.sub_id is not None:
-            self.by_sub_id[subscription.terms.sub_id] = slot
-        subscription.set_pairs(0 if peids is None else len(peids))
-        if peids is not None and reserved is None:
-            self._memberships.add(slot, peids, coming)
-
-    def leave(self, subscription: Subscription) -> None:
-        """Vacate the slot; it is used again when the memberships say so."""
-        self.vacate(subscription)
-        slot = subscription.slot
-        subscription.slot = NO_SLOT
-        self._used -= 1
-        subscription.set_pairs(0)
-        self._memberships.remove(slot)
-
-    def vacate(self, subscription: Subscription) -> None:
-        """Take the slot from a subscription that is to leave: nothing is delivered for it."""
-        slot = subscription.slot
-        self.slot_owners[slot].vacate()
-        sub_id = subscription.terms.sub_id
-        # The same neighborhood, written differently, has the same subId and may be in force.
-        if sub_id is not None and self.by_sub_id.get(sub_id) == slot:
-            del self.by_sub_id[sub_id]
-
-    def renumber(self, subscription: Subscription, terms: SubscriptionTerms) -> None:
-        """Give a subscription in force the other subId that the registry has for it."""
-        if subscription.terms.sub_id is not None:
-            self.by_sub_id.pop(subscription.terms.sub_id, None)
-        subscription.renew(terms)
-        if terms.sub_id is not None:
-            self.by_sub_id[terms.sub_id] = subscription.slot

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from broker.codec.publish import GatewayRules
 from broker.codec.reason_codes import ReasonCode
 from broker.core.limits import BrokerLimits
 from broker.core.publish.fast_publish import Read, Stop
-from broker.core.publish.routes import GatewayRules
 from broker.core.verdicts import AccessControl, Action, Identity
 from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
@@ -185,6 +185,6 @@ def test_the_fast_path_is_taken_at_all() -> None:
     core = clients[0].harness.core
     clients[0].send(encode.publish("s/a", b"x"))
     # Whatever does not take the fast path would fail now.
-    del core._intake._dispatch
+    del core._intake._general_publish
     clients[0].send(encode.publish("s/a", b"x", properties=encode.user("peid", "2")) * 10)
     assert len(clients[1].messages()) == 10

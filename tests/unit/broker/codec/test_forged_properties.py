@@ -7,9 +7,9 @@ from typing import Any
 import mqtt5
 import pytest
 
+from broker.codec.publish import GatewayRules
 from broker.core.counters import Drop
 from broker.core.message import Message
-from broker.core.publish.routes import GatewayRules
 from broker.durability.records.message_bytes import message_from_bytes, message_to_bytes
 from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness

@@ -7,9 +7,9 @@ from typing import Any
 import mqtt5
 import pytest
 
+from broker.codec.publish import GatewayRules
 from broker.core.counters import Drop
 from broker.core.limits import BrokerLimits
-from broker.core.publish.routes import GatewayRules
 from broker.core.requests import Resolve
 from broker.filter.memberships import NoMemberships
 from schemas.errors import SettingsError
