@@ -25,8 +25,7 @@ from broker.shell.request_answers import JournalSaver, RequestAnswers, Services
 if TYPE_CHECKING:
     from broker.core.broker_core import Core
     from broker.core.sessions.connection import Connection
-    from broker.shell.network.tcp_link import TcpLink
-    from broker.shell.network.websocket_link import WebSocketLink
+    from broker.shell.network.links import TcpLink, WebSocketLink
 
 log = logging.getLogger(__name__)
 

@@ -35,9 +35,8 @@ from broker.shell.core_driver import CoreDriver
 from broker.shell.http_server import HttpServer
 from broker.shell.limits import read_limits, use_all_files
 from broker.shell.metrics import Metrics, add_figures, pages, sample_filter_times
+from broker.shell.network.links import TcpLink, WebSocketLink
 from broker.shell.network.listeners import ConnectionHandlers, Listeners, amqtt_config
-from broker.shell.network.tcp_link import TcpLink
-from broker.shell.network.websocket_link import WebSocketLink
 from broker.shell.request_answers import Services
 from schemas.settings import Settings, control_socket_path
 

@@ -12,7 +12,7 @@ import pytest
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.intake import Intake
 from broker.shell.core_driver import MANY_BYTES
-from broker.shell.network.tcp_link import TcpLink
+from broker.shell.network.links import TcpLink
 from broker.shell.service import BrokerService
 from schemas.settings import load_settings
 from tests.servers.raw_client import (
