@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
 
-from broker.filter.process_memory import freeze_gc, tune_malloc
+from broker.shell.process import freeze_gc, tune_malloc
 from broker.shell.service import BrokerService
 from schemas.errors import SettingsError, WorldError
 from schemas.settings import NO_REDIS, Settings

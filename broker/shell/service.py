@@ -29,7 +29,6 @@ from broker.ports import (
 )
 from broker.resolver.live_resolver import LiveResolver
 from broker.shell.admission import Admission
-from broker.shell.background import Work, keep_at_it, steady_clock
 from broker.shell.control_socket import ControlSocket
 from broker.shell.core_driver import CoreDriver
 from broker.shell.http_server import HttpServer
@@ -37,6 +36,7 @@ from broker.shell.limits import read_limits, use_all_files
 from broker.shell.metrics import Metrics, add_figures, pages, sample_filter_times
 from broker.shell.network.links import TcpLink, WebSocketLink
 from broker.shell.network.listeners import ConnectionHandlers, Listeners, amqtt_config
+from broker.shell.process import Work, run_with_restarts, steady_clock
 from broker.shell.request_answers import Services
 from schemas.settings import Settings, control_socket_path
 
@@ -241,4 +241,4 @@ class BrokerService:
             await self.resolver.stop()
 
     def _run(self, work: Work, name: str) -> None:
-        self._tasks.append(asyncio.create_task(keep_at_it(work, name), name=name))
+        self._tasks.append(asyncio.create_task(run_with_restarts(work, name), name=name))

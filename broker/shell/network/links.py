@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.core.sessions.connection import Connection
     from broker.shell.core_driver import CoreDriver
 
-# Seconds that a client has to read the last packet.
+# Seconds to read the last packet.
 FAREWELL_SECONDS: Final = 5.0
 # Detects a socket whose peer has closed; on other systems only one that failed.
 LEFT: Final = getattr(select, "POLLRDHUP", 0)
@@ -73,8 +73,8 @@ class TcpLink(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's shape
         """Report that the connection is closed."""
         self.write = _send_to_nobody
-        connection, self._connection = self._connection, None
-        if connection is not None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
             self._core_driver.lost(connection)
 
     @property
@@ -118,8 +118,7 @@ class TcpLink(asyncio.Protocol):
         """
         if self._is_leaving or self._transport.is_closing():
             return
-        self._is_leaving = True
-        self.write = _send_to_nobody
+        self._is_leaving, self.write = True, _send_to_nobody
         if self._transport.can_write_eof():
             self._transport.write_eof()
             self._transport.resume_reading()
@@ -129,8 +128,7 @@ class TcpLink(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once and discard unsent bytes."""
-        self._is_leaving = True
-        self.write = _send_to_nobody
+        self._is_leaving, self.write = True, _send_to_nobody
         self._transport.abort()
 
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from broker.shell.background import keep_at_it
+from broker.shell.process import run_with_restarts
 
 
 def test_what_fails_begins_again_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -19,16 +19,16 @@ def test_what_fails_begins_again_and_is_logged(caplog: pytest.LogCaptureFixture)
             raise ValueError("nobody expected this")
 
     with caplog.at_level(logging.ERROR):
-        asyncio.run(keep_at_it(work, "the work", restart_seconds=0.0))
+        asyncio.run(run_with_restarts(work, "the work", restart_seconds=0.0))
     assert calls == [0, 1, 2]
     logged = [record.getMessage() for record in caplog.records]
-    assert logged == ["the work failed, and begins again"] * 2
+    assert logged == ["the work failed and is started again"] * 2
     assert "nobody expected this" in caplog.text
 
 
 def test_what_is_cancelled_ends() -> None:
     async def run() -> None:
-        task = asyncio.create_task(keep_at_it(asyncio.Event().wait, "waiting"))  # type: ignore[arg-type]
+        task = asyncio.create_task(run_with_restarts(asyncio.Event().wait, "waiting"))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
