@@ -17,7 +17,7 @@ from broker.core.requests import Resolve
 from broker.filter.memberships import Memberships, NoMemberships, Slots
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
-from broker.resolver.resolver_answers import VersionResolution
+from broker.resolver.resolver_requests import VersionResolution
 from schemas.errors import SettingsError, SpapsError
 
 LEASE_SECONDS: Final = 6.0

@@ -12,8 +12,12 @@ from dataclasses import replace
 
 from bench.broker.scene import members_of, number_of
 from broker.resolver.live_resolver import ComingMembers, LiveResolution
-from broker.resolver.resolve_queue import Asker
-from broker.resolver.resolver_answers import ResolverCounts, ResolverLimits, VersionResolution
+from broker.resolver.resolver_requests import (
+    Asker,
+    ResolverCounts,
+    ResolverLimits,
+    VersionResolution,
+)
 from broker.resolver.world_resolver import WorldResolver
 from broker.shell import service
 from broker.shell.runner import run_broker

@@ -16,7 +16,7 @@ from broker.core.requests import Resolve
 from broker.core.subscribe.subscription import Subscription
 from broker.durability.other_brokers import other_broker_sets
 from broker.ports import StoreAwayError
-from broker.resolver.resolver_answers import VersionResolution
+from broker.resolver.resolver_requests import VersionResolution
 from redis_link.connection.redis_router import RedisRouter, run_script
 from redis_link.registry.registry_scripts import TAKEN, BrokerCalls, ScriptCall
 from schemas.errors import RedisLinkError, SpapsError

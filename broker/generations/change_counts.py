@@ -17,7 +17,7 @@ import numpy as np
 
 from broker.core.world_changes import MemberChange
 from broker.resolver.live_resolver import LiveResolver
-from broker.resolver.resolver_answers import NeighborhoodRefusedError
+from broker.resolver.resolver_requests import NeighborhoodRefusedError
 from redis_link.connection.failures import is_wrong_type
 from redis_link.connection.redis_connection import RedisReplyError
 from redis_link.connection.redis_router import RedisRouter

@@ -20,7 +20,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
 from broker.core.world_changes import Neighborhoods
 from broker.resolver.live_resolver import ComingMembers, LiveResolver
-from broker.resolver.resolver_answers import NeighborhoodRefusedError
+from broker.resolver.resolver_requests import NeighborhoodRefusedError
 from spatial_udfs.entity_table import Int64s
 
 log = logging.getLogger(__name__)

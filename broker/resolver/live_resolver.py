@@ -15,15 +15,16 @@ from typing import Final
 import numpy as np
 
 from broker.codec.reason_codes import ReasonCode
-from broker.resolver.resolve_queue import BROKER, Asker
-from broker.resolver.resolver_answers import (
+from broker.resolver.resolver_process import RESTART_DELAY
+from broker.resolver.resolver_requests import (
+    BROKER,
+    Asker,
     NeighborhoodRefusedError,
     ResolverCounts,
     ResolverLimits,
     ResolverLostError,
     VersionResolution,
 )
-from broker.resolver.resolver_process import RESTART_DELAY
 from broker.resolver.world_resolver import WorldResolver
 from spatial_udfs.entity_table import Int64s
 

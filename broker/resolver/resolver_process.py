@@ -15,7 +15,7 @@ from typing import Any, Final
 from broker.codec.reason_codes import ReasonCode
 from broker.resolver.frames import FrameError
 from broker.resolver.helper_process import HelperProcess
-from broker.resolver.resolver_answers import (
+from broker.resolver.resolver_requests import (
     NeighborhoodRefusedError,
     ResolverCounts,
     ResolverGoneError,

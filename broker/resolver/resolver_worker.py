@@ -22,7 +22,7 @@ import numpy as np
 from broker.codec.reason_codes import ReasonCode
 from broker.resolver.frames import pack_frame, read_frame
 from broker.resolver.heavy_pairs import HeavyPairs
-from broker.resolver.resolver_answers import ByteCache
+from broker.resolver.resolver_requests import ByteCache
 from schemas.errors import DescriptorError, NoReferenceError, ResolutionLimitError, SpapsError
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, neighborhood_hash

@@ -15,16 +15,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.codec.reason_codes import ReasonCode
-from broker.resolver.resolve_queue import BROKER, Asker, ResolveQueue
-from broker.resolver.resolver_answers import (
+from broker.resolver.resolver_process import ResolverProcess, ResolverSupervisor
+from broker.resolver.resolver_requests import (
+    BROKER,
+    Asker,
     ByteCache,
     NeighborhoodRefusedError,
+    ResolveQueue,
     ResolverCounts,
     ResolverLimits,
     VersionResolution,
     away_error,
 )
-from broker.resolver.resolver_process import ResolverProcess, ResolverSupervisor
 
 CACHE_BYTES: Final = 67_108_864
 # Bytes that a cached result takes in addition to its peids.

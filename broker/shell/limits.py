@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 from broker.access.logins import LoginLimits
 from broker.core.limits import BrokerLimits
 from broker.ports import LEASE_SECONDS, STUCK_SECONDS, JournalLimits
-from broker.resolver.resolver_answers import ResolverLimits
+from broker.resolver.resolver_requests import ResolverLimits
 from broker.shell.http_server import HttpLimits
 from schemas.errors import SettingsError
 from schemas.setting_values import build_table

@@ -28,8 +28,7 @@ from broker.core.requests import (
 from broker.core.verdicts import Verdict
 from broker.ports import JournalStore, MembershipReader, StoreAwayError, SubscriptionRegistry
 from broker.resolver.live_resolver import LiveResolver
-from broker.resolver.resolve_queue import Asker
-from broker.resolver.resolver_answers import NeighborhoodRefusedError
+from broker.resolver.resolver_requests import Asker, NeighborhoodRefusedError
 
 if TYPE_CHECKING:
     from broker.core.broker_core import Core

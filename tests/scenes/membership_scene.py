@@ -15,7 +15,7 @@ from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
 from broker.core.verdicts import Identity
 from broker.generations.change_counts import LastNotified, Outcome
 from broker.resolver.live_resolver import ComingMembers
-from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
+from broker.resolver.resolver_requests import NeighborhoodRefusedError, VersionResolution
 from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_push import PushSource
 from redis_link.generation.local_push import push_pairs

@@ -12,7 +12,7 @@ from broker.core.requests import Resolve
 from broker.core.subscribe.subscription import Subscription
 from broker.core.verdicts import Identity
 from broker.durability.redis_registry import RedisRegistry
-from broker.resolver.resolver_answers import VersionResolution
+from broker.resolver.resolver_requests import VersionResolution
 from redis_link.connection.client import RedisClient
 from redis_link.connection.redis_router import RedisRouter
 from redis_link.registry.registry_reader import registered_subscriptions

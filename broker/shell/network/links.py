@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.core.sessions.connection import Connection
     from broker.shell.core_driver import CoreDriver
 
-# Seconds to read the last packet.
+# Seconds that a client has to read the last packet.
 FAREWELL_SECONDS: Final = 5.0
 # Detects a socket whose peer has closed; on other systems only one that failed.
 LEFT: Final = getattr(select, "POLLRDHUP", 0)
@@ -41,13 +41,12 @@ class TcpLink(asyncio.Protocol):
         self._core_driver = core_driver
         # The transport's own method while the client is connected: every write goes through it.
         self.write: Callable[[bytes], None] = _send_to_nobody
-        self._transport: asyncio.Transport
         self._connection: Connection | None = None
         self._is_leaving = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept a new client, or close it at once when there are too many."""
-        self._transport = cast("asyncio.Transport", transport)
+        self._transport: asyncio.Transport = cast("asyncio.Transport", transport)
         self._connection = self._core_driver.opened(self)
         if self._connection is None:
             self._transport.abort()

@@ -17,13 +17,13 @@ from shapely import Point, Polygon
 
 from broker.codec.reason_codes import ReasonCode
 from broker.resolver.live_resolver import LiveResolver
-from broker.resolver.resolve_queue import Asker
-from broker.resolver.resolver_answers import (
+from broker.resolver.resolver_process import ResolverLostError, ResolverProcess
+from broker.resolver.resolver_requests import (
+    Asker,
     NeighborhoodRefusedError,
     ResolverLimits,
     VersionResolution,
 )
-from broker.resolver.resolver_process import ResolverLostError, ResolverProcess
 from schemas.errors import WorldError
 from schemas.language.notation import read_neighborhood
 from spatial_udfs.entity_table import EntityTable

@@ -18,7 +18,7 @@ from broker.generations.waiting_neighborhoods import (
     WaitingNeighborhoods,
 )
 from broker.resolver.live_resolver import ComingMembers
-from broker.resolver.resolver_answers import NeighborhoodRefusedError, VersionResolution
+from broker.resolver.resolver_requests import NeighborhoodRefusedError, VersionResolution
 from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.resolver.resolver_answers import ByteCache
+from broker.resolver.resolver_requests import ByteCache
 
 
 def test_the_least_recently_used_go_first() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.resolver.resolve_queue import (
+from broker.resolver.resolver_requests import (
     BROKER,
     MOST_AT_ONCE,
     MOST_OF_BROKER,
