@@ -1,6 +1,7 @@
 """The durable state of one broker in Redis: claim, load, and change it step by step.
 
 Every method succeeds or raises. What to do when Redis does not answer is decided by the journal.
+Other brokers on the same Redis share no clients, sessions or messages with this one.
 """
 
 from __future__ import annotations
@@ -10,8 +11,13 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from broker.core.journal import Record
-from broker.durability.edition_reader import last_stored_edition, load_edition, set_aside
-from broker.durability.ownership import Ownership
+from broker.durability.edition_reader import (
+    last_stored_edition,
+    load_edition,
+    scan_keys,
+    set_aside,
+)
+from broker.durability.ownership import Lease, Ownership
 from broker.durability.records.changes import Changes
 from broker.durability.records.store_commands import Edition
 from broker.durability.step_store import (
@@ -27,8 +33,13 @@ from broker.durability.step_store import (
 from broker.ports import JournalLimits
 from redis_link.connection.redis_router import RedisRouter
 from redis_link.connection.url import RedisUrl
-from schemas.errors import RedisLinkError
-from schemas.redis_keys import journal_key
+from schemas.errors import JournalError, RedisLinkError
+from schemas.redis_keys import (
+    broker_lease_key,
+    broker_subscriptions_key,
+    brokers_key,
+    journal_key,
+)
 
 log = logging.getLogger(__name__)
 
@@ -154,3 +165,43 @@ class DurableState:
                 await remove_edition(self._router, edition)
         except RedisLinkError as error:
             log.warning("an old edition of the durable state is not removed yet: %s", error)
+
+
+async def warn_of_other_brokers(router: RedisRouter, broker: str, token: str) -> None:
+    """Register this broker, and warn when brokers of other names run on this Redis."""
+    key = brokers_key()
+    if await router.ask(key, "TYPE", key) not in {b"hash", b"none"}:
+        await router.ask(key, "UNLINK", key)
+    await router.ask(key, "HSET", key, broker, token)
+    for name in sorted(one.decode() for one in await router.ask(key, "HKEYS", key)):
+        text = await _lease(router, name) if name != broker else None
+        if text is not None:
+            log.warning(
+                "broker %r runs on this Redis too (%s): both follow the same generations, and share "
+                "no clients, sessions or messages",
+                name, _holder(text),
+            )  # fmt: skip
+
+
+async def other_broker_sets(router: RedisRouter, broker: str) -> list[str]:
+    """Return the keys of the subId sets of brokers with other names."""
+    own = broker_subscriptions_key(broker)
+    connection = await router.of_key(own)
+    keys = await scan_keys(connection, broker_subscriptions_key("*"), "TYPE", "set")
+    return [key for key in keys if key != own]
+
+
+async def _lease(router: RedisRouter, broker: str) -> bytes | None:
+    key = broker_lease_key(broker)
+    if await router.ask(key, "TYPE", key) != b"string":
+        return None
+    text: bytes | None = await router.ask(key, "GET", key)
+    return text
+
+
+def _holder(text: bytes) -> str:
+    try:
+        lease = Lease.from_json(text)
+    except JournalError:
+        return "its lease is not understood"
+    return f"process {lease.pid} on {lease.host}"

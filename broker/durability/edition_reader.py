@@ -236,12 +236,12 @@ async def set_aside(connection: RedisConnection, broker: str, keys: Iterable[str
     return copies
 
 
-async def scan_keys(connection: RedisConnection, pattern: str) -> list[str]:
-    """Return all keys that match a pattern, sorted."""
+async def scan_keys(connection: RedisConnection, pattern: str, *options: str) -> list[str]:
+    """Return all keys that match a pattern, and further options of SCAN, sorted."""
     cursor, found = b"0", set()
     while True:
         cursor, keys = await connection.ask(
-            "SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED_AT_ONCE
+            "SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED_AT_ONCE, *options
         )
         found |= {key.decode() for key in keys}
         if cursor == b"0":

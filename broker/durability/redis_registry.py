@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from broker.core.requests import Resolve
 from broker.core.subscribe.subscription import Subscription
-from broker.durability.other_brokers import other_broker_sets
+from broker.durability.durable_state import other_broker_sets
 from broker.ports import StoreAwayError
 from broker.resolver.resolver_requests import VersionResolution
 from redis_link.connection.redis_router import RedisRouter, run_script
