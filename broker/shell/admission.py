@@ -1,15 +1,22 @@
-"""Admission of clients: access files, logins, certificates, web origins, HTTP readers."""
+"""Who may connect, and what clients may do: access files, logins, certificates, web origins."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import logging
+from collections.abc import Callable
+from typing import Final
 
-from broker.access.access_control import AccessFiles
+from broker.access.access_files import WatchedFile
 from broker.access.addresses import Address, Origin
 from broker.access.amqtt_plugins import PluginAccess
 from broker.access.logins import Logins
+from broker.access.passwords import PasswordChecker, read_users
+from broker.access.topic_rules import AccessRules, read_rules
+from broker.codec.reason_codes import ReasonCode
+from broker.core.verdicts import AccessControl, Action, AllowAll, Identity, Verdict
 from broker.shell.limits import ShellLimits
 from broker.shell.network.certificates import Certificates
 from broker.shell.network.listeners import WebOrigins, check_openness
@@ -17,6 +24,10 @@ from schemas.errors import SettingsError
 from schemas.settings import BrokerSettings
 
 log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 1.0
+# Plugins do not report changes, so their verdicts are asked for again.
+PLUGIN_VERDICT_SECONDS: Final = 60.0
 
 
 class Admission:
@@ -43,6 +54,11 @@ class Admission:
         self.page_login = http_login(settings, http, self.logins)
         self.certificates = Certificates(settings.listeners, limits.certificate_warning_days)
         self.origins = WebOrigins(settings.websocket_origins)
+        # MQTT 5 has a code for a server that does not wish to reveal its reason.
+        self.denial = (
+            ReasonCode.NOT_AUTHORIZED if settings.tell_denials else ReasonCode.UNSPECIFIED_ERROR
+        )
+        self.access_control = access_control(self.files.rules, plugins, self.denial)
         if self.logins.lets_nobody_in:
             log.warning(
                 "nobody can connect: give --allow-anonymous, or set broker.password_file "
@@ -101,3 +117,90 @@ def http_login(
             "broker.http_users, or broker.http_from_anywhere if that is what you want"
         )
     return HttpLogin(logins, users) if users else None
+
+
+class AccessFiles:
+    """Password file and access rules; None where the settings name no file.
+
+    A file that cannot be read or understood at the start is an error. When it breaks or
+    vanishes later, it denies everything until it is repaired.
+    """
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self.passwords: WatchedFile[PasswordChecker] | None = None
+        self.rules: WatchedFile[AccessRules] | None = None
+        if settings.password_file is not None:
+            self.passwords = WatchedFile(
+                settings.password_file,
+                lambda path: PasswordChecker(read_users(path)),
+                PasswordChecker({}),
+            )
+        if settings.acl_file is not None:
+            self.rules = WatchedFile(settings.acl_file, read_rules, AccessRules())
+        for key, file in (("password_file", self.passwords), ("acl_file", self.rules)):
+            if file is not None and file.problem is not None:
+                raise SettingsError(f"broker.{key}: {file.problem}")
+        if self.passwords is not None and not self.passwords.content.has_users:
+            log.warning("nobody can log in: %s has no users", self.passwords.path)
+
+    @property
+    def broken(self) -> list[str]:
+        """The files that deny everything because they cannot be understood."""
+        return [
+            str(file.path)
+            for file in (self.passwords, self.rules)
+            if file is not None and file.is_broken
+        ]
+
+    def reload(self) -> None:
+        """Read both files now."""
+        for file in (self.passwords, self.rules):
+            if file is not None:
+                file.reload()
+        log.info("access files read again")
+
+    async def watch(self, rules_changed: Callable[[], None]) -> None:
+        """Read the files whenever they change, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self.passwords is not None and self.passwords.reload_if_changed():
+                log.info("password file read again", extra={"file": str(self.passwords.path)})
+            if self.rules is not None and self.rules.reload_if_changed():
+                log.info("access rules read again", extra={"file": str(self.rules.path)})
+                rules_changed()
+
+
+async def forget_plugin_verdicts(forget: Callable[[], None]) -> None:
+    """Have plugins asked anew from time to time, until cancelled."""
+    while True:
+        await asyncio.sleep(PLUGIN_VERDICT_SECONDS)
+        forget()
+
+
+class RulesAndPlugins:
+    """Refused when the file refuses; otherwise the plugins have the last word, if there are any."""
+
+    def __init__(
+        self, rules: WatchedFile[AccessRules] | None, denial: Verdict, *, ask_plugins: bool
+    ) -> None:
+        """``denial`` is what a client gets to see when the file refuses."""
+        self._rules = rules
+        self._denial = denial
+        self._ask_plugins = ask_plugins
+
+    def verdict(self, client: Identity, topic: str, action: Action) -> Verdict | None:
+        """Return the file's verdict at once; None when the plugins must be asked."""
+        if self._rules is not None:
+            verdict = self._rules.content.verdict(client, topic, action)
+            if verdict is not ReasonCode.SUCCESS:
+                return self._denial
+        return None if self._ask_plugins else ReasonCode.SUCCESS
+
+
+def access_control(
+    rules: WatchedFile[AccessRules] | None, plugins: PluginAccess, denial: Verdict
+) -> AccessControl:
+    """Return what decides about topics, given the access file (if any) and the plugins."""
+    if rules is None and not plugins.judges_topics:
+        return AllowAll()
+    return RulesAndPlugins(rules, denial, ask_plugins=plugins.judges_topics)

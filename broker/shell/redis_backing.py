@@ -14,7 +14,7 @@ from typing import Final
 
 from broker.core.broker_core import Core
 from broker.core.subscribe.subscription import Subscription
-from broker.durability.other_brokers import warn_of_islands
+from broker.durability.durable_state import warn_of_other_brokers
 from broker.durability.redis_journal import RedisJournal
 from broker.durability.redis_registry import RedisRegistry
 from broker.filter.memberships import Memberships
@@ -159,7 +159,7 @@ class RedisBacking:
 
     async def load_memberships(self) -> None:
         """Load the members of the restored subscriptions; raises on failure."""
-        await warn_of_islands(self._router, self._broker, self.journal.token)
+        await warn_of_other_brokers(self._router, self._broker, self.journal.token)
         await self._look_at_server()
         if self.follower is not None:
             await self.registry.begin(list(self._core.neighborhoods), self._renumber)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqtt.events import BrokerEvents
 
-from broker.access.access_control import access_control, denial_code, forget_plugin_verdicts
 from broker.access.addresses import Address, parse_address
 from broker.access.amqtt_plugins import PluginAccess, PluginHost
 from broker.codec.publish import GatewayRules
@@ -28,7 +27,7 @@ from broker.ports import (
     memberships_of_mode,
 )
 from broker.resolver.live_resolver import LiveResolver
-from broker.shell.admission import Admission
+from broker.shell.admission import Admission, forget_plugin_verdicts
 from broker.shell.control_socket import ControlSocket
 from broker.shell.core_driver import CoreDriver
 from broker.shell.http_server import HttpServer
@@ -75,12 +74,11 @@ class BrokerService:
         plugins = PluginAccess(self._plugin_host.plugins_manager)
         self.admission = Admission(settings.broker, limits, plugins, self._http_address)
         clock = steady_clock()
-        denial = denial_code(tells_why=settings.broker.tell_denials)
         self.core = Core(
             clock=clock,
             limits=core_limits,
             memberships=self.memberships,
-            access=access_control(self.admission.files.rules, plugins, denial),
+            access=self.admission.access_control,
             gateway=GatewayRules(settings.broker.gateway),
             durable=settings.redis.url is not None,
             version=version("spaps-server"),
@@ -104,7 +102,9 @@ class BrokerService:
             )
             self._store = self.redis.journal
             registry, reader = self.redis.registry, self.redis.reader
-        services = Services(self.admission.logins, plugins, self.resolver, registry, reader, denial)
+        services = Services(
+            self.admission.logins, plugins, self.resolver, registry, reader, self.admission.denial
+        )
         self.core_driver = CoreDriver(self.core, services, self._store, self.limits, clock)
         handlers = ConnectionHandlers(
             lambda: TcpLink(self.core_driver),
