@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 from amqtt.broker import Broker
 from amqtt.contexts import Action as PluginAction
@@ -24,6 +24,7 @@ from amqtt.plugins.manager import PluginManager
 from amqtt.session import Session
 
 from broker.access.addresses import Origin
+from broker.core.message import Message
 from broker.core.verdicts import Action, Identity
 from schemas.errors import SettingsError
 
@@ -34,17 +35,10 @@ PLUGIN_SECONDS: Final = 10.0
 REMEMBERED_SESSIONS: Final = 10_000
 
 
-class Publish(Protocol):
-    """Publishes a message of the broker itself."""
-
-    def __call__(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
-        """Deliver the message to its subscribers."""
-
-
 class PluginHost(Broker):
     """Loads the plugins. It is an amqtt broker that is never started and opens no listeners."""
 
-    def __init__(self, config: BrokerConfig, publish: Publish) -> None:
+    def __init__(self, config: BrokerConfig, publish: Callable[[Message], None]) -> None:
         """``publish`` passes messages of plugins to the core."""
         self._publish_to_core = publish
         try:
@@ -66,7 +60,7 @@ class PluginHost(Broker):
         self, topic: str, data: bytes, qos: int | None = None
     ) -> None:
         """Override amqtt's method: the core publishes what plugins broadcast."""
-        self._publish_to_core(topic, bytes(data), qos or 0, retain=False)
+        self._publish_to_core(Message(topic, bytes(data), qos=qos or 0))
 
     async def retain_message(
         self,
@@ -77,7 +71,8 @@ class PluginHost(Broker):
     ) -> None:
         """Override amqtt's method: the core publishes and retains what plugins retain."""
         if topic_name:
-            self._publish_to_core(topic_name, bytes(data or b""), qos or 0, retain=True)
+            message = Message(topic_name, bytes(data or b""), qos=qos or 0, retain=True)
+            self._publish_to_core(message)
 
 
 def innermost_text(error: BaseException) -> str:
@@ -93,7 +88,7 @@ class PluginAccess:
     def __init__(self, manager: PluginManager[Any]) -> None:
         self._manager = manager
         kinds = manager.plugins
-        # amqtt's anonymous plugin vouches for nobody: at most it lets everybody in.
+        # amqtt's anonymous plugin authenticates no user; it can only let everybody in.
         self.authenticates = any(
             isinstance(p, BaseAuthPlugin) and not isinstance(p, AnonymousAuthPlugin) for p in kinds
         )

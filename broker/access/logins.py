@@ -14,7 +14,7 @@ from typing import Final
 from broker.access.access_files import WatchedFile
 from broker.access.addresses import Origin, quota_host
 from broker.access.amqtt_plugins import PluginAccess
-from broker.access.password_queue import Outcome, PasswordQueue
+from broker.access.password_queue import PasswordOutcome, PasswordQueue
 from broker.access.passwords import PasswordChecker
 from broker.codec.reason_codes import ReasonCode
 from broker.core.requests import Authenticate
@@ -72,15 +72,17 @@ TOO_MANY_WRONG: Final = Login(
     ReasonCode.CONNECTION_RATE_EXCEEDED,
     text="too many wrong logins from this address: try again in a minute",
 )
-REFUSALS: Final[dict[Outcome, Login | None]] = {
-    Outcome.RIGHT: None,
-    Outcome.WRONG: WRONG,
-    Outcome.GONE: Login(ReasonCode.UNSPECIFIED_ERROR, text="the client is gone"),
-    Outcome.ADDRESS_FULL: Login(
+REFUSALS: Final[dict[PasswordOutcome, Login | None]] = {
+    PasswordOutcome.RIGHT: None,
+    PasswordOutcome.WRONG: WRONG,
+    PasswordOutcome.GONE: Login(ReasonCode.UNSPECIFIED_ERROR, text="the client is gone"),
+    PasswordOutcome.ADDRESS_FULL: Login(
         ReasonCode.CONNECTION_RATE_EXCEEDED,
         text="too many logins from this address wait: try again later",
     ),
-    Outcome.ALL_FULL: Login(ReasonCode.SERVER_BUSY, text="too many logins wait: try again later"),
+    PasswordOutcome.ALL_FULL: Login(
+        ReasonCode.SERVER_BUSY, text="too many logins wait: try again later"
+    ),
 }
 
 
@@ -123,7 +125,7 @@ class Logins:
     def unchecked(self) -> dict[str, int]:
         """How many passwords were not checked, by cause."""
         counts = self._queue.outcomes
-        causes = (Outcome.GONE, Outcome.ADDRESS_FULL, Outcome.ALL_FULL)
+        causes = (PasswordOutcome.GONE, PasswordOutcome.ADDRESS_FULL, PasswordOutcome.ALL_FULL)
         return {one.value: counts[one] for one in causes} | {"wrong_logins": self._wrong.refused}
 
     async def decide(
@@ -182,6 +184,6 @@ class Logins:
         if self._wrong.is_over(host):
             return TOO_MANY_WRONG
         outcome = await self._queue.check(host, lambda: checker.check(user_name, password), is_gone)
-        if outcome is Outcome.WRONG:
+        if outcome is PasswordOutcome.WRONG:
             self._wrong.note(host)
         return REFUSALS[outcome]

@@ -18,7 +18,7 @@ from typing import Final
 CHECKERS: Final = 2
 
 
-class Outcome(Enum):
+class PasswordOutcome(Enum):
     """What came out of a password check, or why there was none."""
 
     RIGHT = "right"
@@ -32,7 +32,7 @@ class Outcome(Enum):
 class _Job:
     check: Callable[[], bool]
     is_gone: Callable[[], bool]
-    answer: asyncio.Future[Outcome]
+    answer: asyncio.Future[PasswordOutcome]
 
 
 class PasswordQueue:
@@ -45,11 +45,11 @@ class PasswordQueue:
         self._threads = ThreadPoolExecutor(CHECKERS, thread_name_prefix="password")
         self._workers: set[asyncio.Task[None]] = set()
         self._waiting = 0
-        self.outcomes: Counter[Outcome] = Counter(dict.fromkeys(Outcome, 0))
+        self.outcomes: Counter[PasswordOutcome] = Counter(dict.fromkeys(PasswordOutcome, 0))
 
     async def check(
         self, host: str, check: Callable[[], bool], is_gone: Callable[[], bool]
-    ) -> Outcome:
+    ) -> PasswordOutcome:
         """Return the outcome of ``check``, called in a thread when it is this address's turn."""
         outcome = await self._outcome(host, check, is_gone)
         self.outcomes[outcome] += 1
@@ -63,13 +63,13 @@ class PasswordQueue:
 
     async def _outcome(
         self, host: str, check: Callable[[], bool], is_gone: Callable[[], bool]
-    ) -> Outcome:
+    ) -> PasswordOutcome:
         own = self._jobs.get(host, ())
         if len(own) >= self._most_of_address:
-            return Outcome.ADDRESS_FULL
+            return PasswordOutcome.ADDRESS_FULL
         if self._waiting >= self._most and not self._make_room(len(own)):
-            return Outcome.ALL_FULL
-        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            return PasswordOutcome.ALL_FULL
+        answer: asyncio.Future[PasswordOutcome] = asyncio.get_running_loop().create_future()
         self._jobs.setdefault(host, deque()).append(_Job(check, is_gone, answer))
         self._waiting += 1
         if len(self._workers) < CHECKERS:
@@ -86,7 +86,7 @@ class PasswordQueue:
         self._waiting -= 1
         job = jobs.pop()
         if not job.answer.done():
-            job.answer.set_result(Outcome.ALL_FULL)
+            job.answer.set_result(PasswordOutcome.ALL_FULL)
         return True
 
     def _next(self) -> _Job:
@@ -105,7 +105,7 @@ class PasswordQueue:
             if job.answer.done():  # whoever asked was cancelled
                 continue
             if job.is_gone():
-                job.answer.set_result(Outcome.GONE)
+                job.answer.set_result(PasswordOutcome.GONE)
                 continue
             try:
                 is_right = await loop.run_in_executor(self._threads, job.check)
@@ -114,4 +114,4 @@ class PasswordQueue:
                     job.answer.set_exception(error)
                 continue
             if not job.answer.done():
-                job.answer.set_result(Outcome.RIGHT if is_right else Outcome.WRONG)
+                job.answer.set_result(PasswordOutcome.RIGHT if is_right else PasswordOutcome.WRONG)

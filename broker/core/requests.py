@@ -129,7 +129,7 @@ class Outbox:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Promised:
+class PromisedPacket:
     """A packet held back until the journal is stored up to ``position``."""
 
     position: int
@@ -173,7 +173,7 @@ class OutputGate:
             if then is not None:
                 then()
             return
-        connection.promised.append(Promised(position, data, then, is_off))
+        connection.promised.append(PromisedPacket(position, data, then, is_off))
         self._waiting[connection] = None
 
     def commit(self, stored: int) -> None:

@@ -81,7 +81,7 @@ class AllowAll:
 Question: TypeAlias = tuple[Action, str]
 
 
-class Judged:
+class AccessSubject:
     """A client with its verdicts: a session, or the author of retained messages.
 
     The session of an author may be long gone, so it has verdicts of its own.
@@ -108,15 +108,15 @@ class VerdictCache:
         self._control = control
         self._limit = limit
         # What the verdicts of each client take in memory, and those of all.
-        self._sizes: dict[Judged, int] = {}
+        self._sizes: dict[AccessSubject, int] = {}
         self.bytes = 0
         self._outbox = outbox
-        self._authors: dict[Identity, Judged] = {}
+        self._authors: dict[Identity, AccessSubject] = {}
         # Without rules the fast path need not look.
         self.is_restricted = not isinstance(control, AllowAll)
 
     def ask(
-        self, client: Judged, topic: str, action: Action, then: Callable[[Verdict], None]
+        self, client: AccessSubject, topic: str, action: Action, then: Callable[[Verdict], None]
     ) -> Verdict | None:
         """Return the verdict; None: it is requested, and ``then`` is called with it."""
         question = (action, topic)
@@ -149,7 +149,7 @@ class VerdictCache:
         if known is None:
             if len(self._authors) >= MOST_AUTHORS:
                 self.forget_authors()
-            known = self._authors[author] = Judged(author)
+            known = self._authors[author] = AccessSubject(author)
         return self.ask(known, topic, Action.PUBLISH, then)
 
     def ask_once(
@@ -161,7 +161,7 @@ class VerdictCache:
             self._outbox.requests.append(Judge(identity, topic, action, then))
         return verdict
 
-    def forget(self, client: Judged) -> None:
+    def forget(self, client: AccessSubject) -> None:
         """Forget the verdicts of a client; those that are requested already still count."""
         client.verdicts.clear()
         self.bytes -= self._sizes.pop(client, 0)
@@ -174,13 +174,13 @@ class VerdictCache:
             self.forget(author)
         self._authors.clear()
 
-    def _came(self, client: Judged, question: Question, verdict: Verdict) -> None:
+    def _came(self, client: AccessSubject, question: Question, verdict: Verdict) -> None:
         waiting = client.waiting_verdicts.pop(question)
         self._remember(client, question, verdict)
         for then in waiting:
             then(verdict)
 
-    def _remember(self, client: Judged, question: Question, verdict: Verdict) -> None:
+    def _remember(self, client: AccessSubject, question: Question, verdict: Verdict) -> None:
         if len(client.verdicts) >= MOST_VERDICTS:
             self.forget(client)
         # The topic is there as text, and as bytes where a connection may publish to it.

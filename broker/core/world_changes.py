@@ -115,7 +115,7 @@ class MemberChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Switched:
+class WorldSwitch:
     """A switch, and what it changed, by subId; those that are not listed have what they had."""
 
     world: WorldNotice
@@ -137,7 +137,7 @@ class WorldNotifier:
         self._message_delivery = message_delivery
         self._publish = publish
         # Switches that not all clients know of yet, and the sessions left for the first of them.
-        self._switches: deque[Switched] = deque()
+        self._switches: deque[WorldSwitch] = deque()
         self._left: list[Session] = []
 
     @property
@@ -154,7 +154,7 @@ class WorldNotifier:
         """Update the retained message about the world in force."""
         self._publish(Message(WORLD_TOPIC, world.to_json().encode(), qos=QOS, retain=True))
 
-    def notify(self, switched: Switched) -> None:
+    def notify(self, switched: WorldSwitch) -> None:
         """Publish the world, and send each listener its own changes, some at a time."""
         self.publish_world(switched.world)
         if not switched.changes:
@@ -177,7 +177,7 @@ class WorldNotifier:
         if self._switches:
             self._state.soon(self._step if self._left else self._begin)
 
-    def _notify_session(self, session: Session, switched: Switched) -> None:
+    def _notify_session(self, session: Session, switched: WorldSwitch) -> None:
         wanted = self._subscriptions_of(session)
         if not wanted or self._state.sessions.find(session.name) is not session:
             return

@@ -61,9 +61,9 @@ class DurableState:
         self.losses: list[str] = []
 
     @property
-    def token(self) -> str:
+    def owner_token(self) -> str:
         """The token of this process as the owner."""
-        return self._ownership.token
+        return self._ownership.owner_token
 
     async def claim(self) -> None:
         """Become the owner, and continue from the state in Redis."""
@@ -167,18 +167,18 @@ class DurableState:
             log.warning("an old edition of the durable state is not removed yet: %s", error)
 
 
-async def warn_of_other_brokers(router: RedisRouter, broker: str, token: str) -> None:
+async def warn_of_other_brokers(router: RedisRouter, broker: str, owner_token: str) -> None:
     """Register this broker, and warn when brokers of other names run on this Redis."""
     key = brokers_key()
     if await router.ask(key, "TYPE", key) not in {b"hash", b"none"}:
         await router.ask(key, "UNLINK", key)
-    await router.ask(key, "HSET", key, broker, token)
+    await router.ask(key, "HSET", key, broker, owner_token)
     for name in sorted(one.decode() for one in await router.ask(key, "HKEYS", key)):
         text = await _lease(router, name) if name != broker else None
         if text is not None:
             log.warning(
-                "broker %r runs on this Redis too (%s): both follow the same generations, and share "
-                "no clients, sessions or messages",
+                "broker %r runs on this Redis too (%s): both follow the same generations, and "
+                "share no clients, sessions or messages",
                 name, _holder(text),
             )  # fmt: skip
 

@@ -90,13 +90,13 @@ class Ownership:
         self._broker = broker
         self._lease_seconds = lease_seconds
         self._keys = [journal_key(broker), broker_lease_key(broker)]
-        self.token = uuid.uuid4().hex
+        self.owner_token = uuid.uuid4().hex
         pid = os.getpid()
         self._lease = Lease(
-            self.token, socket.gethostname(), _this_place(), pid, _started(pid)
+            self.owner_token, socket.gethostname(), _this_place(), pid, _started(pid)
         ).to_json()
         self._thread = LeaseThread(
-            router.address, self._keys, self.token, self._lease,
+            router.address, self._keys, self.owner_token, self._lease,
             lease_seconds=lease_seconds, stuck_seconds=stuck_seconds,
             answer_seconds=answer_seconds,
         )  # fmt: skip
@@ -133,17 +133,17 @@ class Ownership:
 
         Steps may be stored at the same time, so the step number has no upper bound here.
         """
-        words: list[Word] = [self.token, confirmed, "inf", self._milliseconds, self._lease]
+        words: list[Word] = [self.owner_token, confirmed, "inf", self._milliseconds, self._lease]
         answer: bytes = await run_script(self._router, RENEW, self._keys, words)
         return answer
 
     async def release(self) -> None:
         """Release the lease; the thread must have stopped renewing it."""
         await self.stop_renewing()
-        await run_script(self._router, RELEASE, self._keys, [self.token, self._lease])
+        await run_script(self._router, RELEASE, self._keys, [self.owner_token, self._lease])
 
     async def _try_to_claim(self, dead: str) -> bytes | None:
-        words: list[Word] = [self.token, self._milliseconds, self._lease, dead]
+        words: list[Word] = [self.owner_token, self._milliseconds, self._lease, dead]
         held: bytes | None = await run_script(self._router, CLAIM, self._keys, words)
         return held
 

@@ -58,9 +58,9 @@ class RedisJournal:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
-    def token(self) -> str:
+    def owner_token(self) -> str:
         """The token of this process as the owner of the durable state."""
-        return self._durable.token
+        return self._durable.owner_token
 
     def follow(self, core: Core) -> None:
         """Set the core whose whole state is stored when Redis comes back without it."""
@@ -225,7 +225,7 @@ class RedisJournal:
             raise RuntimeError("the core must be followed before anything is saved")
         self._has_dropped = False
         # The core's state includes all changes recorded before.
-        self._take_pending(beyond=-1)
+        self._take_pending(-1)
         await self._durable.store_afresh(self._core.durable_parts(), self._take_pending)
         self._needs_all = False
         self.figures.fresh_editions += 1

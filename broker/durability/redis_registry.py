@@ -46,17 +46,17 @@ class RedisRegistry:
         router: RedisRouter,
         broker: str,
         in_force: Callable[[], Mapping[int, int]],
-        token: str,
+        owner_token: str,
         on_loss: Callable[[], None] = lambda: None,
     ) -> None:
-        """``in_force`` are the core's neighborhoods by subId; ``token`` identifies this process.
+        """``in_force`` are the core's neighborhoods by subId.
 
-        ``on_loss`` is called after subscriptions were restored: generations made meanwhile may
-        lack them.
+        ``owner_token`` identifies this process. ``on_loss`` is called after subscriptions were
+        restored: generations made meanwhile may lack them.
         """
         self._router = router
         self._broker = broker
-        self._calls = BrokerCalls(broker, token)
+        self._calls = BrokerCalls(broker, owner_token)
         self._in_force = in_force
         self._id = ""
         self._one_at_a_time = asyncio.Lock()

@@ -5,14 +5,18 @@ A new edition is written beside the old one, then switched to in one step; old o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 from broker.core.journal import Record
 from broker.durability.edition_reader import is_whole, scan_keys
 from broker.durability.ownership import Ownership
 from broker.durability.records.changes import Changes, fold
-from broker.durability.records.edition_contents import MessageKeeper, SharedMessages, StoredNames
+from broker.durability.records.edition_contents import (
+    QueueEntryEncoder,
+    SharedMessages,
+    StoredNames,
+)
 from broker.durability.records.store_commands import Edition, StepCommands, StepWriter
 from broker.durability.scripts import DONE, STORE, TAKEN
 from redis_link.connection.failures import is_wrong_type
@@ -62,7 +66,12 @@ class StepStore:
     async def run(self, commands: StepCommands) -> None:
         """Run commands as one step."""
         self._tried += 1
-        words: list[Word] = [self._ownership.token, self._confirmed, self._tried, *commands.words]
+        words: list[Word] = [
+            self._ownership.owner_token,
+            self._confirmed,
+            self._tried,
+            *commands.words,
+        ]
         try:
             self._judge(await run_script(self._router, STORE, commands.keys, words))
         except RedisReplyError as error:
@@ -105,7 +114,7 @@ def writer_for(
 ) -> StepWriter:
     """Return a writer for an edition, with its known contents."""
     known = SharedMessages() if shared is None else shared
-    return StepWriter(edition, known, MessageKeeper(known, shares_all=shares_all), names)
+    return StepWriter(edition, known, QueueEntryEncoder(known, shares_all=shares_all), names)
 
 
 # Fields of the hash of the journal.
@@ -120,11 +129,9 @@ KEYS_AT_ONCE: Final = 500
 STEPS_IN_RENEWAL: Final = 50
 
 
-class TakePending(Protocol):
-    """Takes what was recorded since the last call, if it is more than a number of fields."""
-
-    def __call__(self, beyond: int) -> Changes | None:
-        """Return the changes, now owned by the caller; None when there are fewer."""
+# Returns what was recorded since the last call, which the caller owns then; None when it changes
+# no more than a number of fields.
+TakePending: TypeAlias = Callable[[int], Changes | None]
 
 
 async def write_fresh(
@@ -146,10 +153,10 @@ async def write_fresh(
         await store.run(fresh.commands(step))
         if done % STEPS_IN_RENEWAL == 0:
             await store.renew_lease()
-        meanwhile = take_pending(beyond=RECORDS_IN_STEP)
+        meanwhile = take_pending(RECORDS_IN_STEP)
         if meanwhile is not None:
             await store.run(fresh.commands(meanwhile))
-    switch = fresh.commands(take_pending(beyond=-1) or Changes())
+    switch = fresh.commands(take_pending(-1) or Changes())
     switch.add("HSET", old.journal, [EDITION_FIELD, number, f"{OLD_PREFIX}{old.number}", ""])
     switch.add("HDEL", old.journal, [f"{OLD_PREFIX}{number}"])
     await store.run(switch)

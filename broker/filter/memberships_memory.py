@@ -17,7 +17,7 @@ _ALL: Final = 1_000_000
 SHED_AT_ONCE: Final = 2_048
 
 
-class _Announced:
+class _AnnouncedMembers:
     """Members that are entered in chunks; the first ``done`` of them are in the table."""
 
     __slots__ = ("coming", "done", "is_outdated", "peids")
@@ -43,7 +43,7 @@ class MemoryMemberships:
         # Free slots that the generation under construction may name.
         self._withheld: list[int] = []
         # Members that are being entered in chunks, by slot.
-        self._announced: dict[int, _Announced] = {}
+        self._announced: dict[int, _AnnouncedMembers] = {}
         # Replaced tables that are freed in small steps.
         self._replaced: list[PeidTable] = []
         self._shed = 0
@@ -64,7 +64,7 @@ class MemoryMemberships:
 
     def begin(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
         """Announce members that are entered in chunks."""
-        self._announced[slot] = _Announced(peids, coming)
+        self._announced[slot] = _AnnouncedMembers(peids, coming)
 
     def is_outdated(self, slot: int) -> bool:
         """Return whether another world came into force since the members were announced."""

@@ -60,7 +60,7 @@ class LastNotified:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SwitchOutcome:
     """What came into force at a switch, and the changes that it made."""
 
     adopted: AdoptedGeneration | None

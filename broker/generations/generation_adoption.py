@@ -22,18 +22,18 @@ from broker.filter.memberships_redis import RedisMemberships
 from broker.generations.change_counts import (
     NO_GENERATION,
     AdoptedGeneration,
-    Outcome,
+    SwitchOutcome,
     covered_up_to,
 )
 from broker.generations.loader_process import (
-    Loaded,
+    LoadRequest,
+    LoadResult,
     SubscriptionSnapshot,
-    Wanted,
     load_generation,
     subscription_snapshot,
 )
 from broker.generations.switch_changes import SwitchChanges
-from broker.generations.waiting_neighborhoods import LateMembers, Unresolved
+from broker.generations.waiting_neighborhoods import AdoptionResolver, UnresolvedCause
 from broker.resolver.live_resolver import ComingMembers, LiveResolver
 from redis_link.connection.redis_router import RedisRouter
 from schemas.errors import GenerationError, OtherWorldError, WorldError
@@ -71,7 +71,7 @@ class GenerationAdopter:
         changes: SwitchChanges,
         restore_seconds: float,
     ) -> None:
-        self._late = LateMembers(resolver, restore_seconds)
+        self._late = AdoptionResolver(resolver, restore_seconds)
         self._router = router
         self._memberships = memberships
         self._resolver = resolver
@@ -89,7 +89,7 @@ class GenerationAdopter:
         self,
         facts: GenerationFacts | None,
         before: AdoptedGeneration | None,
-        in_force: Callable[[Outcome], None],
+        in_force: Callable[[SwitchOutcome], None],
     ) -> None:
         """Adopt a generation; call ``in_force`` in the same step. On an error nothing changes."""
         self._waiting = {}
@@ -101,13 +101,13 @@ class GenerationAdopter:
             own = await subscription_snapshot(self._neighborhoods, up_to, builder.arrived)
             members = await self._enter_late(builder, own.late)
             version = self._resolver.version if facts is None else facts.version
-            counting = await self._changes.begin(facts, version, up_to, before, own)
-            loaded = await self._load(facts, own, builder, counting.compare_with)
+            counter = await self._changes.begin(facts, version, up_to, before, own)
+            loaded = await self._load(facts, own, builder, counter.compare_with)
             has_both_worlds = is_other_world and not self.is_start
-            await counting.count(loaded, members, has_both_worlds=has_both_worlds)
+            await counter.count(loaded, members, has_both_worlds=has_both_worlds)
             await self._settle(builder)
             if has_both_worlds:
-                await counting.count_arrivals()
+                await counter.count_arrivals()
                 # Subscriptions made meanwhile were resolved on both worlds, or are settled now.
                 await self._settle(builder)
         except BaseException:
@@ -122,8 +122,9 @@ class GenerationAdopter:
         self._failed_attempts = 0
         self.is_start = False
         adopted = self._adopted_now(facts, up_to, before)
-        self._changes.lacking = counting.lacking
-        in_force(Outcome(adopted, len(own.late), counting.changes, counting.lacking, self._waiting))
+        self._changes.finish(counter)
+        late, lacking = len(own.late), counter.lacking
+        in_force(SwitchOutcome(adopted, late, counter.changes, lacking, self._waiting))
         if world_before is not None:
             await world_before.stop()
 
@@ -190,13 +191,13 @@ class GenerationAdopter:
                 known = members if isinstance(members, ComingMembers) else NO_MEMBERS
                 builder.add(slot, known.peids)
                 found[terms.sub_id or 0] = known
-                if isinstance(members, Unresolved):
-                    self._waiting[slot] = members is Unresolved.UNANSWERED
+                if isinstance(members, UnresolvedCause):
+                    self._waiting[slot] = members is UnresolvedCause.UNANSWERED
         return found
 
-    async def _resolve(self, terms: SubscriptionTerms) -> ComingMembers | Unresolved:
+    async def _resolve(self, terms: SubscriptionTerms) -> ComingMembers | UnresolvedCause:
         members = await self._late.resolve(terms, is_start=self.is_start)
-        may_pass = members in (Unresolved.UNANSWERED, Unresolved.FAILED)
+        may_pass = members in (UnresolvedCause.UNANSWERED, UnresolvedCause.FAILED)
         if may_pass and not self.is_start and self._may_try_again():
             # The generation in force stays in use meanwhile.
             raise GenerationError(f"subscription {terms.sub_id} waits for the resolver")
@@ -208,7 +209,7 @@ class GenerationAdopter:
         own: SubscriptionSnapshot,
         builder: GenerationBuilder,
         compare_with: int | None,
-    ) -> Loaded | None:
+    ) -> LoadResult | None:
         """Have a process build the table; None when the pairs were few enough to enter here."""
         wants_rows = keeps_rows(self._memberships)
         is_asked = wants_rows or compare_with is not None
@@ -221,7 +222,7 @@ class GenerationAdopter:
         generation = facts.generation if facts is not None and reads else None
         address, late = self._router.address, (peids, slots)
         loaded = await load_generation(
-            Wanted(address, generation, wants_rows, compare_with, own, late)
+            LoadRequest(address, generation, wants_rows, compare_with, own, late)
         )
         builder.use(loaded.table)
         return loaded

@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.core.world_changes import Neighborhoods
 from broker.filter.memberships_redis import RedisMemberships
-from broker.generations.change_counts import AdoptedGeneration, Outcome, generation_in_force
+from broker.generations.change_counts import AdoptedGeneration, SwitchOutcome, generation_in_force
 from broker.generations.generation_adoption import (
     ATTEMPTS,
     GenerationAdopter,
@@ -88,7 +88,7 @@ class GenerationFollower:
         known = await self._notices.last_notified()
         if known is not None:
             self._adopted = known.adopted
-            self._changes.lacking = set(known.lacking)
+            self._changes.restore(known.lacking)
         for attempt in range(ATTEMPTS):
             asked_at = time.monotonic()
             try:
@@ -205,7 +205,7 @@ class GenerationFollower:
             self._foreign = (facts.generation, facts.token)
 
     async def _adopt_or_refuse(self, facts: GenerationFacts | None) -> None:
-        def in_force(outcome: Outcome) -> None:
+        def in_force(outcome: SwitchOutcome) -> None:
             self.facts = facts
             # Subscribers were notified of what was in force before Redis was emptied.
             self._adopted = outcome.adopted or self._adopted
@@ -223,7 +223,7 @@ class GenerationFollower:
             await self._adopt_sets(facts, in_force)
 
     async def _adopt_sets(
-        self, facts: GenerationFacts | None, in_force: Callable[[Outcome], None]
+        self, facts: GenerationFacts | None, in_force: Callable[[SwitchOutcome], None]
     ) -> None:
         is_same = facts is not None and not self._is_other(facts)
         if facts is None or (is_same and self.damage):

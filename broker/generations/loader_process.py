@@ -102,7 +102,7 @@ async def subscription_snapshot(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
+class LoadRequest:
     """A request to a loader.
 
     ``generation``: read its rows of the ``own`` subIds, if ``wants_rows``, and compare them with
@@ -118,7 +118,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loaded:
+class LoadResult:
     """The table of a loader, and the number of members by slot.
 
     Also the members gained and lost by subId, if both generations could be read.
@@ -131,7 +131,7 @@ class Loaded:
     compared: tuple[Int64s, Int64s] | None
 
 
-async def load_generation(wanted: Wanted) -> Loaded:
+async def load_generation(wanted: LoadRequest) -> LoadResult:
     """Load in a separate process; GenerationError when that fails."""
     process = await HelperProcess.start("broker.generations.loader_worker")
     header = {
@@ -147,7 +147,7 @@ async def load_generation(wanted: Wanted) -> Loaded:
         await process.stop()
 
 
-async def _receive(process: HelperProcess, *, has_rows: bool) -> Loaded:
+async def _receive(process: HelperProcess, *, has_rows: bool) -> LoadResult:
     assembly = TableAssembly()
     while True:
         header, arrays = await process.receive()
@@ -157,7 +157,7 @@ async def _receive(process: HelperProcess, *, has_rows: bool) -> Loaded:
         if "ended" in header:
             counts, gained, lost = arrays
             compared = (gained, lost) if header["compared"] else None
-            return Loaded(assembly.finish(counts), counts, has_rows, compared)
+            return LoadResult(assembly.finish(counts), counts, has_rows, compared)
         for piece in _pieces(RegionBlock(*arrays)):
             assembly.add(piece)
             # Messages of clients are handled in between.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from broker.generations.change_counts import (
     without_references,
     worth_notifying,
 )
-from broker.generations.loader_process import Loaded, SubscriptionSnapshot
+from broker.generations.loader_process import LoadResult, SubscriptionSnapshot
 from broker.resolver.live_resolver import ComingMembers, LiveResolver
 from redis_link.connection.redis_router import RedisRouter
 from schemas.generation import GenerationFacts
@@ -34,14 +35,24 @@ Listening = Callable[[], Mapping[int, str]]
 
 
 class SwitchChanges:
-    """State that is kept from one switch to the next."""
+    """Makes a counter for each switch. ``lacking`` is what the last one found.
+
+    These are the subIds without an existing reference in the world in force.
+    """
 
     def __init__(self, router: RedisRouter, resolver: LiveResolver, listening: Listening) -> None:
         self._router = router
         self._resolver = resolver
         self._listening = listening
-        # SubIds without an existing reference in the world in force.
-        self.lacking: set[int] = set()
+        self._lacking: frozenset[int] = frozenset()
+
+    def restore(self, lacking: frozenset[int]) -> None:
+        """Continue from what an earlier process found."""
+        self._lacking = lacking
+
+    def finish(self, counter: ChangeCounter) -> None:
+        """Take over what a counter found, after its switch."""
+        self._lacking = frozenset(counter.lacking)
 
     async def begin(
         self,
@@ -50,55 +61,67 @@ class SwitchChanges:
         up_to: int,
         before: AdoptedGeneration | None,
         own: SubscriptionSnapshot,
-    ) -> Counting:
+    ) -> ChangeCounter:
         """Read the pushed changes; ``version`` is the world version that is switched to."""
-        counting = Counting(self._resolver, self._listening, set(self.lacking), own)
-        counting.is_other_version = before is not None and before.version != version
-        if facts is None:
-            return counting
-        counting.lacking_pushed = await lacking_by_push(self._router, facts.generation)
-        if before is None:
-            return counting
-        same = (before.generation, before.token) == (facts.generation, facts.token)
-        counting.is_same_generation = same
-        counting.last_in_both = min(up_to, before.up_to)
-        wanted = [number for number in self._listening() if number <= counting.last_in_both]
-        if wanted:
-            found = await read_pushed_changes(self._router, before, facts, wanted)
-            counting.pushed = found.changes
-            if found.can_compare:
-                counting.compare_with = before.generation
-        return counting
+        pushed = PushedSwitch(is_other_version=before is not None and before.version != version)
+        if facts is not None:
+            pushed.lacking = await lacking_by_push(self._router, facts.generation)
+        if facts is not None and before is not None:
+            same = (before.generation, before.token) == (facts.generation, facts.token)
+            pushed.is_same_generation = same
+            pushed.last_in_both = min(up_to, before.up_to)
+            asked = [number for number in self._listening() if number <= pushed.last_in_both]
+            if asked:
+                found = await read_pushed_changes(self._router, before, facts, asked)
+                pushed.changes = found.changes
+                if found.can_compare:
+                    pushed.compare_with = before.generation
+        return ChangeCounter(self._resolver, self._listening, self._lacking, own, pushed)
 
 
-class Counting:
+@dataclass(slots=True)
+class PushedSwitch:
+    """What the pushes of the old and the new generation say about a switch."""
+
+    is_other_version: bool
+    # The same generation again, as after a restart: its pushed changes are complete.
+    is_same_generation: bool = False
+    # Both generations hold the subIds up to this one.
+    last_in_both: int = -1
+    # SubIds without an existing reference; None: nothing was pushed.
+    lacking: set[int] | None = None
+    changes: dict[int, MemberChange] | None = None
+    # The old generation, when its rows are to be compared with the new ones.
+    compare_with: int | None = None
+
+
+class ChangeCounter:
     """Counts one switch; ``changes`` and ``lacking`` are complete after the counting."""
 
     def __init__(
         self,
         resolver: LiveResolver,
         listening: Listening,
-        lacked: set[int],
+        lacked: frozenset[int],
         own: SubscriptionSnapshot,
+        pushed: PushedSwitch,
     ) -> None:
         self._resolver = resolver
         self._listening = listening
         self._lacked = lacked
         self._own = own
+        self._pushed = pushed
         self._counted: set[int] = set()
-        self.lacking_pushed: set[int] | None = None
-        self.is_other_version = False
-        # The same generation again, as after a restart: its pushed changes are complete.
-        self.is_same_generation = False
-        # Both the old and the new generation hold the subIds up to this one.
-        self.last_in_both = -1
-        self.pushed: dict[int, MemberChange] | None = None
-        self.compare_with: int | None = None
         self.changes: dict[int, MemberChange] = {}
         self.lacking: set[int] = set()
 
+    @property
+    def compare_with(self) -> int | None:
+        """The generation whose rows are to be compared with those that are loaded."""
+        return self._pushed.compare_with
+
     async def count(
-        self, loaded: Loaded | None, late: Mapping[int, ComingMembers], *, has_both_worlds: bool
+        self, loaded: LoadResult | None, late: Mapping[int, ComingMembers], *, has_both_worlds: bool
     ) -> None:
         """Count the changes of subscriptions that were in force when loading began."""
         self.lacking = {number for number, one in late.items() if one.lacks_references}
@@ -109,11 +132,13 @@ class Counting:
             if number in late or self._own.covers(number)
         }
         self._counted = set(listening)
-        in_both = [number for number in listening if number <= self.last_in_both]
+        in_both = [number for number in listening if number <= self._pushed.last_in_both]
         changes = self._of_both(in_both, loaded)
-        if self.is_other_version:
+        if self._pushed.is_other_version:
             rest = {
-                number: text for number, text in listening.items() if number > self.last_in_both
+                number: text
+                for number, text in listening.items()
+                if number > self._pushed.last_in_both
             }
             changes |= await self._resolved(rest, has_both_worlds=has_both_worlds)
         self._add(changes, self._lacked)
@@ -131,10 +156,11 @@ class Counting:
         self.lacking |= {number for number, one in changes.items() if one.lacks_references}
         self.changes |= worth_notifying(changes, lacked)
 
-    def _of_both(self, numbers: list[int], loaded: Loaded | None) -> dict[int, MemberChange]:
+    def _of_both(self, numbers: list[int], loaded: LoadResult | None) -> dict[int, MemberChange]:
         """Return the changes of subscriptions in both generations, as pushed or as compared."""
-        if self.pushed is not None:
-            return {number: self.pushed[number] for number in numbers if number in self.pushed}
+        pushed = self._pushed.changes
+        if pushed is not None:
+            return {number: pushed[number] for number in numbers if number in pushed}
         if loaded is not None and loaded.compared is not None:
             gained, lost = loaded.compared
             places = np.searchsorted(self._own.sub_ids, numbers).tolist()
@@ -142,7 +168,7 @@ class Counting:
                 number: MemberChange(int(gained[at]), int(lost[at]), number in self.lacking)
                 for number, at in zip(numbers, places, strict=True)
             }
-        unknown = numbers if self.is_other_version else []
+        unknown = numbers if self._pushed.is_other_version else []
         return dict.fromkeys(unknown, MemberChange(None, None))
 
     async def _resolved(
@@ -161,15 +187,15 @@ class Counting:
             found |= dict(zip(some, counted, strict=True))
         return found
 
-    async def _lacking_covered(self, loaded: Loaded | None) -> set[int]:
+    async def _lacking_covered(self, loaded: LoadResult | None) -> set[int]:
         """Return covered subIds without an existing reference, as pushed or as resolved."""
         own = self._own
-        known = self._lacked if self.is_same_generation else self.lacking_pushed or set()
+        known = self._lacked if self._pushed.is_same_generation else self._pushed.lacking or set()
         found = {number for number in known if own.covers(number)}
-        if self.is_same_generation:
+        if self._pushed.is_same_generation:
             return found
         # The push has no entry for subscriptions that this generation is the first to hold.
-        pushed_up_to = -1 if self.lacking_pushed is None else self.last_in_both
+        pushed_up_to = -1 if self._pushed.lacking is None else self._pushed.last_in_both
         if loaded is not None and loaded.has_rows:
             in_doubt = own.without_rows(loaded.counts, pushed_up_to)
         else:

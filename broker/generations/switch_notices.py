@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 from broker.core.broker_core import Core
-from broker.core.world_changes import Switched
+from broker.core.world_changes import WorldSwitch
 from broker.durability.scripts import NOTE
-from broker.generations.change_counts import AdoptedGeneration, LastNotified, Outcome
+from broker.generations.change_counts import AdoptedGeneration, LastNotified, SwitchOutcome
 from broker.resolver.live_resolver import LiveResolver
 from redis_link.connection.redis_connection import RedisReplyError, Word
 from redis_link.connection.redis_router import RedisRouter, run_script
@@ -28,16 +28,16 @@ class SwitchNotices:
         self,
         router: RedisRouter,
         broker: str,
-        token: str,
+        owner_token: str,
         core: Core,
         resolver: LiveResolver,
         wake: Callable[[], None],
     ) -> None:
-        """``token`` identifies this process as the owner; ``wake`` makes the core send."""
+        """``owner_token`` identifies this process; ``wake`` makes the core send."""
         self._router = router
         self._journal = journal_key(broker)
         self._key = broker_told_key(broker)
-        self._token = token
+        self._owner_token = owner_token
         self._core = core
         self._resolver = resolver
         self._wake = wake
@@ -71,7 +71,7 @@ class SwitchNotices:
             log.warning("the generation last notified of is not valid: %s", error)
             return None
 
-    def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:
+    def switched(self, outcome: SwitchOutcome, facts: GenerationFacts | None) -> None:
         """Notify the subscribers whose neighborhoods changed."""
         own = self._core.neighborhoods.slots_by_sub_id
         lacking = frozenset(number for number in outcome.lacking if number in own)
@@ -83,7 +83,7 @@ class SwitchNotices:
             neighborhoods=len(own),
             without_references=len(lacking),
         )
-        self._core.world_notifier.notify(Switched(world, outcome.changes))
+        self._core.world_notifier.notify(WorldSwitch(world, outcome.changes))
         if outcome.adopted is not None:
             self._to_note = LastNotified(outcome.adopted, lacking)
             self._position = None
@@ -100,7 +100,7 @@ class SwitchNotices:
             noted = self._to_note
             content = {**asdict(noted.adopted), "lacking": sorted(noted.lacking)}
             keys = [self._journal, self._key]
-            words: list[Word] = [self._token, json.dumps(content)]
+            words: list[Word] = [self._owner_token, json.dumps(content)]
             is_noted = await run_script(self._router, NOTE, keys, words)
             if is_noted and self._to_note is noted:
                 self._to_note = None

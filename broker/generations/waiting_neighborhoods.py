@@ -32,7 +32,7 @@ ASKED_AT_ONCE: Final = 16
 MEMBERS_AT_ONCE: Final = 1_000
 
 
-class Unresolved(Enum):
+class UnresolvedCause(Enum):
     """Why the members are not known."""
 
     UNANSWERED = "unanswered"  # the resolver was away
@@ -40,7 +40,7 @@ class Unresolved(Enum):
     REFUSED = "refused"  # the neighborhood costs too much, or is not understood
 
 
-class LateMembers:
+class AdoptionResolver:
     """Resolves subscriptions that a generation does not hold, when it is adopted.
 
     ``patience``: seconds that a start waits without any answer before it continues.
@@ -53,7 +53,7 @@ class LateMembers:
 
     async def resolve(
         self, terms: SubscriptionTerms, *, is_start: bool
-    ) -> ComingMembers | Unresolved:
+    ) -> ComingMembers | UnresolvedCause:
         """Return the members, or why they are not known; the wait is bounded."""
         if self._last_answer is None:
             self._last_answer = time.monotonic()
@@ -61,13 +61,13 @@ class LateMembers:
         try:
             members = await (self._within_patience(work) if is_start else work)
         except TimeoutError:
-            return Unresolved.UNANSWERED
+            return UnresolvedCause.UNANSWERED
         except NeighborhoodRefusedError as error:
             log.warning("subscription %s has no members yet: %s", terms.sub_id, error)
             if error.is_passing:
-                return Unresolved.UNANSWERED
+                return UnresolvedCause.UNANSWERED
             is_failure = error.reason is ReasonCode.UNSPECIFIED_ERROR
-            return Unresolved.FAILED if is_failure else Unresolved.REFUSED
+            return UnresolvedCause.FAILED if is_failure else UnresolvedCause.REFUSED
         self._last_answer = time.monotonic()
         if members.lacks_references:
             # The subscription is kept: it has members again when its references are back.
@@ -90,7 +90,7 @@ class LateMembers:
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
+class _WaitingNeighborhood:
     subscription: Subscription
     slot: int
     # True: the resolver did not answer at all. False: it refused this neighborhood.
@@ -104,7 +104,7 @@ class WaitingNeighborhoods:
     def __init__(self, resolver: LiveResolver, neighborhoods: Neighborhoods) -> None:
         self._resolver = resolver
         self._neighborhoods = neighborhoods
-        self._entries: list[_Waiting] = []
+        self._entries: list[_WaitingNeighborhood] = []
         # Held while a generation is adopted, so that members are not entered twice.
         self.adopting = asyncio.Lock()
 
@@ -122,7 +122,9 @@ class WaitingNeighborhoods:
         """Set the neighborhoods that wait from now on: by slot, whether unanswered."""
         self._neighborhoods.members_changed()
         found = [(self._neighborhoods.at(slot), slot, slots[slot]) for slot in slots]
-        self._entries = [_Waiting(one, slot, left) for one, slot, left in found if one is not None]
+        self._entries = [
+            _WaitingNeighborhood(one, slot, left) for one, slot, left in found if one is not None
+        ]
         self._hold()
 
     async def run(self) -> None:
@@ -141,7 +143,7 @@ class WaitingNeighborhoods:
             await asyncio.gather(*map(self._ask, due[start : start + ASKED_AT_ONCE]))
         self._hold()
 
-    async def _ask(self, entry: _Waiting) -> None:
+    async def _ask(self, entry: _WaitingNeighborhood) -> None:
         descriptor = entry.subscription.terms.descriptor or ""
         try:
             peids = (await self._resolver.resolve_in_force(descriptor)).peids
@@ -158,7 +160,7 @@ class WaitingNeighborhoods:
             if entry in self._entries:
                 self._entries.remove(entry)
 
-    async def _entered(self, entry: _Waiting, peids: Int64s | None) -> bool:
+    async def _entered(self, entry: _WaitingNeighborhood, peids: Int64s | None) -> bool:
         """Enter the members, some per turn; return False when the subscription has ended."""
         if peids is None:
             return True

@@ -42,7 +42,7 @@ NO_PEIDS: Final[Int64s] = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Known:
+class _CachedResolution:
     """A neighborhood that was resolved: its members, and the header of the answer."""
 
     peids: Int64s
@@ -59,7 +59,7 @@ class Worker:
         self._heavy = HeavyPairs()
         self._sending = threading.Lock()
         self._remembering = threading.Lock()
-        self._known: ByteCache[_Known] = ByteCache(CACHE_BYTES)
+        self._known: ByteCache[_CachedResolution] = ByteCache(CACHE_BYTES)
 
     def serve(self) -> None:
         """Answer requests until the broker closes the socket."""
@@ -107,10 +107,12 @@ class Worker:
             header["json"] = neighborhood.to_json()
         return header, known.peids
 
-    def _compute(self, neighborhood: Neighborhood, limits: ResolutionLimits) -> _Known:
+    def _compute(self, neighborhood: Neighborhood, limits: ResolutionLimits) -> _CachedResolution:
         limits.check_time()
         resolution = self._resolver.resolve(neighborhood, limits)
-        return _Known(resolution.peids(), resolution.missing_refs, sum(map(len, resolution.stages)))
+        return _CachedResolution(
+            resolution.peids(), resolution.missing_refs, sum(map(len, resolution.stages))
+        )
 
     def send(self, header: dict[str, Any], *arrays: Int64s) -> None:
         """Send a frame; ignored when the broker has ended."""

@@ -7,6 +7,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from broker.access.access_files import WatchedFile
@@ -17,6 +18,7 @@ from broker.access.passwords import PasswordChecker, read_users
 from broker.access.topic_rules import AccessRules, read_rules
 from broker.codec.reason_codes import ReasonCode
 from broker.core.verdicts import AccessControl, Action, AllowAll, Identity, Verdict
+from broker.shell.http_server import Login
 from broker.shell.limits import ShellLimits
 from broker.shell.network.certificates import Certificates
 from broker.shell.network.listeners import WebOrigins, check_openness
@@ -82,31 +84,24 @@ class Admission:
         self.files.reload()
 
 
-class HttpLogin:
-    """HTTP basic authentication with the users of the password file."""
-
-    def __init__(self, logins: Logins, users: tuple[str, ...]) -> None:
-        self._logins = logins
-        self._users = users
-
-    async def allows(self, host: str, authorization: str | None) -> bool:
-        """Return whether the header names one of the users, with the right password."""
-        scheme, _, encoded = (authorization or "").partition(" ")
-        if scheme.lower() != "basic":
-            return False
-        try:
-            name, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
-            user = name.decode()
-        except (binascii.Error, ValueError):
-            return False
-        if not colon or user not in self._users:
-            return False
-        return await self._logins.knows(user, password, Origin(host))
+async def is_page_reader(
+    logins: Logins, users: tuple[str, ...], host: str, authorization: str | None
+) -> bool:
+    """Return whether an Authorization header (basic) has the password of one of the users."""
+    scheme, _, encoded = (authorization or "").partition(" ")
+    if scheme.lower() != "basic":
+        return False
+    try:
+        name, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
+        user = name.decode()
+    except (binascii.Error, ValueError):
+        return False
+    if not colon or user not in users:
+        return False
+    return await logins.knows(user, password, Origin(host))
 
 
-def http_login(
-    settings: BrokerSettings, address: Address | None, logins: Logins
-) -> HttpLogin | None:
+def http_login(settings: BrokerSettings, address: Address | None, logins: Logins) -> Login | None:
     """Return the login of the pages, or None; a public address must have one."""
     users = settings.http_users
     if users and settings.password_file is None:
@@ -116,7 +111,7 @@ def http_login(
             f"broker.http at {address} can be reached from other machines and needs a login: set "
             "broker.http_users, or broker.http_from_anywhere if that is what you want"
         )
-    return HttpLogin(logins, users) if users else None
+    return partial(is_page_reader, logins, users) if users else None
 
 
 class AccessFiles:
@@ -171,7 +166,7 @@ class AccessFiles:
 
 
 async def forget_plugin_verdicts(forget: Callable[[], None]) -> None:
-    """Have plugins asked anew from time to time, until cancelled."""
+    """Forget the verdicts of plugins from time to time, until cancelled."""
     while True:
         await asyncio.sleep(PLUGIN_VERDICT_SECONDS)
         forget()

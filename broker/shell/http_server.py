@@ -10,10 +10,10 @@ import asyncio
 import ipaddress
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 log = logging.getLogger(__name__)
@@ -33,11 +33,8 @@ class Page:
 Pages: TypeAlias = Mapping[str, Callable[[], Page]]
 
 
-class Login(Protocol):
-    """Decides who may read the pages."""
-
-    async def allows(self, host: str, authorization: str | None) -> bool:
-        """Return whether a visitor from this address may read, given its Authorization header."""
+# Whether a visitor from an address may read the pages, given its Authorization header.
+Login: TypeAlias = Callable[[str, str | None], Awaitable[bool]]
 
 
 class HttpServer:
@@ -108,7 +105,7 @@ class HttpServer:
         else:
             first, _, rest = head.decode("latin-1").partition("\r\n")
             headers = read_headers(rest)
-            if self._login is not None and not await self._login.allows(
+            if self._login is not None and not await self._login(
                 host, headers.get("authorization")
             ):
                 method, page = "GET", _error(HTTPStatus.UNAUTHORIZED)

@@ -66,13 +66,15 @@ class RedisBacking:
         self.journal.follow(core)
         self._broker = broker
         self.registry = RedisRegistry(
-            self._router, broker, self._slots_by_sub_id, self.journal.token, self._adopt_again
+            self._router, broker, self._slots_by_sub_id, self.journal.owner_token, self._adopt_again
         )
         self._server = ServerWatch(self._router, journal_key(broker))
         self.reader: MembershipReader = NoReader()
         self.follower: GenerationFollower | None = None
         if resolver is not None and isinstance(memberships, MemoryMemberships | RedisMemberships):
-            notices = SwitchNotices(self._router, broker, self.journal.token, core, resolver, wake)
+            notices = SwitchNotices(
+                self._router, broker, self.journal.owner_token, core, resolver, wake
+            )
             self.follower = GenerationFollower(
                 self._router, memberships, resolver, core.neighborhoods, notices,
                 limits.restore_seconds,
@@ -159,7 +161,7 @@ class RedisBacking:
 
     async def load_memberships(self) -> None:
         """Load the members of the restored subscriptions; raises on failure."""
-        await warn_of_other_brokers(self._router, self._broker, self.journal.token)
+        await warn_of_other_brokers(self._router, self._broker, self.journal.owner_token)
         await self._look_at_server()
         if self.follower is not None:
             await self.registry.begin(list(self._core.neighborhoods), self._renumber)

@@ -224,9 +224,9 @@ class BrokerService:
             "neighborhoods_waiting": 0 if self.redis is None else self.redis.unanswered,
         }
 
-    def _publish(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
+    def _publish(self, message: Message) -> None:
         """Publish a message of a plugin."""
-        self.core.publish(Message(topic, payload, qos=qos, retain=retain))
+        self.core.publish(message)
         self._wake()
 
     def _wake(self) -> None:

@@ -13,7 +13,7 @@ from broker.core.limits import BrokerLimits
 from broker.core.sessions.session import Session
 from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
 from broker.core.verdicts import Identity
-from broker.generations.change_counts import LastNotified, Outcome
+from broker.generations.change_counts import LastNotified, SwitchOutcome
 from broker.resolver.live_resolver import ComingMembers
 from broker.resolver.resolver_requests import NeighborhoodRefusedError, VersionResolution
 from redis_link.connection.client import RedisClient
@@ -128,7 +128,7 @@ class SilentNotices:
     """Nobody listens."""
 
     def __init__(self) -> None:
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[SwitchOutcome] = []
         self.known: LastNotified | None = None
 
     def listening(self) -> dict[int, str]:
@@ -137,7 +137,7 @@ class SilentNotices:
     async def last_notified(self) -> LastNotified | None:
         return self.known
 
-    def switched(self, outcome: Outcome, facts: GenerationFacts | None) -> None:  # noqa: ARG002 - its shape
+    def switched(self, outcome: SwitchOutcome, facts: GenerationFacts | None) -> None:  # noqa: ARG002 - its shape
         self.outcomes.append(outcome)
 
     async def keep(self) -> None:

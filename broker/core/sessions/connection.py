@@ -13,7 +13,7 @@ from broker.core.limits import BrokerLimits
 
 if TYPE_CHECKING:
     from broker.core.core_state import Timer
-    from broker.core.requests import Promised
+    from broker.core.requests import PromisedPacket
     from broker.core.retained.retained_delivery import RetainedBacklog
     from broker.core.sessions.session import Session
     from broker.core.subscribe.subscribe_jobs import QueuedJob
@@ -134,7 +134,7 @@ class Connection:
 
         # Output.
         self.out: list[bytes] = []
-        self.promised: deque[Promised] = deque()
+        self.promised: deque[PromisedPacket] = deque()
         self.is_paused = False
         self.aliases_out: OutgoingAliases | None = None
         self.maximum_packet_size: int | None = None

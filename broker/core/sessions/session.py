@@ -8,7 +8,7 @@ from broker.core.journal import Journal, MessageDone, MessageQueued, SessionSave
 from broker.core.limits import BrokerLimits, Shares
 from broker.core.message import DELIVERY_BYTES, Delivery
 from broker.core.sessions.flow_control import IncomingFlow, OutgoingFlow
-from broker.core.verdicts import Identity, Judged, owner_of
+from broker.core.verdicts import AccessSubject, Identity, owner_of
 
 if TYPE_CHECKING:
     from broker.core.core_state import Timer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NEVER_EXPIRES: Final = 0xFFFF_FFFF
 
 
-class Session(Judged):
+class Session(AccessSubject):
     """The state of one client id of one user. Compared by identity.
 
     ``direct`` is the connection while plain copies may be appended to its output: the client

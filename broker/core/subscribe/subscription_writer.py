@@ -128,7 +128,7 @@ def _wants_retained(request: FilterRequest, *, is_new: bool) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class _Entry:
+class _ChunkedEntry:
     """One SUBSCRIBE: the same members for each of its filters, under a slot for each."""
 
     session: Session
@@ -153,7 +153,7 @@ class ChunkedSubscribe:
     def __init__(self, state: CoreState) -> None:
         self._state = state
         # By owner; the one whose turn was longest ago comes first, and so in each queue.
-        self._queues: OrderedDict[str, deque[_Entry]] = OrderedDict()
+        self._queues: OrderedDict[str, deque[_ChunkedEntry]] = OrderedDict()
 
     def begin(
         self,
@@ -170,7 +170,7 @@ class ChunkedSubscribe:
         ``is_stale`` says. ``again`` is called instead when another world came into force: these
         are not the members any more.
         """
-        entry = _Entry(session, members, is_stale, ended, again)
+        entry = _ChunkedEntry(session, members, is_stale, ended, again)
         # They count for the user from now on, so that its other requests are limited by them.
         session.pair_account.add(entry.pairs)
         if not self._queues:
@@ -193,7 +193,7 @@ class ChunkedSubscribe:
         if is_over:
             self._end(entry, is_stale=is_stale, is_outdated=is_outdated)
 
-    def _end(self, entry: _Entry, *, is_stale: bool, is_outdated: bool) -> None:
+    def _end(self, entry: _ChunkedEntry, *, is_stale: bool, is_outdated: bool) -> None:
         entry.session.pair_account.add(-entry.pairs)
         if not is_stale and not is_outdated:
             entry.ended(entry.slots)
@@ -205,7 +205,7 @@ class ChunkedSubscribe:
         else:
             entry.again()
 
-    def _is_complete(self, entry: _Entry) -> bool:
+    def _is_complete(self, entry: _ChunkedEntry) -> bool:
         """Enter one more chunk; return whether nothing is left."""
         memberships = self._state.memberships
         if not entry.slots:
@@ -217,7 +217,7 @@ class ChunkedSubscribe:
         self._begin_slot(entry)
         return False
 
-    def _begin_slot(self, entry: _Entry) -> None:
+    def _begin_slot(self, entry: _ChunkedEntry) -> None:
         slot = self._state.slots.reserve()
         entry.slots.append(slot)
         self._state.memberships.begin(slot, entry.members.peids, entry.members.coming)

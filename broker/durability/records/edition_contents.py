@@ -97,7 +97,7 @@ class StoredNames:
         return [client_id for client_id in found if client_id in self.clients]
 
 
-class MessageKeeper:
+class QueueEntryEncoder:
     """Finds messages by identity: all receivers of one PUBLISH share the object."""
 
     __slots__ = ("_numbers", "_packed", "_receivers", "_shared", "_shares_all", "stored")

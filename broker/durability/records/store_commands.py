@@ -7,7 +7,11 @@ from typing import Final
 
 from broker.core.journal import MessageQueued
 from broker.durability.records.changes import Changes, SessionChanges
-from broker.durability.records.edition_contents import MessageKeeper, SharedMessages, StoredNames
+from broker.durability.records.edition_contents import (
+    QueueEntryEncoder,
+    SharedMessages,
+    StoredNames,
+)
 from broker.durability.records.message_bytes import message_to_bytes
 from broker.durability.records.session_fields import QUEUE_FIELD
 from redis_link.connection.redis_connection import Word
@@ -99,19 +103,19 @@ class StepCommands:
 class StepWriter:
     """Builds the commands of one step after the other, all for one edition."""
 
-    __slots__ = ("_keeper", "edition", "names", "shared")
+    __slots__ = ("_entries", "edition", "names", "shared")
 
     def __init__(
         self,
         edition: Edition,
         shared: SharedMessages,
-        keeper: MessageKeeper,
+        entries: QueueEntryEncoder,
         names: StoredNames | None = None,
     ) -> None:
         self.edition = edition
         self.shared = shared
         self.names = StoredNames() if names is None else names
-        self._keeper = keeper
+        self._entries = entries
 
     def commands(self, changes: Changes) -> StepCommands:
         """Return the commands that store the changes in the edition."""
@@ -121,7 +125,7 @@ class StepWriter:
         if not changes.is_repeated:
             self._expect(commands, changes)
         expected = len(commands.words)
-        self._keeper.begin_step(changes)
+        self._entries.begin_step(changes)
         appear: list[Word] = []
         vanish: list[Word] = []
         for client_id, session in changes.sessions.items():
@@ -142,7 +146,7 @@ class StepWriter:
         if appear or vanish or changes.retained:
             commands.add("HSET", edition.journal, edition.counts(self.names))
         kept: list[Word] = []
-        for number, packed in self._keeper.stored.items():
+        for number, packed in self._entries.stored.items():
             kept += (number, packed)
         commands.add("HSET", edition.messages, kept)
         freed: list[Word] = [number for number in changes.freed if number not in self.shared]
@@ -182,7 +186,7 @@ class StepWriter:
         for position, entry in session.queue.items():
             field = f"{QUEUE_FIELD}{position}"
             if isinstance(entry, MessageQueued):
-                there += (field, self._keeper.entry(entry))
+                there += (field, self._entries.entry(entry))
                 continue
             number = self.shared.let_go(client_id, position)
             if number is not None:

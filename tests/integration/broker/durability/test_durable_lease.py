@@ -36,7 +36,7 @@ def claim_as_standby(url: str) -> str:
             await standby.stop_renewing()
         finally:
             router.close()
-        return standby.token
+        return standby.owner_token
 
     return asyncio.run(claim())
 

@@ -15,6 +15,7 @@ from amqtt.broker import Broker
 from websockets.asyncio.server import ServerConnection
 
 from broker.access.amqtt_plugins import PluginHost
+from broker.core.message import Message
 from broker.shell.network.certificates import Certificates as TlsContexts
 from broker.shell.network.listeners import (
     ConnectionHandlers,
@@ -48,8 +49,8 @@ class Published:
     def __init__(self) -> None:
         self.messages: list[tuple[str, bytes, int, bool]] = []
 
-    def append_message(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> None:
-        self.messages.append((topic, payload, qos, retain))
+    def append_message(self, message: Message) -> None:
+        self.messages.append((message.topic, message.payload, message.qos, message.retain))
 
 
 PUBLISHED = Published()

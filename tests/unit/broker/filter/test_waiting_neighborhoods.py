@@ -13,8 +13,8 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Drop
 from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
 from broker.generations.waiting_neighborhoods import (
-    LateMembers,
-    Unresolved,
+    AdoptionResolver,
+    UnresolvedCause,
     WaitingNeighborhoods,
 )
 from broker.resolver.live_resolver import ComingMembers
@@ -154,11 +154,11 @@ def test_a_start_waits_as_long_as_answers_come() -> None:
     terms = SubscriptionTerms(topic_filter="t", nsid=1, sub_id=1, descriptor="d")
 
     async def scenario() -> None:
-        silent = LateMembers(Resolver(), patience=0.05)
-        assert await silent.resolve(terms, is_start=True) is Unresolved.UNANSWERED
-        some = LateMembers(Resolver([1], refusal(), refusal(is_passing=True)), patience=60)
+        silent = AdoptionResolver(Resolver(), patience=0.05)
+        assert await silent.resolve(terms, is_start=True) is UnresolvedCause.UNANSWERED
+        some = AdoptionResolver(Resolver([1], refusal(), refusal(is_passing=True)), patience=60)
         found = [await some.resolve(terms, is_start=True) for _ in range(3)]
         assert isinstance(found[0], ComingMembers)
-        assert found[1:] == [Unresolved.FAILED, Unresolved.UNANSWERED]
+        assert found[1:] == [UnresolvedCause.FAILED, UnresolvedCause.UNANSWERED]
 
     asyncio.run(scenario())

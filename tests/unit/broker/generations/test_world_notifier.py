@@ -13,7 +13,7 @@ from broker.core.world_changes import (
     CHANGES_IN_MESSAGE,
     SESSIONS_AT_ONCE,
     MemberChange,
-    Switched,
+    WorldSwitch,
 )
 from schemas.mqtt_names import (
     CHANGES_TOPIC,
@@ -38,7 +38,7 @@ def harness() -> Harness:
 
 
 def tell(harness: Harness, changes: dict[int, MemberChange]) -> None:
-    harness.core.world_notifier.notify(Switched(WORLD, changes))
+    harness.core.world_notifier.notify(WorldSwitch(WORLD, changes))
     harness.settle()
 
 
@@ -124,9 +124,9 @@ def test_many_are_notified_in_turns_and_in_order(harness: Harness) -> None:
         client.subscribe_near("t", "a")
         client.subscribe(CHANGES_TOPIC, 1)
     changes = {number: MemberChange(number, 0) for number in range(1, len(clients) + 1)}
-    harness.core.world_notifier.notify(Switched(WORLD, changes))
+    harness.core.world_notifier.notify(WorldSwitch(WORLD, changes))
     harness.core.world_notifier.notify(
-        Switched(WORLD, {number: MemberChange(0, 7) for number in changes})
+        WorldSwitch(WORLD, {number: MemberChange(0, 7) for number in changes})
     )
     harness.settle()
     counts = [len(heard(client)) for client in clients]

@@ -203,7 +203,7 @@ def test_pages_with_a_login() -> None:
         b"GET /health HTTP/1.1\r\nAUTHORIZATION:  Basic word\r\n\r\n",
         b"GET /health HTTP/1.1\r\nAuthorization: Basic other\r\n\r\n",
         b"GET /secret HTTP/1.1\r\n\r\n",
-        login=OneUser(),
+        login=OneUser().allows,
     )
     assert [status_of(one) for one in (good, bad, none)] == [200, 401, 401]
     assert b"WWW-Authenticate: Basic" in none
