@@ -1,4 +1,4 @@
-"""Drives the core: passes client bytes to it, and its output and requests to the shell.
+"""Drives the core: passes client bytes to it, and its output, requests and records to the shell.
 
 The core's output is written once per turn of the event loop, after all readable sockets have been
 read. So a receiver gets one write, however many senders and messages there were.
@@ -20,7 +20,7 @@ from broker.core.publish.fast_publish import Read
 from broker.ports import JournalStore
 from broker.shell.limits import ConnectionQuota, ShellLimits
 from broker.shell.network.output_limits import OutputBudget, OutputWatch, UnreadAnswers
-from broker.shell.request_answers import JournalSaver, RequestAnswers, Services
+from broker.shell.request_answers import RequestAnswers, Services
 
 if TYPE_CHECKING:
     from broker.core.broker_core import Core
@@ -55,30 +55,19 @@ class CoreDriver:
         self._reads: list[Read] = []
         self._loop = asyncio.get_running_loop()
         self._clock = clock
-        self._open: set[Connection] = set()
+        self.connections: set[Connection] = set()
         self.output = OutputBudget(limits.output_bytes, limits.write_buffer_bytes)
         self.unread = UnreadAnswers(limits.write_buffer_bytes)
-        self._watch = OutputWatch(core, self._open, self.output, self.unread, self.soon)
+        self._watch = OutputWatch(core, self.connections, self.output, self.unread, self.soon)
         self._requests = RequestAnswers(services, self.soon)
-        self._saver = JournalSaver(core, store, self.soon)
+        self._store = store
+        self._saving: asyncio.Task[None] | None = None
         self._is_scheduled = False
         # Bytes of PUBLISH packets that were written to clients.
         self._sent = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline = math.inf
         self._all_gone = asyncio.Event()
-
-    @property
-    def connections(self) -> int:
-        """Number of connections."""
-        return len(self._open)
-
-    @property
-    def unread_bytes(self) -> int:
-        """Bytes that were written and clients have not read."""
-        return sum(one.peer.unread_bytes for one in self._open)
-
-    # --- called by links
 
     def opened(self, link: TcpLink | WebSocketLink) -> Connection | None:
         """Return a connection for a new link, or None when there are too many."""
@@ -89,7 +78,7 @@ class CoreDriver:
             log.warning("connection refused: %s", cause, extra={"from": str(origin)})
             return None
         connection = self.core.open(link, str(origin), host)
-        self._open.add(connection)
+        self.connections.add(connection)
         self._all_gone.clear()
         self.soon()
         return connection
@@ -126,15 +115,13 @@ class CoreDriver:
         """Handle the end of a connection."""
         # What the client sent before the end is processed.
         self._take_in()
-        self._open.discard(connection)
+        self.connections.discard(connection)
         self.unread.forget(connection)
         self.quota.remove(connection.host)
-        if not self._open:
+        if not self.connections:
             self._all_gone.set()
         self.core.connection_lost(connection)
         self.soon()
-
-    # --- called by all parts of the shell
 
     def soon(self) -> None:
         """Schedule the core's output for the end of this turn of the event loop."""
@@ -147,23 +134,21 @@ class CoreDriver:
         self._take_in()
         self.core.shut_down()
         self._empty()
-        for connection in list(self._open):
+        for connection in list(self.connections):
             connection.peer.close()
-        if self._open:
+        if self.connections:
             try:
                 async with asyncio.timeout(FAREWELL_SECONDS):
                     await self._all_gone.wait()
             except TimeoutError:
-                log.warning(
-                    "%d clients did not read in time that the broker stops", self.connections
-                )
+                count = len(self.connections)
+                log.warning("%d clients did not read in time that the broker stops", count)
         await self._requests.stop()
-        await self._saver.drain()
+        while self._saving is not None:
+            await self._saving
         if self._timer is not None:
             self._timer.cancel()
         self._watch.stop()
-
-    # --- out of the core
 
     def _take_in(self) -> None:
         """Process the received bytes."""
@@ -225,9 +210,24 @@ class CoreDriver:
             closing, outbox.closing = outbox.closing, []
             for connection in closing:
                 connection.peer.close()
-        if self.core.journal.records:
-            self._saver.wake()
+        if self.core.journal.records and self._saving is None:
+            self._saving = asyncio.create_task(self._save_records(), name="journal")
         self._set_timer()
+
+    async def _save_records(self) -> None:
+        """Store the core's records; then their acknowledgements may be sent."""
+        journal = self.core.journal
+        try:
+            while journal.records:
+                position, records = journal.take()
+                await self._store.save(records)
+                self.core.committed(position)
+                self.soon()
+        except Exception:
+            log.critical("the journal cannot be stored: nothing is acknowledged", exc_info=True)
+            raise
+        finally:
+            self._saving = None
 
     def _set_timer(self) -> None:
         """Schedule the next deadline of the core."""

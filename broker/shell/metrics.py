@@ -131,7 +131,7 @@ def add_figures(metrics: Metrics, service: BrokerService) -> None:
                lambda: service.http.visitors.displaced, is_counter=True, label="cause"),
         Figure("spaps_logins_unchecked", "Passwords that were not checked, by cause",
                lambda: admission.logins.unchecked, is_counter=True, label="cause"),
-        Figure("spaps_connections", "Connections now", lambda: core_driver.connections),
+        Figure("spaps_connections", "Connections now", lambda: len(core_driver.connections)),
         Figure("spaps_tasks", "Pieces of work under way on the event loop",
                lambda: len(asyncio.all_tasks())),
         Figure("spaps_sessions_refused", "New sessions that were refused, by the limit reached",
@@ -151,7 +151,7 @@ def add_figures(metrics: Metrics, service: BrokerService) -> None:
         Figure("spaps_input_bytes", "Bytes of input that connections hold",
                lambda: core.input_budget.bytes),
         Figure("spaps_output_bytes", "Bytes that were written and clients have not read",
-               lambda: core_driver.unread_bytes),
+               lambda: sum(one.peer.unread_bytes for one in core_driver.connections)),
         Figure("spaps_reading_stopped", "Times that a client was not read from any more,"
                " because it did not read its answers",
                lambda: core_driver.unread.stops, is_counter=True),

@@ -1,4 +1,4 @@
-"""Answers the core's requests: logins, verdicts, neighborhoods, look-ups, and storing records.
+"""Answers the core's requests: logins, verdicts, neighborhoods, look-ups.
 
 Each request is a task. Whatever happens in it, the request is answered exactly once.
 """
@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.access.addresses import Origin
 from broker.access.amqtt_plugins import PluginAccess
@@ -26,12 +26,9 @@ from broker.core.requests import (
     Resolve,
 )
 from broker.core.verdicts import Verdict
-from broker.ports import JournalStore, MembershipReader, StoreAwayError, SubscriptionRegistry
+from broker.ports import MembershipReader, StoreAwayError, SubscriptionRegistry
 from broker.resolver.live_resolver import LiveResolver
 from broker.resolver.resolver_requests import Asker, NeighborhoodRefusedError
-
-if TYPE_CHECKING:
-    from broker.core.broker_core import Core
 
 log = logging.getLogger(__name__)
 
@@ -152,37 +149,3 @@ class RequestAnswers:
             request.answer({}, "memberships could not be read")
         else:
             request.answer(found, None)
-
-
-class JournalSaver:
-    """Stores the core's records; calls ``committed`` when acknowledgements may be sent."""
-
-    def __init__(self, core: Core, store: JournalStore, committed: Callable[[], None]) -> None:
-        self._core = core
-        self._store = store
-        self._committed = committed
-        self._saving: asyncio.Task[None] | None = None
-
-    def wake(self) -> None:
-        """Start to store the core's records, unless that is in progress."""
-        if self._saving is None:
-            self._saving = asyncio.create_task(self._save(), name="journal")
-
-    async def drain(self) -> None:
-        """Wait until all records are stored."""
-        while self._saving is not None:
-            await self._saving
-
-    async def _save(self) -> None:
-        try:
-            while self._core.journal.records:
-                position, records = self._core.journal.take()
-                await self._store.save(records)
-                self._core.committed(position)
-                self._committed()
-        except Exception:
-            # The store must never raise; without it no acknowledgement can be kept.
-            log.critical("the journal cannot be stored", exc_info=True)
-            raise
-        finally:
-            self._saving = None

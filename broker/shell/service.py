@@ -216,7 +216,7 @@ class BrokerService:
             ],
             "version": version("spaps-server"),
             "uptime_seconds": round(time.time() - self._started_at),
-            "connections": self.core_driver.connections,
+            "connections": len(self.core_driver.connections),
             "sessions": len(self.core.sessions),
             "memberships": self._settings.memberships,
             "world_version": self.world_version,
