@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.servers.redis_server import running_redis
+from tests.soak.checker import Checker
 from tests.soak.figures import SoakFigures, figures_of
-from tests.soak.ground import Ground, make_ground
-from tests.soak.judging import Checker
-from tests.soak.plan import Plan
+from tests.soak.ground import Ground, Plan, make_ground
 from tests.soak.report import SoakReport
 from tests.soak.scenario import Soak
 

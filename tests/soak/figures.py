@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tests.soak.judging import Verdict
+from tests.soak.checker import Verdict
 from tests.soak.records import Event, Records, Sighting
 from tests.soak.scenario import Soak
 

@@ -1,4 +1,4 @@
-"""The worlds of a soak: editions of a city, neighborhoods in it, and who is a member when.
+"""The plan of a soak, and its worlds: editions of a city, neighborhoods in it, and their members.
 
 Every edition is the same city with other edits, so entities vanish and come back, move and move
 back, from each to the next.
@@ -130,3 +130,29 @@ def _members(resolver: ExactResolver, neighborhood: Neighborhood) -> frozenset[i
         return frozenset(resolver.resolve(neighborhood).peids().tolist())
     except NoReferenceError:
         return None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One soak."""
+
+    publishers: int
+    # Messages a second of all publishers.
+    rate: float
+    subscribers: int
+    # Neighborhoods of one subscriber at most.
+    nsids: int
+    changes_a_second: float
+    cuts_a_minute: float
+    # Editions, each after the first one rebuild, beside which something more happens.
+    redis_restart_at: int
+    broker_kill_at: int
+    rollback_at: int | None
+    # How likely an attempt to rebuild is killed; the first one for this edition surely is.
+    rebuild_kills: float
+    sure_kill_at: int
+    grace_seconds: float
+    pause_seconds: float
+    # How the broker filters before and after it is killed.
+    memberships: tuple[str, str] = ("memory", "redis")
+    seed: int = 1

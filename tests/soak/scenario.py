@@ -10,14 +10,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from tests.servers.redis_server import RedisServer
-from tests.soak.ground import Ground
-from tests.soak.plan import Plan
+from tests.soak.generation_watch import watch_broker, watch_redis
+from tests.soak.ground import Ground, Plan
 from tests.soak.publisher import Publisher
-from tests.soak.rebuilding import Rebuilder
+from tests.soak.rebuilder import Rebuilder
 from tests.soak.records import PLAIN, PLAIN_NSID, Event, Records
 from tests.soak.servers import BrokerProcess, Places, resident_megabytes
 from tests.soak.subscriber import FILTERS, Subscriber, churn
-from tests.soak.watching import watch_broker, watch_redis
 
 QUIET_SECONDS = 3.0
 PATIENCE_SECONDS = 120.0

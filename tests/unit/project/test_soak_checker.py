@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.soak.checker import Checker, Verdict
 from tests.soak.ground import Ground, make_ground
-from tests.soak.judging import Checker, Verdict
 from tests.soak.records import Change, Event, Received, Reconnect, Records, Sent
 from tests.soak.right_log import REMOVED_AT, SWITCH_FROM, SWITCH_UNTIL, right_log
 

@@ -10,9 +10,8 @@ import random
 from pathlib import Path
 
 from tests.servers.redis_server import running_redis
-from tests.soak.ground import make_ground
-from tests.soak.judging import Checker
-from tests.soak.plan import Plan
+from tests.soak.checker import Checker
+from tests.soak.ground import Plan, make_ground
 from tests.soak.scenario import Soak
 
 PLAN = Plan(

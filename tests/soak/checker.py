@@ -11,9 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.soak.copies import copy_problems
 from tests.soak.ground import Ground
-from tests.soak.holdings import Holding, holdings_of
+from tests.soak.message_rules import Holding, copy_problems, holdings_of
 from tests.soak.records import (
     NO_SUBSCRIBER,
     PLAIN_NSID,

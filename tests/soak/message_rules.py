@@ -1,13 +1,17 @@
-"""What a client held under an nsid at which time, as far as its packets and answers can tell."""
+"""Rules for messages: what a client held under an nsid at which time, and the order of copies.
+
+Copies of a message come in the order in which it was sent, and again only where QoS 1 allows it.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tests.oracle.definition import matches
-from tests.soak.records import PLAIN, Change, Sent
+from tests.soak.records import PLAIN, Change, Received, Records, Sent
 
 FOREVER = float("inf")
 
@@ -90,3 +94,51 @@ def _fits(topic_filter: str, topic: str) -> bool:
     if key not in _known:
         _known[key] = matches(topic_filter, topic)
     return _known[key]
+
+
+def copy_problems(records: Records) -> Iterator[tuple[str, str]]:
+    """Everything that is wrong with order and repetitions: kind and words."""
+    by_client: dict[str, list[Received]] = defaultdict(list)
+    for copy in records.received:
+        by_client[copy.client].append(copy)
+    for copies in by_client.values():
+        copies.sort(key=lambda one: one.at)
+        yield from _order(records, copies)
+        yield from _repetitions(records, copies)
+
+
+def _order(records: Records, copies: list[Received]) -> Iterator[tuple[str, str]]:
+    """The first copies of one publisher's messages to a topic come as they were sent."""
+    last: dict[tuple[str, str], int] = {}
+    seen: set[str] = set()
+    for copy in copies:
+        message = records.sent.get(copy.name)
+        if message is None or copy.name in seen:
+            continue
+        seen.add(copy.name)
+        stream = (message.publisher, message.topic)
+        if message.number < last.get(stream, -1):
+            yield "order", f"{copy} after number {last[stream]}"
+        last[stream] = max(message.number, last.get(stream, -1))
+
+
+def _repetitions(records: Records, copies: list[Received]) -> Iterator[tuple[str, str]]:
+    """Again: on a later connection, marked as such; or because the publisher sent it again."""
+    before: dict[str, Received] = {}
+    spare: dict[str, int] = {}
+    for copy in copies:
+        message = records.sent.get(copy.name)
+        if message is None:
+            continue
+        earlier = before.get(copy.name)
+        before[copy.name] = copy
+        if earlier is None:
+            spare[copy.name] = len(message.sends) - 1
+        elif copy.connection > earlier.connection:
+            killed = records.during("broker killed", earlier.at, copy.at)
+            if not copy.is_repeated and not killed and not spare[copy.name]:
+                yield "unmarked", f"{copy} came before as {earlier}"
+        elif spare[copy.name]:
+            spare[copy.name] -= 1
+        else:
+            yield "twice", f"{copy} came before as {earlier}"
