@@ -1,7 +1,8 @@
-"""What the shell needs from whoever keeps things beyond this process, and the versions without.
+"""The ports to what is stored outside of this process: journal, registry and memberships.
 
-Behind these three lies Redis when there is one. Without it nothing outlives the broker, subIds
-are numbers of this run, and no look-up ever has to ask.
+With Redis they are in ``broker.durability`` and ``broker.generations``. Without it the versions
+here are used: nothing survives the process, subIds are numbers of this run, and every look-up is
+answered in this process.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ MODES: Final = ("memory", "redis", "none")
 
 
 class StoreAwayError(SpapsError):
-    """What is asked for cannot be done now, because the store cannot be reached."""
+    """The request cannot be served now, because the store cannot be reached."""
 
 
 class JournalState(Enum):
-    """Where records go."""
+    """Where records are stored."""
 
     PRESENT = "present"  # into Redis, before anything is acknowledged
     AWAY = "away"  # Redis cannot be reached: into memory
-    TAKEN = "taken"  # another process owns the durable state: into memory, for good
+    TAKEN = "taken"  # another process owns the durable state: into memory, until the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class JournalLimits:
     patience_seconds: float = 5.0
     # Records that may gather while an earlier step waits for its answer.
     waiting_records: int = 100_000
-    # Changes that are kept in mind while Redis is away; beyond it everything is written anew.
+    # Changes kept in memory while Redis is away; beyond it the whole state is written again.
     waiting_changes: int = 100_000
     lease_seconds: float = LEASE_SECONDS
     # How long the event loop may stand still before the lease is given up.
@@ -67,33 +68,33 @@ class JournalFigures:
 
 
 class JournalStore(Protocol):
-    """Keeps the core's records."""
+    """Stores the core's records."""
 
-    # Whether records are wanted at all.
+    # Whether the core makes records.
     is_durable: bool
 
     async def load(self) -> Sequence[Record]:
-        """Return everything that was kept, for ``core.restore``."""
+        """Return all stored records, for ``core.restore``."""
 
     async def save(self, records: Sequence[Record]) -> None:
-        """Store the records in one step and in order; returns when they are safe.
+        """Store the records in one step and in order; return when they are durable.
 
-        Called again only after it has returned. It never raises: a store that is away decides
-        by itself how long it waits, and what it owes afterwards.
+        Called again only after it has returned. It never raises: while the store cannot be reached
+        it waits up to a limit, and stores the records later.
         """
 
     async def close(self) -> None:
-        """Store what is left and let go."""
+        """Store what is left, and close."""
 
 
 class SubscriptionRegistry(Protocol):
-    """Gives each subscription its number in the whole system."""
+    """Gives each subscription its subId, which is unique in the whole system."""
 
     async def register(self, request: Resolve, resolution: VersionResolution) -> tuple[int, ...]:
         """Return one subId for each filter of the request; StoreAwayError if none can be given."""
 
     async def forget(self, sub_ids: Sequence[int]) -> None:
-        """Remove subscriptions that are over. Never raises."""
+        """Remove subscriptions that have ended. Never raises."""
 
 
 class MembershipReader(Protocol):
@@ -104,7 +105,7 @@ class MembershipReader(Protocol):
 
 
 class NoJournal:
-    """Nothing is kept."""
+    """A store that stores nothing."""
 
     is_durable = False
 
@@ -120,7 +121,7 @@ class NoJournal:
 
 
 class RegistryOfThisRun:
-    """Numbers from 1, in this process alone."""
+    """Gives subIds from 1, in this process alone."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -134,11 +135,11 @@ class RegistryOfThisRun:
 
 
 class NoReader:
-    """For memberships that are always in this process."""
+    """The reader when all memberships are in this process."""
 
     async def look_up(self, peids: Sequence[int]) -> Mapping[int, Slots]:
         """Never called in the modes ``none`` and ``memory``."""
-        raise StoreAwayError(f"memberships of {len(peids)} entities are kept nowhere else")
+        raise StoreAwayError(f"memberships of {len(peids)} entities are not in Redis")
 
 
 def memberships_of_mode(mode: str, *, has_redis: bool) -> Memberships:

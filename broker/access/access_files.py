@@ -1,4 +1,4 @@
-"""Files that decide about access, read again when they change. What cannot be read denies."""
+"""Access files, read again when they change. A file that cannot be read denies everything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Fingerprint = tuple[int, int, int] | None
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file, or an error that names it."""
+    """Return the text of a file; SettingsError names the file."""
     try:
         return path.read_text("utf-8")
     except OSError as error:
@@ -59,17 +59,17 @@ class WatchedFile(Generic[Content]):
         except SettingsError as error:
             self.content = self._denial
             if isinstance(error.__cause__, OSError):
-                # Not the file's fault, perhaps: no descriptor was free. The next look tries again.
+                # Perhaps no file descriptor was free, so the next check reads it again.
                 self._read_at = None
             self.problem = str(error)
         else:
             self.problem = None
 
     def reload_if_changed(self) -> bool:
-        """Read the file if it changed and has come to rest since the last look.
+        """Read the file if it changed, and did not change again since the last check.
 
-        An editor may write in several steps: a half-written file would deny, and what waits in
-        queues for readers without a right is thrown away.
+        An editor may write in several steps. A half-written file would deny, and then queued
+        messages for readers without a right would be dropped.
         """
         now = self._fingerprint()
         settled = now == self._seen

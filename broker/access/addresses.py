@@ -1,4 +1,4 @@
-"""Addresses: where the broker listens, where a client comes from, and what quotas count."""
+"""Addresses of listeners and clients, and the key of an address in quotas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Address:
 
     @property
     def is_public(self) -> bool:
-        """Whether others than this machine can reach it; in doubt they can."""
+        """Whether other machines can reach it; True when that is not known."""
         if self.host == "localhost":
             return False
         try:
@@ -36,7 +36,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a connection comes from, as far as plugins want to know."""
+    """The address and certificate of a client."""
 
     address: str | None = None
     port: int | None = None
@@ -48,7 +48,7 @@ class Origin:
 
 
 def parse_address(text: str, name: str, default_port: int) -> Address:
-    """HOST:PORT, HOST or PORT; without a host it is this machine alone, never all interfaces."""
+    """Return the address in HOST:PORT, HOST or PORT; the default host is this machine alone."""
     stripped = text.strip()
     if stripped.startswith("["):
         host, bracket, rest = stripped[1:].partition("]")
@@ -67,7 +67,7 @@ def parse_address(text: str, name: str, default_port: int) -> Address:
 
 
 def quota_host(address: str) -> str:
-    """Return what quotas count an address as: IPv6 by its /64, which one client has to itself."""
+    """Return the key of an address in quotas: for IPv6 its /64, which belongs to one client."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

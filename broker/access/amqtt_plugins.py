@@ -30,7 +30,7 @@ from schemas.errors import SettingsError
 
 log = logging.getLogger(__name__)
 
-# A plugin may ask a database or a web service; a client does not wait longer than this for it.
+# A plugin may call a database or a web service; a client waits no longer than this.
 PLUGIN_SECONDS: Final = 10.0
 REMEMBERED_SESSIONS: Final = 10_000
 
@@ -96,8 +96,8 @@ class PluginAccess:
         self._sessions: OrderedDict[Identity, Session] = OrderedDict()
 
     @property
-    def lets_anybody_in(self) -> bool:
-        """Whether amqtt's own anonymous plugin is there and open, as it is by default."""
+    def allows_anonymous(self) -> bool:
+        """Whether amqtt's anonymous plugin is loaded and allows anonymous clients (its default)."""
         return any(
             isinstance(plugin, AnonymousAuthPlugin) and plugin.config.allow_anonymous
             for plugin in self._manager.plugins
@@ -106,11 +106,11 @@ class PluginAccess:
     async def authenticate(
         self, client: Identity, password: bytes | None, origin: Origin
     ) -> bool | None:
-        """Return what the plugins decide: all that have an opinion must agree; None: none has."""
+        """Return the plugins' decision: those that give one must agree; None: none gives one."""
         if not self.authenticates:
             return None
         session = _session(client, origin)
-        # Text for plugins, as amqtt gives it; other bytes cannot be anybody's password there.
+        # amqtt gives passwords to plugins as text.
         try:
             session.password = None if password is None else password.decode()
         except UnicodeDecodeError:
@@ -129,7 +129,7 @@ class PluginAccess:
         return all(opinions) if opinions else None
 
     async def allows(self, client: Identity, topic: str, action: Action) -> bool:
-        """Whether every topic plugin allows it, as amqtt decides: no opinion is a refusal."""
+        """Return whether every topic plugin allows it; as in amqtt, no decision is a refusal."""
         session = self._sessions.get(client)
         if session is None:
             session = _session(client, Origin())

@@ -1,6 +1,6 @@
-"""Who may connect: the password file and amqtt's plugins, and what they decide together.
+"""Decides who may connect, by the password file and amqtt's plugins.
 
-An address that was wrong too often has no further password checked for a while.
+After too many wrong logins of an address its passwords are not checked for a while.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.requests import Authenticate
 from broker.core.verdicts import Identity
 
-# Addresses that are remembered; beyond it the one that was wrong longest ago is forgotten.
+# Addresses with wrong logins; beyond this number the one whose last was longest ago is removed.
 MOST_ADDRESSES: Final = 10_000
 WINDOW_SECONDS: Final = 60.0
 
 
 class WrongLogins:
-    """Lets each address be wrong ``most`` times, and as often again over a minute."""
+    """Allows ``most`` wrong logins of each address, and as many more over a minute."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
         self._clock = clock
-        # How many wrong logins count, and when that was computed.
+        # The number of wrong logins that count, and the time for which it was computed.
         self._wrong: OrderedDict[str, tuple[float, float]] = OrderedDict()
         # Logins that were refused unchecked.
         self.refused = 0
 
     def is_over(self, host: str) -> bool:
-        """Return whether the address has been wrong too often; counts the refusal."""
+        """Return whether the address had too many wrong logins; count the refusal."""
         is_over = self._count(host) > self._most - 1
         self.refused += is_over
         return is_over
@@ -96,7 +96,7 @@ class LoginLimits:
 
 
 class Logins:
-    """Decides about CONNECTs: all who have an opinion must agree, and somebody must have one."""
+    """Decides about CONNECTs: file and plugins that give a decision must agree, and one must."""
 
     def __init__(
         self,
@@ -108,15 +108,15 @@ class Logins:
     ) -> None:
         self._passwords = passwords
         self._plugins = plugins
-        # Whether a client that says nothing about itself gets in.
-        self.allow_anonymous = allow_anonymous or plugins.lets_anybody_in
+        # Whether a client without user name and password may connect.
+        self.allow_anonymous = allow_anonymous or plugins.allows_anonymous
         self._queue = PasswordQueue(limits.waiting, limits.waiting_of_address)
         self._wrong = WrongLogins(limits.wrong_of_address)
         self.decided: Counter[ReasonCode] = Counter()
 
     @property
-    def lets_nobody_in(self) -> bool:
-        """Whether there is no way in at all."""
+    def refuses_all(self) -> bool:
+        """Whether no client can connect."""
         return (
             not self.allow_anonymous and self._passwords is None and not self._plugins.authenticates
         )
@@ -149,9 +149,9 @@ class Logins:
     async def _decide(
         self, request: Authenticate, origin: Origin, is_gone: Callable[[], bool]
     ) -> Login:
-        says_nothing = request.user_name is None and request.password is None
+        is_anonymous = request.user_name is None and request.password is None
         opinions: list[bool | None] = []
-        if says_nothing:
+        if is_anonymous:
             opinions.append(True if self.allow_anonymous else None)
         elif self._passwords is not None:
             user_name, password = request.user_name or "", request.password or b""
@@ -164,9 +164,9 @@ class Logins:
         if False not in opinions and True in opinions:
             return Login(ReasonCode.SUCCESS, request.user_name)
         if False not in opinions and self.allow_anonymous:
-            # Nobody vouches for the name, and nobody needs one: it counts for nothing.
+            # The name was not authenticated and is not needed, so it is ignored.
             return Login(ReasonCode.SUCCESS)
-        return Login(ReasonCode.NOT_AUTHORIZED) if says_nothing else WRONG
+        return Login(ReasonCode.NOT_AUTHORIZED) if is_anonymous else WRONG
 
     async def _refusal(
         self, user_name: str, password: bytes, origin: Origin, is_gone: Callable[[], bool]

@@ -1,7 +1,7 @@
-"""Passwords that wait to be checked: in turns by address, few at a time.
+"""Queues of passwords to be checked, one for each address, taken in turns.
 
-Checking a password costs a core and memory on purpose. So an address that sends many cannot
-make others wait for all of them, and nothing is computed for a client that is gone.
+Checking a password takes CPU time and memory on purpose. With queues by address, one that sends
+many logins does not delay those of others. The password of a client that is gone is not checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHECKERS: Final = 2
 
 
 class PasswordOutcome(Enum):
-    """What came out of a password check, or why there was none."""
+    """The result of a password check, or why there was none."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -36,7 +36,7 @@ class _Job:
 
 
 class PasswordQueue:
-    """One queue for each address; each in its turn gives one password to a thread."""
+    """Has passwords checked in threads, one of each address in turn."""
 
     def __init__(self, most: int, most_of_address: int) -> None:
         self._most = most
@@ -79,7 +79,7 @@ class PasswordQueue:
         return await answer
 
     def _make_room(self, own: int) -> bool:
-        """Send away the last one of the address with the most, if that has more than ``own``."""
+        """Refuse the last job of the address with the most jobs, if these are more than ``own``."""
         jobs = max(self._jobs.values(), key=len, default=())
         if not isinstance(jobs, deque) or len(jobs) <= own + 1:
             return False
@@ -102,14 +102,14 @@ class PasswordQueue:
         loop = asyncio.get_running_loop()
         while self._jobs:
             job = self._next()
-            if job.answer.done():  # whoever asked was cancelled
+            if job.answer.done():  # the login was cancelled
                 continue
             if job.is_gone():
                 job.answer.set_result(PasswordOutcome.GONE)
                 continue
             try:
                 is_right = await loop.run_in_executor(self._threads, job.check)
-            except Exception as error:  # noqa: BLE001 - whoever asked decides about it
+            except Exception as error:  # noqa: BLE001 - raised where the check is awaited
                 if not job.answer.done():
                     job.answer.set_exception(error)
                 continue

@@ -30,7 +30,7 @@ _HASHER: Final = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 _ARGON2: Final = "$argon2"
 # PBKDF2 with SHA-512, as Mosquitto 2 writes it: $7$iterations$salt$hash.
 _MOSQUITTO: Final = "$7$"
-# Far above what Mosquitto writes; a login must not take minutes because of a typing error.
+# Far more than Mosquitto writes: a typing error must not make a login take minutes.
 _MAX_ITERATIONS: Final = 10_000_000
 MAX_PASSWORD_BYTES: Final = 65_535
 
@@ -52,7 +52,7 @@ def is_known_hash(stored: str) -> bool:
 
 
 def password_fits(stored: str, password: bytes) -> bool:
-    """Whether the password belongs to the hash; takes long on purpose, so not on the loop."""
+    """Return whether the password belongs to the hash; too slow for the event loop, on purpose."""
     if stored.startswith(_ARGON2):
         try:
             return _HASHER.verify(stored, password)
@@ -82,7 +82,7 @@ def _mosquitto_parts(stored: str) -> tuple[int, bytes, bytes] | None:
 
 
 def read_users(path: Path) -> Users:
-    """Return the users of a file; one line that is not understood spoils all of it."""
+    """Return the users of a file; SettingsError when one of its lines is not valid."""
     text = read_text(path)
     users: Users = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -117,7 +117,7 @@ def write_users(path: Path, users: Users) -> None:
 
 
 def check_user_name(name: str) -> None:
-    """Refuse a name that the file could not give back as it is."""
+    """Raise SettingsError for a name that would not be the same when it is read again."""
     if not name or name != name.strip() or name.startswith("#") or not name.isprintable():
         raise SettingsError(
             f"user name {name!r}: must be printable, not begin with # and have no outer spaces"
@@ -129,22 +129,22 @@ class PasswordChecker:
 
     def __init__(self, users: Users) -> None:
         self._users = users
-        # Somebody unknown costs the same time as somebody known, so names cannot be guessed.
+        # An unknown user costs the same time as a known one, so that names cannot be guessed.
         self._nobody = hash_password(secrets.token_hex())
         self._key = secrets.token_bytes(32)
         self._remembered: set[bytes] = set()
 
     @property
     def has_users(self) -> bool:
-        """Whether anybody can log in at all."""
+        """Whether the file has users."""
         return bool(self._users)
 
     def is_remembered(self, user_name: str, password: bytes) -> bool:
-        """Whether this login succeeded before: quick, so that a thousand can come back at once."""
+        """Return whether this login succeeded before, without computing the slow hash."""
         return self._mark(user_name, password) in self._remembered
 
     def check(self, user_name: str, password: bytes) -> bool:
-        """Return whether the password is the user's; slow on purpose."""
+        """Return whether the password is right; slow on purpose."""
         stored = self._users.get(user_name)
         if not password_fits(stored or self._nobody, password) or stored is None:
             return False
@@ -154,7 +154,7 @@ class PasswordChecker:
         return True
 
     def _mark(self, user_name: str, password: bytes) -> bytes:
-        """Says nothing about the password to whoever lacks the key, which dies with us."""
+        """Return a keyed hash of a login; the key is not stored outside of this process."""
         name = user_name.encode()
         content = len(name).to_bytes(4, "big") + name + password
         return hashlib.blake2b(content, key=self._key, digest_size=32).digest()

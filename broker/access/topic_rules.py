@@ -29,12 +29,12 @@ Levels: TypeAlias = tuple[str, ...]
 
 USER: Final = "%u"
 CLIENT: Final = "%c"
-# In a client's name these would change which topics a rule means.
+# In a client's name these would change which topics a rule matches.
 UNSAFE: Final = frozenset("+#/")
 MAX_LEVELS: Final = 200
 
 ACCESS_WORDS: Final = ("read", "write", "readwrite", "deny")
-# Clients whose rules are kept written out; beyond it the memory starts afresh.
+# Clients whose rules are cached; beyond this number the cache is cleared.
 REMEMBERED_CLIENTS: Final = 10_000
 
 
@@ -47,7 +47,7 @@ def pattern_levels(pattern: str) -> Levels:
 
 
 def covers(pattern: Levels, wanted: Levels) -> bool:
-    """Whether every topic of ``wanted`` (a topic or a filter, in levels) is one of the pattern.
+    """Return whether the pattern matches every topic of ``wanted``, a topic or filter in levels.
 
     Wildcards in the first level never reach topics that begin with ``$``.
     """
@@ -66,14 +66,14 @@ def covers(pattern: Levels, wanted: Levels) -> bool:
 
 
 def names_client(pattern: Levels) -> bool:
-    """Return whether the pattern means something else for each client."""
+    """Return whether the pattern has a placeholder for a client's name."""
     return any(USER in level or CLIENT in level for level in pattern)
 
 
 def for_client(pattern: Levels, client: Identity) -> Levels | None:
-    """Return the pattern with the client's names in place; None when they cannot stand in a topic.
+    """Return the pattern with the client's names; None when they cannot be a topic level.
 
-    A name with wildcard or slash could make the pattern mean other people's topics.
+    With a wildcard or slash in a name the pattern would match topics of other clients.
     """
     names = {USER: client.user_name, CLIENT: client.client_id}
     written: list[str] = []
@@ -89,7 +89,7 @@ def for_client(pattern: Levels, client: Identity) -> Levels | None:
 
 
 def for_any_client(pattern: Levels) -> Levels:
-    """Return the pattern for every client at once: what a denial means when names are unusable."""
+    """Return the pattern for all clients, which a denial uses when names are unusable."""
     return tuple("+" if USER in level or CLIENT in level else level for level in pattern)
 
 
@@ -100,8 +100,8 @@ class Rule:
     levels: Levels
     access: str = "readwrite"
 
-    def bears_on(self, action: Action) -> bool:
-        """Return whether the line says anything about the action."""
+    def is_about(self, action: Action) -> bool:
+        """Return whether the rule is about the action."""
         if self.access in ("readwrite", "deny"):
             return True
         return (self.access == "write") == (action is Action.PUBLISH)
@@ -109,7 +109,7 @@ class Rule:
 
 @dataclass(slots=True)
 class AccessRules:
-    """All rules of a file. Without any line: nobody may do anything."""
+    """All rules of a file. Without a rule everything is refused."""
 
     anonymous: list[Rule] = field(default_factory=list)
     users: dict[str, list[Rule]] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class AccessRules:
         wanted = tuple(topic.split("/"))
         allowed = False
         for rule in self._rules_of(client):
-            if rule.bears_on(action) and covers(rule.levels, wanted):
+            if rule.is_about(action) and covers(rule.levels, wanted):
                 if rule.access == "deny":
                     return ReasonCode.NOT_AUTHORIZED
                 allowed = True
@@ -148,7 +148,7 @@ class AccessRules:
 
 
 def read_rules(path: Path) -> AccessRules:
-    """Return the rules of a file; one line that is not understood spoils all of it."""
+    """Return the rules of a file; SettingsError when one of its lines is not valid."""
     text = read_text(path)
     return parse_rules(text, str(path))
 
@@ -162,14 +162,14 @@ def parse_rules(text: str, where: str) -> AccessRules:
         if not stripped or stripped.startswith("#"):
             continue
         try:
-            section = _take_in(stripped, rules, section)
+            section = _add_line(stripped, rules, section)
         except FilterError as error:
             raise SettingsError(f"{where}, line {number}: {error}") from None
     return rules
 
 
-def _take_in(line: str, rules: AccessRules, section: list[Rule]) -> list[Rule]:
-    """Add what the line says; gives the section that the lines after it belong to."""
+def _add_line(line: str, rules: AccessRules, section: list[Rule]) -> list[Rule]:
+    """Add the rule of a line; return the section that the lines after it belong to."""
     keyword, _, rest = line.partition(" ")
     match keyword:
         case "user":

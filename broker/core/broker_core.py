@@ -177,7 +177,7 @@ class Core:
         """Do what is due."""
         self._state.timers.run(self._state.clock())
 
-    # --- what is kept
+    # --- the durable state
 
     def committed(self, position: int) -> None:
         """Note that everything up to a position of the journal is stored."""

@@ -49,7 +49,7 @@ class StateRestore:
                 if session.will is not None and session.will_at is None:
                     session.will_at = now + session.will.delay
                 if session.is_recorded:
-                    # Another restart must not begin the wait anew.
+                    # Another restart must not start the wait again.
                     self._state.journal.write(session.record())
             self._lifecycle.wait(session)
             if session.name != session.identity.session_name:

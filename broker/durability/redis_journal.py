@@ -106,7 +106,7 @@ class RedisJournal:
                 await self._catch_up()
                 await self._durable.release()
             except (RedisLinkError, JournalError) as error:
-                log.error("stopped without storing the last changes: %s", error)  # noqa: TRY400 - the whole story
+                log.error("stopped without storing the last changes: %s", error)  # noqa: TRY400 - the text is enough
         await self._durable.close()
 
     # --- while Redis answers

@@ -209,7 +209,7 @@ class PeidTable:
     def step(self, budget: int) -> frozenset[int]:
         """Clean up to ``budget`` regions; when all are done, return the slots that are gone."""
         if not self._dying:
-            # What dies from now on waits for the next pass.
+            # Slots removed from now on wait for the next pass.
             self._dying = frozenset(self.dead)
             self._alive = np.ones(max(self._dying, default=0) + 1, np.bool_)
             self._alive[list(self._dying)] = False

@@ -97,7 +97,7 @@ class RedisReader:
         self._on_change()
         age = asked_at - self._memberships.confirmed_at
         if current is None or age > TRUSTED_SECONDS:
-            raise StoreAwayError("memberships are being loaded anew")
+            raise StoreAwayError("memberships are being loaded again")
 
     async def _check_empty(
         self, generation: int, peids: Sequence[int], sets: list[list[bytes]]

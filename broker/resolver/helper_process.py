@@ -40,7 +40,7 @@ class HelperProcess:
             failed.callback(ours.close)
             handle = theirs.fileno()
             # -P: the working directory of the broker may have modules with our names.
-            process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program, lent our memory
+            process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program, by vfork
                 [sys.executable, "-P", "-m", module, "--socket", str(handle), *arguments],
                 pass_fds=(handle,), stdin=subprocess.DEVNULL,
             )  # fmt: skip

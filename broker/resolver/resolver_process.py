@@ -125,7 +125,7 @@ class ResolverProcess:
         except (EOFError, OSError, FrameError) as error:
             gone = ResolverGoneError("the resolver process has ended")
             if isinstance(error, FrameError):
-                log.error("the resolver process is ended: %s", error)  # noqa: TRY400 - in words
+                log.error("the resolver process is ended: %s", error)  # noqa: TRY400 - its text is enough
                 self.kill()
             for answer in self._waiting.values():
                 if not answer.done():
@@ -243,7 +243,7 @@ class ResolverSupervisor:
             try:
                 self.process = await ResolverProcess.start(self._world, ended.version)
             except WorldError as error:
-                log.error("the resolver cannot start: %s", error)  # noqa: TRY400 - its text is the whole story
+                log.error("the resolver cannot start: %s", error)  # noqa: TRY400 - its text is enough
                 await asyncio.sleep(RESTART_DELAY)
         self._watch(self.process)
         await self._notify()

@@ -52,7 +52,7 @@ class Admission:
             allow_anonymous=settings.allow_anonymous,
             limits=limits.logins,
         )
-        check_openness(settings, lets_anybody_in=self.logins.allow_anonymous)
+        check_openness(settings, allows_anonymous=self.logins.allow_anonymous)
         self.page_login = http_login(settings, http, self.logins)
         self.certificates = Certificates(settings.listeners, limits.certificate_warning_days)
         self.origins = WebOrigins(settings.websocket_origins)
@@ -61,7 +61,7 @@ class Admission:
             ReasonCode.NOT_AUTHORIZED if settings.tell_denials else ReasonCode.UNSPECIFIED_ERROR
         )
         self.access_control = access_control(self.files.rules, plugins, self.denial)
-        if self.logins.lets_nobody_in:
+        if self.logins.refuses_all:
             log.warning(
                 "nobody can connect: give --allow-anonymous, or set broker.password_file "
                 "(spaps passwd) or a plugin"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # Seconds that clients have to read the DISCONNECT when the broker stops.
-FAREWELL_SECONDS: Final = 2.0
+CLOSE_SECONDS: Final = 2.0
 # With more output than this, bytes are written before the turn ends.
 MUCH_OUTPUT: Final = 1_048_576
 # A larger read is a stream and processed at once, so that its sender can be paused at once.
@@ -138,7 +138,7 @@ class CoreDriver:
             connection.peer.close()
         if self.connections:
             try:
-                async with asyncio.timeout(FAREWELL_SECONDS):
+                async with asyncio.timeout(CLOSE_SECONDS):
                     await self._all_gone.wait()
             except TimeoutError:
                 count = len(self.connections)

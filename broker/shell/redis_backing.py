@@ -110,7 +110,7 @@ class RedisBacking:
         elif self.journal.state is JournalState.TAKEN:
             found.append("another process owns the durable state: nothing is durable")
         if self.journal.losses:
-            found.append(f"{len(self.journal.losses)} things were lost in Redis before the start: "
+            found.append(f"{len(self.journal.losses)} losses in Redis were found at the start: "
                          f"{self.journal.losses[0]}; the log names all")  # fmt: skip
         if self.follower is not None and self.follower.damage:
             found.append(f"neighborhoods are resolved by this broker: {self.follower.damage}")
@@ -122,7 +122,7 @@ class RedisBacking:
                 "under their topics are refused"
             )
         if self.follower is not None and (refused := self.follower.waiting.refused):
-            found.append(f"{refused} neighborhoods hold nothing: the resolver fails on them")
+            found.append(f"{refused} neighborhoods have no members: the resolver fails on them")
         return found
 
     def figures(self) -> list[Figure]:
@@ -139,7 +139,7 @@ class RedisBacking:
                    lambda: counted.not_durable_records, is_counter=True),
             Figure("spaps_journal_times_away", "Times that Redis was away",
                    lambda: counted.times_away, is_counter=True),
-            Figure("spaps_journal_fresh_editions", "Times that the whole state was written anew",
+            Figure("spaps_journal_fresh_editions", "Times that the whole state was written again",
                    lambda: counted.fresh_editions, is_counter=True),
         ]  # fmt: skip
         follower = self.follower

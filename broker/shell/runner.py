@@ -65,12 +65,12 @@ def _require_world(settings: Settings) -> None:
 
 async def _serve(settings: Settings, redis: RedisChoice | None, say: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
-    told_to_stop = asyncio.Event()
+    stop_signal = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told_to_stop.set)
+        loop.add_signal_handler(number, stop_signal.set)
     service = BrokerService(settings)
     starting = asyncio.create_task(service.start(), name="start")
-    stopping = asyncio.create_task(told_to_stop.wait(), name="signals")
+    stopping = asyncio.create_task(stop_signal.wait(), name="signals")
     # A start may wait for the resolver; it is cancelled when the broker is to stop.
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
@@ -88,7 +88,7 @@ async def _serve(settings: Settings, redis: RedisChoice | None, say: Callable[[s
     places = ", ".join(f"{address} ({name})" for name, address in bound)
     world = f"world version {service.world_version}" if service.world_version else "no world"
     say(f"spaps broker ready: {places}; {world}")
-    await told_to_stop.wait()
+    await stop_signal.wait()
     log.info("the broker stops")
     if watch is not None:
         watch.cancel()

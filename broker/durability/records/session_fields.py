@@ -187,7 +187,7 @@ def _queued(
     message = entry.message
     if isinstance(message, int):
         if message not in messages:
-            raise JournalError(f"message {message}, owed to {client_id!r}, is not there")
+            raise JournalError(f"message {message}, for {client_id!r}, is not there")
         shared.note(client_id, position, message)
         message = messages[message]
     yield MessageQueued(

@@ -82,7 +82,7 @@ class Certificates:
                 self._contexts[name] = server_context(table)
             except SettingsError as error:
                 self._failures[name] = f"listener {name} keeps its old certificate: {error}"
-                log.error("%s", self._failures[name])  # noqa: TRY400 - its text is the whole story
+                log.error("%s", self._failures[name])  # noqa: TRY400 - its text is enough
         if self._tables and not self._failures:
             log.info("certificates loaded again")
         self._expiries = self._read_expiries()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from broker.shell.core_driver import CoreDriver
 
 # Seconds that a client has to read the last packet.
-FAREWELL_SECONDS: Final = 5.0
+CLOSE_SECONDS: Final = 5.0
 # Detects a socket whose peer has closed; on other systems only one that failed.
 LEFT: Final = getattr(select, "POLLRDHUP", 0)
 # WebSocket's close code for unsupported data: MQTT allows only binary messages.
@@ -121,9 +121,9 @@ class TcpLink(asyncio.Protocol):
         if self._transport.can_write_eof():
             self._transport.write_eof()
             self._transport.resume_reading()
-        else:  # TLS, which has a farewell of its own
+        else:  # TLS has a closing message of its own
             self._transport.close()
-        asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._transport.abort)
+        asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._transport.abort)
 
     def abort(self) -> None:
         """Close at once and discard unsent bytes."""
@@ -209,7 +209,7 @@ class WebSocketLink:
         """Close after the written bytes were sent; abort when the client does not read them."""
         self._is_closing = True
         self._has_outgoing.set()
-        asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._socket.transport.abort)
+        asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._socket.transport.abort)
 
     def abort(self) -> None:
         """Close at once and discard unsent bytes."""

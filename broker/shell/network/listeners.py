@@ -80,9 +80,9 @@ def amqtt_config(settings: BrokerSettings) -> BrokerConfig:
     return _checked({"plugins": dict(settings.plugins)}, "broker")
 
 
-def check_openness(settings: BrokerSettings, *, lets_anybody_in: bool) -> None:
+def check_openness(settings: BrokerSettings, *, allows_anonymous: bool) -> None:
     """Raise SettingsError when the broker would be public and open to anonymous clients."""
-    if not lets_anybody_in or settings.anonymous_from_anywhere:
+    if not allows_anonymous or settings.anonymous_from_anywhere:
         return
     for name, address in listener_addresses(settings).items():
         if address.is_public:

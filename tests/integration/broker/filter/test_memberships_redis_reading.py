@@ -158,7 +158,7 @@ def test_an_old_generation_is_trusted_for_a_while_only(
         assert dict(await scene.reader.look_up([6])) == {6: [0]}
         assert scene.changes == 1, "the follower is told, also when no notice came"
         monkeypatch.setattr(memberships_redis_reader, "TRUSTED_SECONDS", -1.0)
-        with pytest.raises(StoreAwayError, match="loaded anew"):
+        with pytest.raises(StoreAwayError, match="loaded again"):
             await scene.reader.look_up([7])
         sweep_generations(redis_client, Retention(grace_seconds=0))
         scene.use(new)
@@ -176,7 +176,7 @@ def test_an_emptied_redis_is_not_taken_for_empty_neighborhoods(
         scene.subscriptions.add(0, 1)
         await scene.reader.look_up([5])
         redis_client.flushall()
-        with pytest.raises(StoreAwayError, match="loaded anew"):
+        with pytest.raises(StoreAwayError, match="loaded again"):
             await scene.reader.look_up([6])
         assert scene.changes == 1
         assert scene.memberships.look_up(5) == [0], "what is known serves on"
@@ -191,7 +191,7 @@ def test_a_generation_that_was_never_confirmed_is_not_trusted(
     redis_client.set(current_generation_key(), generation + 1)
 
     async def work(scene: Scene) -> None:
-        with pytest.raises(StoreAwayError, match="loaded anew"):
+        with pytest.raises(StoreAwayError, match="loaded again"):
             await scene.reader.look_up([5])
 
     on_scene(redis_server.url, generation, work)
