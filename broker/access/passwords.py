@@ -32,7 +32,6 @@ _ARGON2: Final = "$argon2"
 _MOSQUITTO: Final = "$7$"
 # Far more than Mosquitto writes: a typing error must not make a login take minutes.
 _MAX_ITERATIONS: Final = 10_000_000
-MAX_PASSWORD_BYTES: Final = 65_535
 
 
 def hash_password(password: str) -> str:

@@ -1,7 +1,7 @@
 """Reads the control packets of a client: strict checks first, then the ``mqtt5`` package.
 
-The package trusts lengths and text, so every byte is checked before. What it accepts beyond the
-specification (reserved bits, identifiers that are 0, empty lists) is refused here, with the
+The package does not check lengths and text, so every byte is checked before. What it accepts
+beyond the specification (reserved bits, identifiers that are 0, empty lists) is refused here, with the
 reason code that the specification gives.
 """
 
@@ -51,7 +51,7 @@ class WillFields:
 
 @dataclass(frozen=True, slots=True)
 class ConnectHead:
-    """CONNECT up to its properties: what the answer depends on, whatever the rest is.
+    """CONNECT up to its properties, which determine the form of the answer.
 
     ``position`` is where the client identifier begins.
     """
@@ -104,7 +104,7 @@ def read_connect(data: bytes, body: int, end: int, head: ConnectHead, most_users
     if flags & _PASSWORD:
         position = field_end(data, position, end)
     if position != end:
-        raise malformed("CONNECT goes on after its last field")
+        raise malformed("CONNECT has bytes after its last field")
     packet = _read(data, 0x10, body, end, mqtt5.ConnectPacket)
     if packet.authentication_data is not None and packet.authentication_method is None:
         raise violation("authentication data without a method")
@@ -156,7 +156,7 @@ def read_acknowledgement(
     if end > body + 3:
         section = rules.read_properties(data, body + 3, end, rules.IN_ACKNOWLEDGEMENT, most_users)
         if section.stop != end:
-            raise malformed("an acknowledgement goes on after its properties")
+            raise malformed("an acknowledgement has bytes after its properties")
     return packet_id, reason
 
 
@@ -202,7 +202,7 @@ def read_disconnect(data: bytes, body: int, end: int, most_users: int) -> mqtt5.
     if end > body + 1:
         section = rules.read_properties(data, body + 1, end, rules.IN_DISCONNECT, most_users)
         if section.stop != end:
-            raise malformed("DISCONNECT goes on after its properties")
+            raise malformed("DISCONNECT has bytes after its properties")
     return _read(data, 0xE0, body, end, mqtt5.DisconnectPacket)
 
 
@@ -211,7 +211,7 @@ def check_auth(data: bytes, body: int, end: int, most_users: int) -> None:
     if end > body + 1:
         section = rules.read_properties(data, body + 1, end, rules.IN_AUTH, most_users)
         if section.stop != end:
-            raise malformed("AUTH goes on after its properties")
+            raise malformed("AUTH has bytes after its properties")
 
 
 def _packet_id(data: bytes, body: int, end: int) -> int:

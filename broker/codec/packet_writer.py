@@ -26,7 +26,7 @@ PUBCOMP: Final = 0x70
 SUBACK: Final = 0x90
 UNSUBACK: Final = 0xB0
 
-# Long enough for any reason string of the broker, too short to make a packet large.
+# Enough for every reason string of the broker, and too few to make a packet large.
 MAX_REASON_CHARACTERS: Final = 1_000
 
 UserProperties = Sequence[tuple[str, str]]
@@ -132,7 +132,7 @@ def disconnect(reason: ReasonCode, text: str | None) -> bytes:
 
 
 def fitting(kind: type[Code], reason: int) -> Code:
-    """Return the reason code if this packet may have it, else "unspecified error"."""
+    """Return the reason code if it is valid in this packet, else "unspecified error"."""
     try:
         return kind(int(reason))
     except ValueError:
@@ -140,7 +140,7 @@ def fitting(kind: type[Code], reason: int) -> Code:
 
 
 def shortened(text: str | None) -> str | None:
-    """Return a text that fits a reason string, whatever it quotes."""
+    """Return a text, cut to the length of a reason string."""
     if text is None or len(text) <= MAX_REASON_CHARACTERS:
         return text
     return text[: MAX_REASON_CHARACTERS - 1] + "…"

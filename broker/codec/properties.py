@@ -45,7 +45,7 @@ ValueReader: TypeAlias = Callable[[bytes, int, int], int]
 PropertyRules: TypeAlias = Mapping[int, ValueReader]
 
 
-# User properties that mean something to the broker in a message, and how they begin.
+# User properties that the broker reads in a message, and how they begin.
 _OWN_NAMES: Final = frozenset((NSID.encode(), PEID.encode()))
 NSID_BEGINNING: Final = b"\x26\x00\x04" + NSID.encode()
 PEID_BEGINNING: Final = b"\x26\x00\x04" + PEID.encode()

@@ -29,7 +29,7 @@ from schemas.language.limits import MAX_PEID
 PEID_PREFIX: Final = PEID_BEGINNING + b"\x00"
 # Where the value stands in properties that are one such peid.
 PEID_VALUE_AT: Final = len(PEID_PREFIX) + 1
-# No integer up to 2^63-1 has more digits.
+# The number of digits of 2^63-1.
 MAX_PEID_DIGITS: Final = 19
 # The first byte of a QoS 0 PUBLISH, and the same with each remaining length of up to two bytes.
 QOS_0: Final = 0x30
@@ -41,14 +41,14 @@ SHORT_LENGTHS: Final = SHORT_VARINTS[:0x80]
 
 @dataclass(slots=True)
 class MessageProperties:
-    """What routing needs of a message's properties; ``raw`` is what receivers get."""
+    """The properties of a message that routing needs; ``raw`` are those that receivers get."""
 
     raw: bytes
     expiry: int | None = None
     expiry_offset: int = -1
     alias: int | None = None
     peid: int | None = None
-    # A peid that is there and cannot be one; the text says why.
+    # Why the peid property is not valid.
     peid_error: str | None = None
     # The number of its user properties.
     users: int = 0
@@ -60,7 +60,6 @@ class Publish:
 
     qos: int
     retain: bool
-    duplicate: bool
     topic: bytes
     packet_id: int
     properties: MessageProperties
@@ -88,9 +87,7 @@ def read_publish(data: bytes, first: int, body: int, end: int, most_users: int) 
             raise violation("the packet identifier is 0")
         position += 2
     properties, stop = read_message_properties(data, position, end, most_users)
-    return Publish(
-        qos, bool(first & 0x01), bool(first & 0x08), topic, packet_id, properties, data[stop:end]
-    )
+    return Publish(qos, bool(first & 0x01), topic, packet_id, properties, data[stop:end])
 
 
 def read_message_properties(
@@ -146,7 +143,7 @@ def _take_peid(selected: MessageProperties, value: bytes) -> None:
 
 
 def parse_peid(value: bytes) -> int | None:
-    """Return the peid that the text stands for, None if it stands for none."""
+    """Return the peid in a text; None when it is no peid."""
     if not value.isdigit() or len(value) > MAX_PEID_DIGITS:
         return None
     peid = int(value)
@@ -154,7 +151,7 @@ def parse_peid(value: bytes) -> int | None:
 
 
 def contradiction(gateway_peid: int | None, peid: int | None) -> str | None:
-    """Return why a ``peid`` property contradicts the topic; None: it does not."""
+    """Return why a ``peid`` property contradicts the topic, or None."""
     if gateway_peid is None or peid is None or peid == gateway_peid:
         return None
     return f"the topic is about entity {gateway_peid}, the peid property says {peid}"

@@ -8,7 +8,7 @@ from schemas.errors import SpapsError
 
 
 class ReasonCode(IntEnum):
-    """Values below 0x80 are successes; a value means the same in every packet that has it."""
+    """A value below 0x80 is a success; it has the same meaning in every packet."""
 
     SUCCESS = 0x00
     GRANTED_QOS_1 = 0x01
@@ -62,7 +62,7 @@ class ProtocolError(SpapsError):
     """The connection must end with ``reason``; the text becomes the reason string."""
 
     def __init__(self, reason: ReasonCode, message: str) -> None:
-        """Keep code and text apart: a client may want no text."""
+        """Set the reason code apart from the text, which a client may not want."""
         super().__init__(message)
         self.reason = reason
 
@@ -71,22 +71,21 @@ class OldProtocolError(ProtocolError):
     """A CONNECT of MQTT 3.1 or 3.1.1: it is answered in that version's format."""
 
     def __init__(self, version: str) -> None:
-        """Name the version for the log."""
+        """Set the text, with the version for the log."""
         super().__init__(
             ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, f"MQTT {version} is not served, only MQTT 5"
         )
-        self.version = version
 
 
 class UserPropertyLimitError(ProtocolError):
-    """A packet with more user properties than the limit; the rest of it is not read.
+    """A packet with more user properties than the limit. The rest of it is not read.
 
     0x97 is the reason code for a limit of the implementation. 0x95 would say that the packet is
     longer than the Maximum Packet Size, which it need not be.
     """
 
     def __init__(self, most: int) -> None:
-        """Name the limit."""
+        """Set the text, with the limit."""
         super().__init__(
             ReasonCode.QUOTA_EXCEEDED,
             f"more than {most} user properties in one packet; send fewer",

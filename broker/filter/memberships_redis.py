@@ -55,10 +55,9 @@ class RedisMemberships:
         """Return the slots that hold the entity; None: its set must be read first."""
         return self.look_up_function(peid)
 
-    @property
-    def late_pairs(self) -> int:
-        """The number of pairs that the generation does not hold."""
-        return len(self._late)
+    def confirm(self, at: float) -> None:
+        """Note that the generation was in force in Redis at this monotonic time."""
+        self.confirmed_at = max(self.confirmed_at, at)
 
     def add(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
         """Enter a subscription with its members."""

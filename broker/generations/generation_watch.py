@@ -151,7 +151,7 @@ class GenerationFollower:
     def _confirm(self, at: float) -> None:
         """Record that the generation used here was in force in Redis at this monotonic time."""
         if isinstance(self._memberships, RedisMemberships):
-            self._memberships.confirmed_at = max(self._memberships.confirmed_at, at)
+            self._memberships.confirm(at)
 
     def _note_damage(self, what: str) -> None:
         if what != self.damage:

@@ -92,7 +92,7 @@ class RedisReader:
     def _check(self, generation: int, current: bytes | None, asked_at: float) -> None:
         """Refuse sets that may have been removed already."""
         if current is not None and int(current) == generation:
-            self._memberships.confirmed_at = asked_at
+            self._memberships.confirm(asked_at)
             return
         self._on_change()
         age = asked_at - self._memberships.confirmed_at
