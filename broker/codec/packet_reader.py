@@ -1,8 +1,8 @@
 """Reads the control packets of a client: strict checks first, then the ``mqtt5`` package.
 
 The package does not check lengths and text, so every byte is checked before. What it accepts
-beyond the specification (reserved bits, identifiers that are 0, empty lists) is refused here, with the
-reason code that the specification gives.
+beyond the specification (reserved bits, identifiers that are 0, empty lists) is refused here,
+with the reason code that the specification gives.
 """
 
 from __future__ import annotations
