@@ -74,9 +74,9 @@ class Neighborhoods:
         if session.is_recorded:
             self._state.journal.write(SubscriptionSaved(session.name, subscription.terms))
 
-    def hold_messages(self, subscriptions: Iterable[Subscription]) -> None:
+    def refuse_messages_under(self, subscriptions: Iterable[Subscription]) -> None:
         """Refuse messages about entities under the filters of these, and of no others."""
-        self._state.routes.hold(one.home for one in subscriptions if one.home is not None)
+        self._state.routes.mark_waiting(one.home for one in subscriptions if one.home is not None)
 
     def add_members(self, subscription: Subscription, slot: int, peids: Int64s) -> bool:
         """Enter members of a subscription; return False if it has left the slot."""

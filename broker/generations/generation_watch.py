@@ -50,7 +50,7 @@ class GenerationFollower:
         self._router = router
         self._memberships = memberships
         self._notices = notices
-        self._changes = SwitchChanges(router, resolver, notices.listening)
+        self._changes = SwitchChanges(router, resolver, notices.notice_readers)
         self._adopter = GenerationAdopter(
             router, memberships, resolver, neighborhoods, self._changes, restore_seconds
         )
@@ -133,7 +133,7 @@ class GenerationFollower:
                 self._is_doubtful = False
             if current is not None:
                 self._confirm(asked_at)
-            await self._notices.keep()
+            await self._notices.store_notified()
             self.problem = ""
         except SpapsError as error:
             self._note(str(error))

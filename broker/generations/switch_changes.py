@@ -31,19 +31,18 @@ COUNTED_AT_ONCE: Final = 16
 MOST_IN_DOUBT: Final = 1_000
 
 # The subIds of clients that receive notices, with their descriptors.
-Listening = Callable[[], Mapping[int, str]]
+NoticeReaders = Callable[[], Mapping[int, str]]
 
 
 class SwitchChanges:
-    """Makes a counter for each switch. ``lacking`` is what the last one found.
+    """Makes a counter for each switch, and keeps the subIds that lacked references at the last."""
 
-    These are the subIds without an existing reference in the world in force.
-    """
-
-    def __init__(self, router: RedisRouter, resolver: LiveResolver, listening: Listening) -> None:
+    def __init__(
+        self, router: RedisRouter, resolver: LiveResolver, notice_readers: NoticeReaders
+    ) -> None:
         self._router = router
         self._resolver = resolver
-        self._listening = listening
+        self._notice_readers = notice_readers
         self._lacking: frozenset[int] = frozenset()
 
     def restore(self, lacking: frozenset[int]) -> None:
@@ -70,13 +69,13 @@ class SwitchChanges:
             same = (before.generation, before.token) == (facts.generation, facts.token)
             pushed.is_same_generation = same
             pushed.last_in_both = min(up_to, before.up_to)
-            asked = [number for number in self._listening() if number <= pushed.last_in_both]
+            asked = [number for number in self._notice_readers() if number <= pushed.last_in_both]
             if asked:
                 found = await read_pushed_changes(self._router, before, facts, asked)
                 pushed.changes = found.changes
                 if found.can_compare:
                     pushed.compare_with = before.generation
-        return ChangeCounter(self._resolver, self._listening, self._lacking, own, pushed)
+        return ChangeCounter(self._resolver, self._notice_readers, self._lacking, own, pushed)
 
 
 @dataclass(slots=True)
@@ -101,13 +100,13 @@ class ChangeCounter:
     def __init__(
         self,
         resolver: LiveResolver,
-        listening: Listening,
+        notice_readers: NoticeReaders,
         lacked: frozenset[int],
         own: SubscriptionSnapshot,
         pushed: PushedSwitch,
     ) -> None:
         self._resolver = resolver
-        self._listening = listening
+        self._notice_readers = notice_readers
         self._lacked = lacked
         self._own = own
         self._pushed = pushed
@@ -126,18 +125,18 @@ class ChangeCounter:
         """Count the changes of subscriptions that were in force when loading began."""
         self.lacking = {number for number, one in late.items() if one.lacks_references}
         self.lacking |= await self._lacking_covered(loaded)
-        listening = {
+        readers = {
             number: text
-            for number, text in self._listening().items()
+            for number, text in self._notice_readers().items()
             if number in late or self._own.covers(number)
         }
-        self._counted = set(listening)
-        in_both = [number for number in listening if number <= self._pushed.last_in_both]
+        self._counted = set(readers)
+        in_both = [number for number in readers if number <= self._pushed.last_in_both]
         changes = self._of_both(in_both, loaded)
         if self._pushed.is_other_version:
             rest = {
                 number: text
-                for number, text in listening.items()
+                for number, text in readers.items()
                 if number > self._pushed.last_in_both
             }
             changes |= await self._resolved(rest, has_both_worlds=has_both_worlds)
@@ -145,10 +144,8 @@ class ChangeCounter:
 
     async def count_arrivals(self) -> None:
         """Count the changes of subscriptions that were made while the world was being loaded."""
-        listening = self._listening()
-        arrived = {
-            number: text for number, text in listening.items() if number not in self._counted
-        }
+        readers = self._notice_readers()
+        arrived = {number: text for number, text in readers.items() if number not in self._counted}
         self._counted |= arrived.keys()
         self._add(await self._resolved(arrived, has_both_worlds=True), ())
 

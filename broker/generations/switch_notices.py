@@ -45,7 +45,7 @@ class SwitchNotices:
         self._to_note: LastNotified | None = None
         self._position: int | None = None
 
-    def listening(self) -> Mapping[int, str]:
+    def notice_readers(self) -> Mapping[int, str]:
         """Return the subIds of clients that receive notices, with their descriptors."""
         return {
             subscription.terms.sub_id: subscription.terms.descriptor or ""
@@ -89,7 +89,7 @@ class SwitchNotices:
             self._position = None
         self._wake()
 
-    async def keep(self) -> None:
+    async def store_notified(self) -> None:
         """Store it after the notices are stored: after a kill in between they are sent again."""
         if self._to_note is None or not self._core.world_notifier.is_done:
             return

@@ -177,6 +177,6 @@ class WaitingNeighborhoods:
         ]
 
     def _hold(self) -> None:
-        self._neighborhoods.hold_messages(
+        self._neighborhoods.refuse_messages_under(
             one.subscription for one in self._entries if one.is_unanswered
         )

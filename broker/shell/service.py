@@ -109,7 +109,7 @@ class BrokerService:
         handlers = ConnectionHandlers(
             lambda: TcpLink(self.core_driver),
             lambda socket: WebSocketLink(self.core_driver, socket).run(),
-            self.admission.certificates.listening,
+            self.admission.certificates.context_of,
             self.admission.origins,
             connect_timeout=core_limits.connect_timeout,
             packet_bytes=core_limits.packet_bytes_before_connect,

@@ -77,7 +77,7 @@ class Subscriptions:
     def members_changed(self) -> None:
         """Nobody is served."""
 
-    def hold_messages(self, subscriptions: Iterable[Subscription]) -> None:
+    def refuse_messages_under(self, subscriptions: Iterable[Subscription]) -> None:
         """Nobody publishes."""
 
 
@@ -131,7 +131,7 @@ class SilentNotices:
         self.outcomes: list[SwitchOutcome] = []
         self.known: LastNotified | None = None
 
-    def listening(self) -> dict[int, str]:
+    def notice_readers(self) -> dict[int, str]:
         return {}
 
     async def last_notified(self) -> LastNotified | None:
@@ -140,5 +140,5 @@ class SilentNotices:
     def switched(self, outcome: SwitchOutcome, facts: GenerationFacts | None) -> None:  # noqa: ARG002 - its shape
         self.outcomes.append(outcome)
 
-    async def keep(self) -> None:
+    async def store_notified(self) -> None:
         """Nothing to note."""

@@ -103,7 +103,7 @@ class GeneralPublish:
             message.author = None if publisher is None else publisher.identity
             user_name = None if publisher is None else publisher.identity.user_name
             if not message.payload or self._state.retained.has_room_for(message, user_name):
-                self._retained_writer.keep(message)
+                self._retained_writer.save(message)
             else:
                 # Clients that are subscribed get it, later ones do not. There is no one to answer.
                 self._state.counters.drops[Drop.RETAINED_FULL] += 1
@@ -182,7 +182,7 @@ class GeneralPublish:
             return
         if message.retain:
             message.author = session.identity
-            self._retained_writer.keep(message)
+            self._retained_writer.save(message)
         count = self._router.route(message, route, slots, session)
         if publish.qos == 2:
             session.incoming.accept_qos2(publish.packet_id)

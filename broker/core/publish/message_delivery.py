@@ -152,7 +152,7 @@ class MessageDelivery:
                 dropped += 1
             elif not self._send(session, connection, delivery, queued=True):
                 dropped += 1
-        self._retained.go_on(session, connection)
+        self._retained.send_next(session, connection)
 
     def _reason_to_drop(self, delivery: Delivery) -> Drop | None:
         """Return why a delivery that waited is not sent any more.

@@ -43,15 +43,15 @@ class RetainedDelivery:
         self._state = state
         self._message_delivery = message_delivery
 
-    def go_on(self, session: Session, connection: Connection) -> None:
+    def send_next(self, session: Session, connection: Connection) -> None:
         """Send the next part of the retained messages, so that no other client waits long."""
         if connection.backlog:
-            self._go_on(session, connection)
+            self._send_next(session, connection)
             # What a search holds while it waits counts; a client that holds too much is closed at
             # its next read.
             self._state.input_budget.note(connection, connection.input_bytes)
 
-    def _go_on(self, session: Session, connection: Connection) -> None:
+    def _send_next(self, session: Session, connection: Connection) -> None:
         backlog = connection.backlog
         budget = WRITTEN_AT_ONCE
         now = self._state.clock()
@@ -91,7 +91,7 @@ class RetainedDelivery:
 
         verdict = self._state.access.ask_author(message.author, message.topic, decided)
         if verdict is None:
-            backlog.hold()
+            backlog.wait()
         return verdict
 
 
@@ -143,11 +143,11 @@ class RetainedBacklog:
             return 0
         if self._search is None:
             self._search = store.search(self.subscription.terms.topic_filter, self._last)
-        levels, left = self._search.go_on(SEARCHED_AT_ONCE)
+        levels, left = self._search.next_levels(SEARCHED_AT_ONCE)
         self._found = self._wanted(levels)[::-1]
         return SEARCHED_AT_ONCE - left
 
-    def hold(self) -> None:
+    def wait(self) -> None:
         """Wait with the message that was taken and all behind it."""
         if self._taken is not None:
             self._found.append(self._taken)

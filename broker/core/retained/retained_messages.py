@@ -174,7 +174,7 @@ class RetainedWriter:
         # Deadlines by topic: one for each, however often its message changes.
         self._timers: dict[str, Timer] = {}
 
-    def keep(self, message: Message) -> None:
+    def save(self, message: Message) -> None:
         """Keep a retained message; one without payload removes what its topic has."""
         store, journal = self._state.retained, self._state.journal
         if message.payload:

@@ -94,7 +94,7 @@ class RetainedSearch:
         """The number of levels that it remembers; 0 when all was seen."""
         return len(self._levels)
 
-    def go_on(self, steps: int) -> tuple[list[RetainedLevel], int]:
+    def next_levels(self, steps: int) -> tuple[list[RetainedLevel], int]:
         """Look at so many levels; return those with a message, and the steps not needed."""
         names = self._filter.split("/")
         levels, numbers, last = self._levels, self._numbers, self._last

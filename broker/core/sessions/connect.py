@@ -157,7 +157,7 @@ class ConnectHandler:
         session, is_present = self._lifecycle.open(
             connection, identity, clean_start=packet.clean_start
         )
-        self._lifecycle.agree(session, packet.session_expiry_interval, will)
+        self._lifecycle.apply_connect(session, packet.session_expiry_interval, will)
         connection.keep_alive = self._keep_alive(packet.keep_alive)
         if packet.topic_alias_max and limits.topic_aliases_out:
             connection.aliases_out = OutgoingAliases(
@@ -184,7 +184,7 @@ class ConnectHandler:
             # Not even CONNACK may be sent to it. It was never served, so its will is void.
             log.info("client refused: maximum packet size too small", extra=connection.log_fields)
             self._state.counters.refused_connects += 1
-            self._lifecycle.agree(session, packet.session_expiry_interval, None)
+            self._lifecycle.apply_connect(session, packet.session_expiry_interval, None)
             self._lifecycle.close(connection, None)
             return
         self._state.output_gate.promise(

@@ -72,7 +72,7 @@ class SessionLifecycle:
             return session.queue_account
         return self._state.shares.queues.account_of(owner_of(identity, connection.host))
 
-    def agree(self, session: Session, expiry_interval: int, will: Will | None) -> None:
+    def apply_connect(self, session: Session, expiry_interval: int, will: Will | None) -> None:
         """Set what CONNECT asked for, and record the session if it will outlive its connection."""
         was_recorded = session.is_recorded
         session.expiry_interval = self.capped(expiry_interval)

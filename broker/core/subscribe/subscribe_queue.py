@@ -43,7 +43,7 @@ class SubscribeQueue:
     ) -> None:
         self._state = state
         self._lifecycle = lifecycle
-        self._subscribe_handler = SubscribeHandler(state, message_delivery, self._go_on)
+        self._subscribe_handler = SubscribeHandler(state, message_delivery, self._finish_first)
 
     def subscribe(
         self, connection: Connection, session: Session, data: bytes, body: int, end: int
@@ -120,8 +120,8 @@ class SubscribeQueue:
         if len(connection.subscribe_queue) == 1:
             self._run(connection, session)
 
-    def _go_on(self, connection: Connection, session: Session) -> None:
-        """Go on after the first job, which had to wait and is done now."""
+    def _finish_first(self, connection: Connection, session: Session) -> None:
+        """Remove the first job, which had to wait and is done now, and do the next ones."""
         if connection.subscribe_queue:
             connection.subscribe_queue.popleft()
         self._run(connection, session)

@@ -102,7 +102,7 @@ class Routes:
             self._count(_bytes_of(route))
         return route
 
-    def hold(self, homes: Iterable[FilterEntry | ShareGroup]) -> None:
+    def mark_waiting(self, homes: Iterable[FilterEntry | ShareGroup]) -> None:
         """Mark the routes to these entries and groups as waiting, and no others."""
         waiting = frozenset(homes)
         if waiting != self._waiting:

@@ -60,7 +60,7 @@ class Certificates:
             if now < at <= now + self._warning_seconds
         ]
 
-    def listening(self, name: str) -> ssl.SSLContext:
+    def context_of(self, name: str) -> ssl.SSLContext:
         """Return a context for a listener that uses the loaded certificate for each new client."""
 
         def choose(

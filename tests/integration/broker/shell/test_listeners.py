@@ -65,7 +65,7 @@ def listeners_of(options: dict[str, Any]) -> Listeners:
     settings = load_settings(options={"broker.listen": "127.0.0.1:0", **options}, environment={})
     contexts = TlsContexts(settings.broker.listeners, 14.0)
     handlers = ConnectionHandlers(
-        Echo, echo, contexts.listening, WebOrigins(()), connect_timeout=10.0, packet_bytes=1000
+        Echo, echo, contexts.context_of, WebOrigins(()), connect_timeout=10.0, packet_bytes=1000
     )
     return Listeners(settings.broker, handlers)
 

@@ -68,7 +68,7 @@ def test_the_tree_of_filters(filters: list[str], topics: list[str], data: st.Dat
 
 def found_by(search: RetainedSearch, steps: int) -> list[str]:
     """The topics of what a search finds in so many steps."""
-    levels, left = search.go_on(steps)
+    levels, left = search.next_levels(steps)
     assert 0 <= left <= steps
     return [level.message.topic for level in levels if level.message is not None]
 

@@ -94,7 +94,7 @@ def test_levels_without_a_message_count_as_searched(pattern: str) -> None:
     store = RetainedStore(BrokerLimits())
     for number in range(50):
         store.put(Message(f"{number}" + "/a" * 100, b"x"))
-    found, left = store.search(pattern, store.births).go_on(200)
+    found, left = store.search(pattern, store.births).next_levels(200)
     assert len(found) <= 2
     assert left == (0 if "/" in pattern or pattern == "#" else 150)
 
@@ -120,7 +120,7 @@ def test_a_search_that_waits_holds_little_however_many_topics_there_are() -> Non
     def searches() -> list[RetainedSearch]:
         begun = [store.search(pattern, store.births) for pattern in ("#", "+/+") * 50]
         for one in begun:
-            one.go_on(SEARCHED_AT_ONCE)
+            one.next_levels(SEARCHED_AT_ONCE)
         return begun
 
     assert traced(searches) < 100 * 1_000
@@ -131,10 +131,10 @@ def test_a_search_goes_on_where_it_was_after_many_were_removed() -> None:
     for number in range(2_000):
         store.put(Message(f"wide/{number}", b"x"))
     search = store.search("wide/+", store.births)
-    found, _ = search.go_on(501)
+    found, _ = search.next_levels(501)
     for number in range(1_990):
         store.remove(f"wide/{number}")
-    rest, left = search.go_on(SEARCHED_AT_ONCE)
+    rest, left = search.next_levels(SEARCHED_AT_ONCE)
     assert [one.message is None for one in found] == [True] * 500
     assert [one.message.topic for one in rest if one.message] == [
         f"wide/{number}" for number in range(1_990, 2_000)

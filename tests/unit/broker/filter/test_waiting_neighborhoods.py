@@ -51,7 +51,7 @@ def test_messages_about_entities_under_its_filter_are_refused(harness: Harness) 
     subscription = restored(harness, client)
     # Topics that the fast path knows already.
     other.send(about("near/a"), about("far/a"))
-    harness.core.neighborhoods.hold_messages([subscription])
+    harness.core.neighborhoods.refuse_messages_under([subscription])
     [answer] = other.send(about("near/a", qos=1))
     assert isinstance(answer, mqtt5.PubAckPacket)
     assert answer.reason_code == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
@@ -63,7 +63,7 @@ def test_messages_about_entities_under_its_filter_are_refused(harness: Harness) 
         assert answer.reason_code == ReasonCode.NO_MATCHING_SUBSCRIBERS
     assert client.messages() == []
     assert harness.core.neighborhoods.add_members(subscription, subscription.slot, np.array([7]))
-    harness.core.neighborhoods.hold_messages([])
+    harness.core.neighborhoods.refuse_messages_under([])
     [answer] = other.send(about("near/a", qos=1))
     assert answer.reason_code == ReasonCode.SUCCESS
     other.send(about("near/a"))
