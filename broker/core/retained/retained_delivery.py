@@ -1,7 +1,12 @@
-"""Sends retained messages to new subscriptions, a part at a time."""
+"""Searches retained messages for new subscriptions, and sends them, a part at a time.
+
+A search can be continued after changes. It remembers one level of the tree and one number for each
+level of depth, however many topics there are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -9,18 +14,17 @@ import numpy as np
 from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Drop
 from broker.core.message import Message
-from broker.core.retained.retained_messages import RetainedStore
-from broker.core.retained.retained_search import RetainedLevel, RetainedSearch
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.core.subscribe.subscription import Subscription
-from broker.core.subscribe.topic_tree import LEVEL_BYTES
+from broker.core.subscribe.topic_tree import LEVEL_BYTES, RetainedLevel
 from broker.core.verdicts import Verdict
 from spatial_udfs.entity_table import Int64s
 
 if TYPE_CHECKING:
     from broker.core.core_state import CoreState
     from broker.core.publish.message_delivery import MessageDelivery
+    from broker.core.retained.retained_messages import RetainedStore
 
 # Bytes of retained messages written at once, before other clients get their turn.
 WRITTEN_AT_ONCE: Final = 65_536
@@ -167,3 +171,66 @@ class RetainedBacklog:
         places = np.searchsorted(self._members, peids)
         inside = self._members.take(places, mode="clip") == peids
         return [level for (level, _), is_in in zip(about, inside.tolist(), strict=True) if is_in]
+
+
+class RetainedSearch:
+    """Finds the levels of all topics that a filter matches, in no particular order.
+
+    What was there when it was begun and is there still is found, and nothing that came later.
+    """
+
+    __slots__ = ("_filter", "_last", "_levels", "_numbers")
+
+    def __init__(self, root: RetainedLevel, topic_filter: str, last: int) -> None:
+        """``last`` is the number of the last message that is to be found."""
+        self._filter = topic_filter
+        self._last = last
+        # The path to the present level, and which child of each was looked at last.
+        self._levels = [root]
+        self._numbers = [0]
+
+    @property
+    def depth(self) -> int:
+        """The number of levels that it remembers; 0 when all was seen."""
+        return len(self._levels)
+
+    def next_levels(self, steps: int) -> tuple[list[RetainedLevel], int]:
+        """Look at so many levels; return those with a message, and the steps not needed."""
+        names = self._filter.split("/")
+        levels, numbers, last = self._levels, self._numbers, self._last
+        # From one depth on every level matches, or only those of another depth do.
+        depth = len(names)
+        open_from = depth - 1 if names[-1] == "#" else depth + 1
+        # The children that are left of levels with many, as far as this call has come to them.
+        rests: list[Iterator[RetainedLevel | int] | None] = [None] * len(levels)
+        found: list[RetainedLevel] = []
+        while levels and steps:
+            at = len(levels) - 1
+            if at < open_from and names[at] != "+":
+                below = _unseen(levels[-1].child(names[at]), numbers[-1])
+            elif levels[-1].many is None:
+                below = _unseen(levels[-1].only, numbers[-1])
+            else:
+                rest = rests[-1] = rests[-1] or levels[-1].made_after(numbers[-1], steps)
+                below = next(rest, None)
+            if below is None:
+                del levels[-1], numbers[-1], rests[-1]
+                continue
+            steps -= 1
+            if isinstance(below, int):
+                numbers[-1] = below
+                continue
+            numbers[-1] = below.made
+            is_match = at + 1 == depth or at + 1 >= open_from
+            if is_match and below.message is not None and below.born <= last:
+                found.append(below)
+            if below.has_children and (at + 1 < depth or at + 1 >= open_from):
+                levels.append(below)
+                numbers.append(0)
+                rests.append(None)
+        return found, steps
+
+
+def _unseen(child: RetainedLevel | None, number: int) -> RetainedLevel | int | None:
+    """Return a child if it was made after a number."""
+    return None if child is None or child.made <= number else child

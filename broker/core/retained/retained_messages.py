@@ -10,8 +10,8 @@ from broker.codec.fields import SYSTEM_PREFIX
 from broker.core.journal import RetainedRemoved, RetainedSaved
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
-from broker.core.retained.retained_search import RetainedLevel, RetainedSearch
-from broker.core.subscribe.topic_tree import LEVEL_BYTES
+from broker.core.retained.retained_delivery import RetainedSearch
+from broker.core.subscribe.topic_tree import LEVEL_BYTES, RetainedLevel
 
 if TYPE_CHECKING:
     from broker.core.core_state import CoreState, Timer

@@ -1,18 +1,25 @@
-"""Topic filters in a tree: matching costs what the topic's levels and its matches cost.
+"""Trees of topic filters and of topics with retained messages, by their levels.
 
-Filters that differ from the topic are not looked at beyond the level where they do. Nothing
-here is recursive: a deep topic costs time, never stack.
+Matching a topic costs what its levels and its matches cost: filters that differ from it are not
+looked at beyond the level where they do. Nothing here is recursive: a deep topic costs time, never
+stack.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from broker.core.subscribe.subscription import FilterEntry
 
+if TYPE_CHECKING:
+    from broker.core.message import Message
+
 # What a level takes in memory with a short name, as measured.
 LEVEL_BYTES: Final = 150
+# So many children of a level with retained messages are put in order each time.
+FEW_CHILDREN: Final = 64
 
 
 class Level:
@@ -66,6 +73,62 @@ class Level:
         if self.many is not None:
             return iter(list(self.many.values()))
         return iter(() if self.only is None else (self.only,))
+
+
+class RetainedLevel(Level):
+    """One level of some topics; ``message`` belongs to the topic that ends here.
+
+    ``born`` is the number of the first message since there is one, ``made`` that of the message
+    for which the level was made.
+    """
+
+    __slots__ = ("_order", "born", "made", "message")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.message: Message | None = None
+        self.born = 0
+        self.made = 0
+        # The children in order, when they are many.
+        self._order: list[RetainedLevel | int] | None = None
+
+    def add(self, name: str, number: int) -> RetainedLevel:
+        """Add a level below, with a number higher than those of all others."""
+        below = self.make(name)
+        below.made = number
+        if self._order is not None:
+            self._order.append(below)
+        elif self.many is not None and len(self.many) > FEW_CHILDREN:
+            # A dictionary keeps the order in which children were made.
+            self._order = list(self.many.values())
+        return below
+
+    def drop(self, name: str) -> None:
+        """Remove the level below with this name."""
+        gone = self.child(name)
+        super().drop(name)
+        order = self._order
+        if self.many is None:
+            self._order = None
+        if order is None or self.many is None or gone is None:
+            return
+        order[bisect_left(order, gone.made, key=_made)] = gone.made
+        if len(self.many) <= FEW_CHILDREN // 2:
+            self._order = None
+        elif len(order) > 2 * len(self.many):
+            self._order = list(self.many.values())
+
+    def made_after(self, number: int, most: int) -> Iterator[RetainedLevel | int]:
+        """Return the next children made after a number, in order; of a removed one its number."""
+        order = self._order
+        if order is None:
+            return iter([one for one in self.children() if one.made > number])
+        place = bisect_right(order, number, key=_made)
+        return iter(order[place : place + most])
+
+
+def _made(child: RetainedLevel | int) -> int:
+    return child if isinstance(child, int) else child.made
 
 
 class _Level(Level):

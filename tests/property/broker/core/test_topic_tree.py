@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
-from broker.core.retained import retained_search
+from broker.core.retained.retained_delivery import RetainedSearch
 from broker.core.retained.retained_messages import MESSAGE_BYTES, RetainedStore
-from broker.core.retained.retained_search import FEW_CHILDREN, RetainedSearch
-from broker.core.subscribe.topic_tree import LEVEL_BYTES, Level, TopicTree
+from broker.core.subscribe import topic_tree
+from broker.core.subscribe.topic_tree import FEW_CHILDREN, LEVEL_BYTES, Level, TopicTree
 
 NAMES = st.sampled_from(["a", "b", "", "$x", "$SYS"])
 TOPICS = st.lists(NAMES, min_size=1, max_size=5).map("/".join).filter(bool)
@@ -106,7 +106,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(["put", "remove"]), TOPICS), max_si
 def test_a_search_that_is_interrupted_by_changes(
     few: int, topics: set[str], pattern: str, changes: list[list[tuple[str, str]]], steps: int
 ) -> None:
-    with patch.object(retained_search, "FEW_CHILDREN", few):
+    with patch.object(topic_tree, "FEW_CHILDREN", few):
         check_interrupted_search(topics, pattern, changes, steps)
 
 

@@ -7,9 +7,8 @@ import pytest
 from broker.core.counters import Refusal
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
-from broker.core.retained.retained_delivery import SEARCHED_AT_ONCE
+from broker.core.retained.retained_delivery import SEARCHED_AT_ONCE, RetainedSearch
 from broker.core.retained.retained_messages import RetainedStore
-from broker.core.retained.retained_search import RetainedSearch
 from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.traced_memory import traced
