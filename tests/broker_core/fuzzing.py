@@ -21,14 +21,13 @@ from broker.core.broker_core import Core
 from broker.core.limits import BrokerLimits
 from broker.core.requests import (
     Authenticate,
-    Forget,
     Judge,
     LookUp,
     Request,
     Resolution,
     ResolutionRefusal,
     Resolve,
-)
+)  # fmt: skip
 from broker.filter.memberships_memory import MemoryMemberships
 from schemas.errors import SpapsError
 from schemas.language.neighborhood import neighborhood_hash
@@ -160,8 +159,6 @@ class Fuzzer:
                 self._resolve(request)
             case LookUp():
                 request.answer(dict.fromkeys(request.peids, ()), None)
-            case Forget():
-                pass
 
     def _resolve(self, request: Resolve) -> None:
         """Read the text as the resolver process does; members are made up."""
