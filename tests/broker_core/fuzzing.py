@@ -17,17 +17,9 @@ import numpy as np
 
 from broker.codec.publish import GatewayRules
 from broker.codec.reason_codes import ReasonCode
+from broker.core import requests as asked
 from broker.core.broker_core import Core
 from broker.core.limits import BrokerLimits
-from broker.core.requests import (
-    Authenticate,
-    Judge,
-    LookUp,
-    Request,
-    Resolution,
-    ResolutionRefusal,
-    Resolve,
-)  # fmt: skip
 from broker.filter.memberships_memory import MemoryMemberships
 from schemas.errors import SpapsError
 from schemas.language.neighborhood import neighborhood_hash
@@ -149,31 +141,31 @@ class Fuzzer:
         outbox.closing.clear()
         outbox.unblocked.clear()
 
-    def _answer(self, request: Request) -> None:
+    def _answer(self, request: asked.Request) -> None:
         match request:
-            case Authenticate():
+            case asked.Authenticate():
                 request.answer(ReasonCode.SUCCESS, request.user_name, None)
-            case Judge():
+            case asked.Judge():
                 request.answer(ReasonCode.SUCCESS)
-            case Resolve():
+            case asked.Resolve():
                 self._resolve(request)
-            case LookUp():
+            case asked.LookUp():
                 request.answer(dict.fromkeys(request.peids, ()), None)
 
-    def _resolve(self, request: Resolve) -> None:
+    def _resolve(self, request: asked.Resolve) -> None:
         """Read the text as the resolver process does; members are made up."""
         try:
             neighborhood_hash(read_neighborhood(request.descriptor))
         except SpapsError as error:
             self.counts.refused += 1
             reason = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
-            request.answer(ResolutionRefusal(reason, str(error)))
+            request.answer(asked.ResolutionRefusal(reason, str(error)))
             return
         self.counts.resolved += 1
         first = self._sub_ids + 1
         self._sub_ids += len(request.filters)
         peids = np.array([1, 2, 4711], np.int64)
-        request.answer(Resolution(tuple(range(first, self._sub_ids + 1)), peids))
+        request.answer(asked.Resolution(tuple(range(first, self._sub_ids + 1)), peids))
 
     # --- making input
 
