@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import numpy as np
 import pytest
 
@@ -10,11 +13,7 @@ from broker.filter.memberships_redis import RedisMemberships
 from broker.generations.generation_watch import GenerationFollower
 from broker.generations.memberships_redis_reader import RedisReader
 from redis_link.connection.redis_router import RedisRouter
-from tests.scenes.membership_scene import (
-    ResolverOfTables,
-    SilentNotices,
-    Subscriptions,
-)
+from tests.scenes.membership_scene import ResolverOfTables, SilentNotices, Subscriptions
 
 MODES = pytest.mark.parametrize("mode", ["memory", "redis"])
 
@@ -50,3 +49,13 @@ class Broker:
         subscription = self.subscriptions.add(slot, sub_id)
         self.resolver.know(self.resolver.version, subscription, peids)
         self.memberships.add(slot, np.array(peids, np.int64))
+
+
+@asynccontextmanager
+async def loaded(url: str, mode: str) -> AsyncIterator[Broker]:
+    """A broker that has adopted the generation in force, with one subscription that it holds."""
+    broker = Broker(url, mode)
+    broker.subscriptions.add(0, 1)
+    await broker.follower.load()
+    yield broker
+    broker.router.close()

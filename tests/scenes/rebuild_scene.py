@@ -63,6 +63,16 @@ def grid_town(side: int = 8) -> dict[int, tuple[list[str], Any]]:
     return town
 
 
+def edited_town() -> dict[int, tuple[list[str], Any]]:
+    """One entity of each kind of change."""
+    town = grid_town()
+    del town[13]
+    town[5] = (["road/major"], shapely.LineString([(0, 0), (1, 1)]))
+    town[16] = (town[16][0], shapely.LineString([(6, 6), (7, 7)]))
+    town[12] = (["road/minor"], town[12][1])
+    return town
+
+
 @dataclass
 class RebuildScene:
     """Everything under one folder, and a Redis."""

@@ -1,53 +1,20 @@
-"""A rebuild on a real Redis: what is in force is what the new version gives, however it came."""
+"""A rebuild on a real Redis: what is in force is what the new version gives."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import shapely
 from deltalake import DeltaTable
 
 from rebuild.run import rebuild, rollback
-from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_store import all_generations, current_generation, read_changes
-from schemas.errors import (
-    EXIT_NOT_CLEAN,
-    RebuildBusyError,
-    RedisLinkError,
-    RunBusyError,
-    WorldError,
-)
+from schemas.errors import WorldError
 from schemas.generation import GenerationState
-from schemas.redis_keys import registry_id_key
-from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
+from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, edited_town, grid_town
 from tests.scenes.registrations import unregister
 from tests.servers.redis_content import numbers_of_generations
-from tests.servers.redis_server import RedisServer
-from world.locks import output_lock
 from world.memberships.run_commits import read_marks
 from world.versions.store import WorldStore
-
-
-@pytest.fixture
-def scene(tmp_path: Path, redis_server: RedisServer, redis_client: RedisClient) -> RebuildScene:
-    made = RebuildScene(tmp_path, redis_server.url, redis_client)
-    made.write_source(grid_town())
-    made.subscribe(NEIGHBORHOODS)
-    return made
-
-
-def edited_town() -> dict[int, tuple[list[str], Any]]:
-    """One entity of each kind of change."""
-    town = grid_town()
-    del town[13]
-    town[5] = (["road/major"], shapely.LineString([(0, 0), (1, 1)]))
-    town[16] = (town[16][0], shapely.LineString([(6, 6), (7, 7)]))
-    town[12] = (["road/minor"], town[12][1])
-    return town
 
 
 def test_a_rebuild_puts_the_new_version_in_force(scene: RebuildScene) -> None:
@@ -81,14 +48,6 @@ def test_a_generation_names_the_run_and_the_commit_that_it_is_made_of(
         state = DeltaTable(f"{scene.places.out}/memberships", version=facts.commit)
         rows = state.to_pyarrow_table(filters=[("version", "=", facts.version)])
         assert rows.num_rows == mark.rows > 0
-
-
-def test_a_run_in_the_same_folder_is_named(scene: RebuildScene) -> None:
-    with (
-        output_lock(scene.places.out, "a bulk run"),
-        pytest.raises(RunBusyError, match=r"another run writes into .*: a bulk run, process \d+"),
-    ):
-        scene.rebuild()
 
 
 def test_only_what_can_be_affected_is_resolved(scene: RebuildScene) -> None:
@@ -190,107 +149,6 @@ def test_if_changed_rebuilds_when_redis_was_emptied(scene: RebuildScene) -> None
     assert rebuild(scene.request(if_changed=True)).rebuild == 2
     scene.assert_in_force(1)
     assert rebuild(scene.request(if_changed=True)).rebuild is None
-
-
-def test_a_second_rebuild_says_who_runs(scene: RebuildScene) -> None:
-    holding = (
-        "import sys; from pathlib import Path\n"
-        "from rebuild.record import RebuildRecords\n"
-        "with RebuildRecords(Path(sys.argv[1])).exclusive():\n"
-        "    print('held', flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", holding, str(scene.places.records)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as holder:  # fmt: skip
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(RebuildBusyError, match=f"process {holder.pid} on "):
-            scene.rebuild()
-        holder.communicate("")
-    scene.rebuild()
-    scene.assert_in_force(1)
-
-
-def test_a_failed_rebuild_leaves_the_old_one_in_force(
-    scene: RebuildScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scene.rebuild()
-    scene.write_source(edited_town())
-
-    def broken(*_: object) -> None:
-        raise WorldError("the disk is full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("rebuild.resolve.write_memberships", broken)
-        with pytest.raises(WorldError, match="disk is full"):
-            scene.rebuild()
-    facts = current_generation(scene.client)
-    assert facts is not None
-    assert facts.version == 1
-    record = scene.records()[-1]
-    assert (record["outcome"], record["error"]) == ("failed", "the disk is full")
-    scene.rebuild(if_changed=True)
-    scene.assert_in_force(2)
-    assert len(scene.records()) == 2
-
-
-def test_members_stay_resolved_when_redis_fails_beside_the_writing_of_memberships(
-    scene: RebuildScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scene.rebuild()
-    scene.write_source(edited_town())
-
-    def broken(*_: object) -> None:
-        raise RedisLinkError("Redis is away")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("redis_link.sets.set_writer.SetCopies.apply", broken)
-        with pytest.raises(RedisLinkError, match="away"):
-            scene.rebuild()
-    assert list(scene.records()[-1]["steps"]) == ["import", "compare", "resolve"]
-    scene.rebuild(if_changed=True)
-    scene.assert_in_force(2)
-    assert "goes on after: import, compare, resolve" in "".join(scene.said)
-
-
-def test_everything_is_pushed_when_a_copy_is_not_what_it_should_be(
-    scene: RebuildScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scene.rebuild()
-    scene.write_source(edited_town())
-    monkeypatch.setattr("redis_link.sets.set_writer.SetCopies.apply", lambda *_: None)
-    scene.rebuild()
-    scene.assert_in_force(2)
-    assert scene.records()[-1]["steps"]["push"]["how"] == "all"
-
-
-def test_what_could_not_be_cleaned_up_is_left_to_the_next(
-    scene: RebuildScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise WorldError("no right to remove it")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("rebuild.steps.clean_up", broken)
-        report = rebuild(scene.request())
-    assert report.exit_code == EXIT_NOT_CLEAN
-    assert "no right to remove it" in report.summary
-    scene.assert_in_force(1)
-    generation = current_generation(scene.client)
-    assert rebuild(scene.request(if_changed=True)).exit_code == 0
-    assert current_generation(scene.client) == generation
-    [record] = scene.records()
-    assert record["outcome"] == "complete"
-
-
-def test_numbers_of_another_registry_mean_nothing(scene: RebuildScene) -> None:
-    scene.rebuild()
-    scene.client.set(registry_id_key(), "another")
-    scene.rebuild()
-    steps = scene.records()[-1]["steps"]
-    assert (steps["resolve"]["base"], steps["push"]["how"]) == (None, "all")
-    scene.assert_in_force(1)
 
 
 def test_rollback_and_back_again(scene: RebuildScene) -> None:

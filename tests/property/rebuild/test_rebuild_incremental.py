@@ -2,80 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-from unittest.mock import patch
-
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from shapely.geometry import LineString, Point
+from shapely.geometry import Point
 
-from rebuild import resolve as rebuild_resolving
-from rebuild.exact_workers import HERE, WorldPlace
-from rebuild.registered_sets import RegisteredSets, registered_sets
-from rebuild.resolve import plan_all, plan_of, resolve_by_plan
+from rebuild.exact_workers import HERE
+from rebuild.resolve import plan_all, resolve_by_plan
 from rebuild.set_changes import SetChanges
-from schemas.generation import RegistryCoverage
-from schemas.language.neighborhood import Neighborhood, neighborhood_hash
+from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import read_neighborhood
-from schemas.subscription import Registration
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.incremental import affected_sets, changed_world
-from spatial_udfs.incremental.incremental_stage import ChangingRows
-from spatial_udfs.incremental.member_rows import MemberRows
-from testing.world_writers import entity_rows
 from tests.oracle.definition import entities_of, resolve_by_definition
+from tests.strategies.edited_worlds import (
+    HOPS,
+    ROW_OF_ROADS,
+    Rows,
+    all_rows,
+    differs,
+    edited,
+    incrementally,
+    place_of,
+    registered,
+    rows_of,
+    scenes,
+)
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
 from tests.strategies.neighborhoods import neighborhoods
-from tests.strategies.worlds import CATEGORIES, EXACT_PLACEMENTS, geometries, table_of, worlds
+from tests.strategies.worlds import table_of
 from world.memberships.resolved_sets import ResolvedSets
-from world.versions.changes import compare_entities
-
-Rows = list[tuple[int, tuple[str, ...], Any]]
-
-CATEGORY_LISTS = st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=3, unique=True)
-
-
-def rows_of(world: EntityTable) -> Rows:
-    return [
-        (int(peid), world.categories_at(place), world.geometries[place])
-        for place, peid in enumerate(world.peids)
-    ]
-
-
-@st.composite
-def edited(
-    draw: st.DrawFn, world: EntityTable, places: st.SearchStrategy[Any] | None = None
-) -> EntityTable:
-    """The world after some changes of each kind; at least one entity stays."""
-    places = geometries(6) if places is None else places
-    rows = {row[0]: row for row in rows_of(world)}
-    for _ in range(draw(st.integers(0, 3))):
-        kind = draw(st.sampled_from(("add", "remove", "move", "recategorise")))
-        if kind == "add":
-            peid = draw(st.integers(0, 60).filter(lambda number: number not in rows))
-            rows[peid] = (peid, tuple(draw(CATEGORY_LISTS)), draw(places))
-            continue
-        peid, categories, geometry = rows[draw(st.sampled_from(sorted(rows)))]
-        if kind == "remove" and len(rows) > 1:
-            del rows[peid]
-        elif kind == "move":
-            rows[peid] = (peid, categories, draw(places))
-        elif kind == "recategorise":
-            rows[peid] = (peid, tuple(draw(CATEGORY_LISTS)), geometry)
-    return table_of(rows.values(), version=2)
-
-
-@st.composite
-def scenes(draw: st.DrawFn) -> tuple[EntityTable, EntityTable, list[Neighborhood]]:
-    """Two versions in either order, so that references vanish and come back."""
-    first = draw(worlds(max_entities=10, min_entities=2, placements=EXACT_PLACEMENTS[:1]))
-    second = draw(edited(first))
-    described = draw(st.lists(neighborhoods(first, max_typed_stages=3), min_size=1, max_size=4))
-    pair = (second, first) if draw(st.booleans()) else (first, second)
-    return *pair, described
 
 
 @st.composite
@@ -98,40 +54,6 @@ def by_definition(world: EntityTable, described: list[Neighborhood]) -> list[tup
         for stage, peids in enumerate(resolve_by_definition(entities_of(world), each)[0], start=1)
         for peid in peids
     )
-
-
-def registered(described: list[Neighborhood], numbers: range) -> RegisteredSets:
-    entries = [
-        Registration("c", n, "#", each.to_json(), neighborhood_hash(each))
-        for n, each in enumerate(described)
-    ]
-    return registered_sets(RegistryCoverage("r", numbers.stop), zip(numbers, entries, strict=False))
-
-
-def place_of(table: EntityTable) -> WorldPlace:
-    return WorldPlace("nowhere", table.version, table)
-
-
-def all_rows(result: ResolvedSets, *, shown_only: bool = False) -> list[tuple[int, ...]]:
-    rows = result.rows.where(result.rows.shown) if shown_only else result.rows
-    columns = (rows.sets, rows.stages, rows.shown, rows.peids)
-    return sorted(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def incrementally(
-    old: EntityTable, new: EntityTable, sets: RegisteredSets, *, whole: bool, in_place: bool
-) -> tuple[ResolvedSets, int]:
-    """The result by way of the old version, and how many neighborhoods were resolved for it.
-
-    ``in_place``: members are changed where that can be done; else sets are taken over whole.
-    """
-    before = resolve_by_plan(sets, plan_all(sets), place_of(old), HERE)
-    if not whole:
-        before = replace(before, rows=before.rows.where(before.rows.shown), whole=False)
-    changes = compare_entities(entity_rows(old), entity_rows(new))
-    with patch.object(rebuild_resolving, "MOST_TOUCHED", 10.0 if in_place else 0.0):
-        plan = plan_of(sets, before, changes, place_of(new))
-    return resolve_by_plan(sets, plan, place_of(new), HERE), int(plan.to_resolve.sum())
 
 
 @settings(max_examples=150)
@@ -214,127 +136,6 @@ def test_little_is_resolved_when_little_changed() -> None:
     texts = ("({1},{road},DW5)", "({2},{#},I) • (Prev,{road},T)", "({1},{zone},D)")
     sets = registered([read_neighborhood(text) for text in texts], range(1, 100))
     assert incrementally(table_of(old), new, sets, whole=True, in_place=False)[1] == 0
-
-
-SEARCH = settings(
-    max_examples=1_000,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
-
-
-def differs(
-    scene: tuple[EntityTable, EntityTable, list[Neighborhood]], *, in_place: bool = False
-) -> bool:
-    old, new, described = scene
-    sets = registered(described, range(1, 100))
-    found, _ = incrementally(old, new, sets, whole=True, in_place=in_place)
-    return all_rows(found) != all_rows(resolve_by_plan(sets, plan_all(sets), place_of(new), HERE))
-
-
-def test_a_rule_without_references_is_caught() -> None:
-    def nothing_but_members(_: object, known: MemberRows) -> tuple[Any, ...]:
-        return known.sets, known.stages, known.peids
-
-    with patch.object(affected_sets, "_with_references", nothing_but_members):
-        find(scenes(), differs, settings=SEARCH)
-
-
-@pytest.mark.parametrize(
-    ("condition", "name", "wrong", "place", "is_caught"),
-    [
-        ("DW5", "_reach", 0.0, Point(3, 4), True),
-        ("DW5", "_reach", 0.0, Point(3, 4.5), False),
-        ("D", "_near_only", True, Point(900, 0), True),
-        ("NOT DW5", "_near_only", True, Point(900, 0), True),
-        ("I", "_near_only", True, Point(900, 0), False),
-    ],
-)
-def test_a_rule_with_too_short_a_sight_is_caught(
-    condition: str, name: str, wrong: float, place: Point, is_caught: bool
-) -> None:
-    """Rare among drawn worlds: something arrives that is seen, and no box meets another."""
-    old: Rows = [(1, ("zone",), Point(0, 0))]
-    new = table_of([*old, (2, ("road",), place)], version=2)
-    scene = (table_of(old), new, [read_neighborhood(f"({{1}},{{road}},{condition})")])
-    assert not differs(scene)
-    with patch.object(affected_sets, name, lambda _: wrong):
-        assert differs(scene) == is_caught
-
-
-def road(peid: int, west: float, east: float) -> tuple[int, tuple[str, ...], Any]:
-    """Along one line: roads that share an end touch."""
-    return (peid, ("road",), LineString([(west, 0), (east, 0)]))
-
-
-ROW_OF_ROADS: Rows = [road(1, 0, 1), road(2, 1, 2), road(3, 2, 3)]
-SHOP = (6, ("shop",), Point(0, 0))
-HOPS = "({1,9},{road},T) • (Prev,{road},T)"
-# What an in-place change must look at: rows before and after, the neighborhood.
-IN_PLACE: dict[str, tuple[Rows, Rows, str]] = {
-    # Road 2 goes, and with it what only it was tied to.
-    "_doubtful": (ROW_OF_ROADS, [road(1, 0, 1), road(3, 2, 3)], HOPS),
-    # Road 4 comes, at the end of road 1.
-    "_arrived": (ROW_OF_ROADS, [*ROW_OF_ROADS, road(4, -1, 0)], HOPS),
-    # Road 4 comes, at the place of a shop that stays as it is.
-    "_tied_to_new": (
-        [*ROW_OF_ROADS, SHOP], [*ROW_OF_ROADS, SHOP, road(4, -1, 0)],
-        "({2},{road},T) • (Prev,{road},T) • ({2},{shop},T)",
-    ),
-    # Road 2 is a path now.
-    "_touched_members": (
-        ROW_OF_ROADS, [road(1, 0, 1), (2, ("path",), LineString([(1, 0), (2, 0)]))],
-        "({1},{road},T)",
-    ),
-    # Reference 9 comes: road 3, which was in stage 2, is in stage 1.
-    "_became_references": (ROW_OF_ROADS, [*ROW_OF_ROADS, road(9, 3, 4)], HOPS),
-    # Reference 9 goes: road 3 falls back to stage 2.
-    "_freed": ([*ROW_OF_ROADS, road(9, 3, 4)], ROW_OF_ROADS, HOPS),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("rule", IN_PLACE)
-def test_changing_in_place_without_one_of_its_rules_is_caught(rule: str) -> None:
-    before, after, text = IN_PLACE[rule]
-    scene = (table_of(before), table_of(after, version=2), [read_neighborhood(text)])
-    assert not differs(scene, in_place=True)
-    nothing = np.empty(0, np.int64)
-    with patch.object(ChangingRows, rule, lambda *_: nothing):
-        assert differs(scene, in_place=True)
-
-
-def test_a_moved_reference_that_counts_as_the_same_is_caught() -> None:
-    """Its surroundings are others, although it is a reference before and after."""
-    after = [road(1, 5, 6), *ROW_OF_ROADS[1:], road(4, 6, 7)]
-    scene = (table_of(ROW_OF_ROADS), table_of(after, version=2), [read_neighborhood(HOPS)])
-    assert not differs(scene, in_place=True)
-    changed = ChangingRows._changed_references
-
-    def without_touched(self: ChangingRows, kind: Any) -> Any:
-        self._touched = self._touched[:0]
-        return changed(self, kind)
-
-    with patch.object(ChangingRows, "_changed_references", without_touched):
-        assert differs(scene, in_place=True)
-
-
-def test_looking_too_near_in_place_is_caught() -> None:
-    old: Rows = [(1, ("zone",), Point(0, 0))]
-    new = table_of([*old, (2, ("road",), Point(3, 4))], version=2)
-    scene = (table_of(old), new, [read_neighborhood("({1},{road},DW5)")])
-    assert not differs(scene, in_place=True)
-    with patch.object(changed_world, "reach", lambda _: 0.0):
-        assert differs(scene, in_place=True)
-
-
-def test_nothing_is_resolved_where_all_can_be_changed_in_place() -> None:
-    before, after, text = IN_PLACE["_became_references"]
-    sets = registered([read_neighborhood(text)], range(1, 100))
-    old, new = table_of(before), table_of(after, version=2)
-    assert incrementally(old, new, sets, whole=True, in_place=True)[1] == 0
 
 
 @pytest.mark.parametrize(("visible", "resolved"), [("01", 1), ("10", 0), ("11", 0)])
