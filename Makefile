@@ -40,7 +40,7 @@ lint: setup ## ruff, mypy strict, import-linter
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
-	@$(RUN) -m mypy bootstrap.py bootstrap_spark.py system_java.py system_packages.py hatch_build.py
+	@$(RUN) -m mypy bootstrap.py bootstrap_spark.py system_packages.py hatch_build.py
 	@.venv/bin/lint-imports
 
 format: setup ## bring all files into the one layout

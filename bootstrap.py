@@ -50,13 +50,14 @@ def use_a_new_enough_python() -> None:
 # Before anything below is defined: the annotations there mean nothing to an old Python.
 use_a_new_enough_python()
 
-from system_java import NEWEST_JAVA, OLDEST_JAVA, find_java  # noqa: E402 - as above
 from system_packages import (  # noqa: E402 - as above
+    NEWEST_JAVA,
+    OLDEST_JAVA,
     SetupError,
+    find_java,
     find_program,
     install,
-    missing_line,
-    missing_programs,
+    install_test_programs,
     packages_for,
 )
 
@@ -110,22 +111,6 @@ def run(command: list[str], failure: str) -> None:
         sys.stdout.write("\r\033[K")
     if process.wait() != 0:
         raise SetupError(f"{failure}: {hint or last} (all of it: {LOG.relative_to(ROOT)})")
-
-
-def install_test_programs() -> None:
-    """Install every program that the tests start; no test is left to be skipped."""
-    missing = [name for name in missing_programs() if name != "java"]
-    if find_java() is None:  # a Java that Spark cannot use counts as none
-        missing.append("java")
-    if not missing:
-        return
-    try:
-        install(packages_for(missing), f"the tests need {', '.join(sorted(missing))}")
-    except SetupError as error:
-        raise SetupError(f"{error}; `make check` needs no servers") from None
-    left = [name for name in missing if name != "java" and find_program(name) is None]
-    if left:
-        raise SetupError(f"{missing_line(left[0])}: apt has installed it, but it is not found")
 
 
 def make_environment() -> None:

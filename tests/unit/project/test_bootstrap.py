@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-import system_java
+import system_packages
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def bootstrap(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "VENV", tmp_path)
     monkeypatch.setattr(module, "STAMP", tmp_path / "stamp.json")
-    monkeypatch.setattr(system_java, "JAVA_FOLDERS", (f"{tmp_path}/jvm/*",))
+    monkeypatch.setattr(system_packages, "JAVA_FOLDERS", (f"{tmp_path}/jvm/*",))
     monkeypatch.setattr(module, "find_program", shutil.which)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
