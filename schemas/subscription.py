@@ -93,12 +93,3 @@ def parse_subscription(line: str) -> Subscription:
     if not isinstance(entry[DESCRIPTOR], dict):
         raise DescriptorError(f"{DESCRIPTOR} is no object; allowed: an object with refs and stages")
     return Subscription(sub_id, parse_descriptor(entry[DESCRIPTOR]))
-
-
-def subscription_line(subscription: Subscription) -> str:
-    """Return the line of a subscription file, without the line end."""
-    entry = {
-        SUB_ID: subscription.sub_id,
-        DESCRIPTOR: subscription.neighborhood.to_object(),
-    }
-    return json.dumps(entry, ensure_ascii=False)

@@ -41,15 +41,6 @@ Numbers: TypeAlias = tuple[Int64s, Int64s]
 _NO_NUMBER: Final = "a membership set holds something that is no number"
 
 
-def read_generation(client: RedisClient, generation: int) -> Iterator[tuple[int, Int64s]]:
-    """Yield every peid of a generation that has subIds, with these."""
-    for members in read_shards(client, generation, range(SHARD_COUNT)):
-        offsets = members.offsets.tolist()
-        for at, peid in enumerate(members.peids.tolist()):
-            if offsets[at] < offsets[at + 1]:
-                yield peid, members.sub_ids[offsets[at] : offsets[at + 1]]
-
-
 def read_shards(client: RedisClient, generation: int, shards: Iterable[int]) -> Iterator[Members]:
     """Yield the sets of some shards at a time, in memory that does not grow with their number.
 

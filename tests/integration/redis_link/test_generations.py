@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from redis import Redis
@@ -13,10 +14,11 @@ from redis_link.generation import generation_store
 from redis_link.generation.generation_push import PushSource
 from redis_link.generation.push_lock import PushLock
 from redis_link.generation.sweep import Retention
-from redis_link.sets.set_reader import read_generation
+from redis_link.sets.set_reader import read_shards
 from schemas import redis_keys
 from schemas.generation import FROM_FILE, GenerationState, RegistryCoverage
 from tests.servers.redis_content import (
+    Pairs,
     as_pairs,
     pairs_in_redis,
     random_pairs,
@@ -25,17 +27,24 @@ from tests.servers.redis_pushes import AT_ONCE, all_tallies, push, push_reported
 from tests.servers.redis_server import wait_for
 
 
+def read_pairs(client: RedisClient, generation: int) -> Pairs:
+    """The pairs of a generation by our own reader."""
+    return {
+        (peid, sub_id)
+        for members in read_shards(client, generation, range(redis_keys.SHARD_COUNT))
+        for peid, (start, end) in zip(
+            members.peids.tolist(), pairwise(members.offsets.tolist()), strict=True
+        )
+        for sub_id in members.sub_ids[start:end].tolist()
+    }
+
+
 def test_what_is_pushed_is_there_and_read_back(redis_client: RedisClient) -> None:
     pairs = random_pairs(1, 30_000)
     generation = push(redis_client, pairs)
     expected = as_pairs(*pairs)
     assert pairs_in_redis(redis_client, generation) == expected
-    read = {
-        (peid, sub_id)
-        for peid, sub_ids in read_generation(redis_client, generation)
-        for sub_id in sub_ids.tolist()
-    }
-    assert read == expected
+    assert read_pairs(redis_client, generation) == expected
     facts = generation_store.current_generation(redis_client)
     assert facts is not None
     assert facts.state is GenerationState.COMPLETE
@@ -79,7 +88,7 @@ def test_empty_generation(redis_client: RedisClient) -> None:
     facts = generation_store.current_generation(redis_client)
     assert facts is not None
     assert (facts.generation, facts.pairs, facts.peids) == (generation, 0, 0)
-    assert list(read_generation(redis_client, generation)) == []
+    assert read_pairs(redis_client, generation) == set()
 
 
 def test_switch_is_announced(redis_client: RedisClient) -> None:

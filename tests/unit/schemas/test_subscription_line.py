@@ -6,7 +6,8 @@ import pytest
 
 from schemas.errors import DescriptorError, SpapsError
 from schemas.language.notation import read_neighborhood
-from schemas.subscription import Subscription, parse_subscription, subscription_line
+from schemas.subscription import Subscription, parse_subscription
+from tests.scenes.subscription_files import subscription_line
 
 DESCRIPTOR = '{"refs": [1], "stages": [{"cats": ["#"], "cond": "C"}]}'
 
