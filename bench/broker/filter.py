@@ -26,14 +26,8 @@ from typing import Final
 import numpy as np
 
 from bench.broker import scene
-from broker.codec.reason_codes import ReasonCode
-from broker.core.broker_core import Core
-from broker.core.requests import Authenticate, Resolution, Resolve
-from broker.core.sessions.connection import Connection
+from bench.broker.filled_core import FilledCore
 from broker.filter.memberships import SlotOwner
-from broker.filter.memberships_memory import MemoryMemberships
-from broker.filter.memberships_redis import RedisMemberships
-from spatial_udfs.entity_table import Int64s
 
 # Subscriptions and members of each. The last has 20 million pairs, in 300 MB.
 BY_SUBSCRIPTIONS: Final = tuple((count, 200) for count in (100, 1_000, 10_000, 100_000))
@@ -45,9 +39,7 @@ LOOK_UPS: Final = 20_000
 REPEATS: Final = 3
 CHURN_SECONDS: Final = 1.0
 ADDED_WITHOUT_CHURN: Final = 25
-SUBSCRIPTIONS_OF_CLIENT: Final = 1_000
 CHUNK: Final = 100
-GENERATION: Final = 1
 
 
 @dataclass(frozen=True)
@@ -64,83 +56,7 @@ class FilterPoint:
     add_ms: dict[int, float]
 
 
-class Filled:
-    """A core with subscriptions, whose members were loaded at once as a generation's are."""
-
-    def __init__(self, subscriptions: int, members: int, *, in_redis: bool) -> None:
-        self.memberships = RedisMemberships() if in_redis else MemoryMemberships()
-        self.core = Core(clock=time.monotonic, memberships=self.memberships, sys_interval=0)
-        self._members = members
-        self._sub_ids = 0
-        self._next: Int64s = np.empty(0, np.int64)
-        self.peids = _distinct(subscriptions * members)
-        # All peids are in any order; so these are of all neighborhoods.
-        places = np.random.default_rng(scene.SEED).permutation(len(self.peids))[: scene.PUBLISHED]
-        self._places, self.published = places, self.peids[places]
-        self.clients: list[Connection] = []
-        for number in range(subscriptions):
-            if number % SUBSCRIPTIONS_OF_CLIENT == 0:
-                self.clients.append(self.connect(f"c{number}"))
-            self.subscribe(self.clients[-1], number % SUBSCRIPTIONS_OF_CLIENT + 1)
-        self._load(subscriptions)
-
-    def _load(self, subscriptions: int) -> None:
-        builder = self.memberships.begin_generation()
-        if isinstance(self.memberships, RedisMemberships):
-            self.memberships.switch(builder, GENERATION)
-            slots_of = (self._places // self._members).tolist()
-            found = {
-                peid: (slot,) for peid, slot in zip(self.published.tolist(), slots_of, strict=True)
-            }
-            self.memberships.keep(GENERATION, found)
-            return
-        slots = np.repeat(np.arange(subscriptions, dtype=np.uint32), self._members)
-        builder.add_pairs(self.peids, slots)
-        self.memberships.switch(builder)
-
-    def connect(self, client_id: str) -> Connection:
-        """A client at work."""
-        connection = self.core.open()
-        self.core.receive(connection, scene.connect(client_id, scene.MQTT_5))
-        self.settle()
-        return connection
-
-    def subscribe(self, client: Connection, nsid: int, peids: Int64s | None = None) -> None:
-        """One more neighborhood, with members that are known already."""
-        self._next = np.empty(0, np.int64) if peids is None else peids
-        properties = (
-            scene.user_property("neighborhood", "{}"),
-            scene.user_property("nsid", str(nsid)),
-        )
-        self.core.receive(client, scene.subscribe(["sensor/#"], scene.MQTT_5, 0, *properties))
-        while not self.settle():
-            self.core.tick()
-
-    def settle(self) -> bool:
-        """Do what a shell does; whether something was written."""
-        outbox, has_written = self.core.outbox, False
-        while outbox.requests or outbox.writes:
-            requests, outbox.requests = outbox.requests, []
-            for request in requests:
-                if isinstance(request, Authenticate):
-                    request.answer(ReasonCode.SUCCESS, None, None)
-                elif isinstance(request, Resolve):
-                    self._sub_ids += 1
-                    request.answer(Resolution((self._sub_ids,), self._next))
-            writes, outbox.writes = outbox.writes, []
-            for connection in writes:
-                has_written = bool(self.core.output_of(connection)) or has_written
-        return has_written
-
-
-def _distinct(count: int) -> Int64s:
-    rng = np.random.default_rng(scene.SEED)
-    lowest, highest = scene.LOWEST_PEID, scene.HIGHEST_PEID
-    found = np.unique(rng.integers(lowest, highest, count + count // 50 + 100))
-    return rng.permutation(found)[:count]
-
-
-def filter_times(filled: Filled) -> tuple[float, float, float]:
+def filter_times(filled: FilledCore) -> tuple[float, float, float]:
     """Microseconds: median and p99 for entities that come again, and the median of first looks.
 
     The former two are medians of the repeats.
@@ -173,7 +89,7 @@ def filter_times(filled: Filled) -> tuple[float, float, float]:
     return statistics.median(medians), statistics.median(highest), first
 
 
-def add_time(filled: Filled, churn: int, size: int) -> float:
+def add_time(filled: FilledCore, churn: int, size: int) -> float:
     """Milliseconds from SUBSCRIBE to SUBACK, the median, while messages run and others change.
 
     A change takes one of the added subscriptions out and puts another in its place.
@@ -210,11 +126,11 @@ def add_time(filled: Filled, churn: int, size: int) -> float:
 
 def point(subscriptions: int, members: int) -> FilterPoint:
     """Everything at one point."""
-    filled = Filled(subscriptions, members, in_redis=True)
+    filled = FilledCore(subscriptions, members, in_redis=True)
     redis = filter_times(filled)[:2]
     del filled
     gc.collect()
-    filled = Filled(subscriptions, members, in_redis=False)
+    filled = FilledCore(subscriptions, members, in_redis=False)
     memory = filter_times(filled)
     added = {churn: add_time(filled, churn, members) for churn in CHURNS}
     return FilterPoint(subscriptions, members, *memory, *redis, added)
@@ -242,7 +158,9 @@ def main() -> None:
             gc.collect()
     figures["equal_pairs"] = []
     for subscriptions, members in EQUAL_PAIRS:
-        median_us, p99_us, first_us = filter_times(Filled(subscriptions, members, in_redis=False))
+        median_us, p99_us, first_us = filter_times(
+            FilledCore(subscriptions, members, in_redis=False)
+        )
         figures["equal_pairs"].append(
             {"subscriptions": subscriptions, "members": members, "median_us": median_us,
              "p99_us": p99_us, "first_us": first_us}

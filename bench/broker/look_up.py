@@ -19,7 +19,8 @@ from typing import Final
 import numpy as np
 
 from bench.broker import scene
-from bench.broker.filter import LOOK_UPS, REPEATS, Filled
+from bench.broker.filled_core import FilledCore
+from bench.broker.filter import LOOK_UPS, REPEATS
 from broker.filter.memberships import SlotOwner
 
 SIZES: Final = (1_000, 100_000)
@@ -27,7 +28,7 @@ MEMBERS: Final = 200
 ROUNDS: Final = 3
 
 
-def look_up_time(filled: Filled) -> float:
+def look_up_time(filled: FilledCore) -> float:
     """Microseconds, the median, for entities that come again."""
     state = filled.core._state  # noqa: SLF001 - the filter is inside the core
     route = state.routes.of(scene.ONE_MATCH.topic.encode())
@@ -54,7 +55,7 @@ def main() -> None:
     logging.disable()
     if len(sys.argv) > 1:
         gc.freeze()
-        print(look_up_time(Filled(int(sys.argv[1]), MEMBERS, in_redis=False)))
+        print(look_up_time(FilledCore(int(sys.argv[1]), MEMBERS, in_redis=False)))
         return
     command = [sys.executable, "-m", "bench.broker.look_up"]
     found: dict[int, list[float]] = {size: [] for size in SIZES}

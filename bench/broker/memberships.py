@@ -1,6 +1,6 @@
 """What memory mode costs: bytes for each pair, microseconds for a look-up, milliseconds to add.
 
-    python bench/broker/memberships.py [--subscriptions 1000] [--members 2000]
+    python -m bench.broker.memberships [--subscriptions 1000] [--members 2000]
 
 Run in a fresh process: memory is the growth of the resident set. Times are CPU time.
 """

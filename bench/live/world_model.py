@@ -1,6 +1,6 @@
 """How long the world model takes: import of Monaco, writing and loading a city.
 
-    python bench/live/world_model.py [ENTITIES]
+    python -m bench.live.world_model [ENTITIES]
 
 Each line is the best of three runs; the processor's seconds stand beside those of the clock,
 because a machine that does other things makes the latter worthless.
@@ -36,7 +36,7 @@ before = megabytes()
 table = load_snapshot(sys.argv[1])
 print(megabytes() - before)
 """
-MONACO = Path(__file__).resolve().parent.parent / "data" / "monaco.osm.pbf"
+MONACO = Path(__file__).resolve().parents[2] / "data" / "monaco.osm.pbf"
 
 
 def main() -> None:
