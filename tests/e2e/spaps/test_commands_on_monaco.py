@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,17 @@ NOT_JSON = (
 Spaps = Callable[..., subprocess.CompletedProcess[str]]
 
 
+class Said(NamedTuple):
+    """What a command returned and printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Inside = Callable[..., Said]
+
+
 @pytest.fixture(scope="module")
 def monaco(monaco_world: str) -> EntityTable:
     return load_snapshot(monaco_world)
@@ -58,12 +70,31 @@ def spaps(monaco_world: str, tmp_path: Path) -> Spaps:
     return command
 
 
+@pytest.fixture
+def inside(
+    monaco_world: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Inside:
+    """Run a command in this process, in an empty folder, on the sample world."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPAPS_WORLD_DIR", monaco_world)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def command(*arguments: str) -> Said:
+        capsys.readouterr()
+        return Said(run(arguments), *capsys.readouterr())
+
+    return command
+
+
 def resolved(monaco: EntityTable, text: str) -> Resolution:
     return ExactResolver(monaco).resolve(read_neighborhood(text))
 
 
-def test_resolve_prints_peids_and_names_by_stage(spaps: Spaps, monaco: EntityTable) -> None:
-    done = spaps("resolve", ROADS, "--limit", "3")
+def test_resolve_prints_peids_and_names_by_stage(inside: Inside, monaco: EntityTable) -> None:
+    done = inside("resolve", ROADS, "--limit", "3")
     assert done.returncode == 0, done.stderr
     first, second = resolved(monaco, ROADS).stages
     for peid in (*first[:3], *second[:3]):
@@ -85,18 +116,18 @@ def test_resolve_as_json_holds_all_visible_peids_and_nothing_else(
     assert (result["version"], result["missingRefs"], result["warnings"]) == (1, [], [])
 
 
-def test_a_descriptor_may_stand_in_a_file(spaps: Spaps, tmp_path: Path) -> None:
+def test_a_descriptor_may_stand_in_a_file(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "roads.txt").write_text(f"{ROADS}\n", "utf-8")
     ways = (ROADS, "roads.txt", "@roads.txt")
-    answers = {spaps("resolve", "--json", given).stdout for given in ways}
+    answers = {inside("resolve", "--json", given).stdout for given in ways}
     assert len(answers) == 1
     assert json.loads(answers.pop())["stages"][0]["peids"]
 
 
 def test_geojson_is_in_degrees_and_names_its_stages(
-    spaps: Spaps, monaco: EntityTable, tmp_path: Path
+    inside: Inside, monaco: EntityTable, tmp_path: Path
 ) -> None:
-    assert spaps("resolve", "--geojson", "roads.geojson", ROADS).returncode == 0
+    assert inside("resolve", "--geojson", "roads.geojson", ROADS).returncode == 0
     features = json.loads((tmp_path / "roads.geojson").read_text("utf-8"))["features"]
     by_stage = {
         stage: [f["properties"]["peid"] for f in features if f["properties"]["stageNo"] == stage]
@@ -110,19 +141,19 @@ def test_geojson_is_in_degrees_and_names_its_stages(
     assert zone.exterior.is_ccw
 
 
-def test_warnings_go_to_stderr_and_do_not_fail(spaps: Spaps) -> None:
+def test_warnings_go_to_stderr_and_do_not_fail(spaps: Spaps, inside: Inside) -> None:
     hopeless = spaps("check", f"({{{QUARTER}}},{{#}},C AND T)")
     assert hopeless.returncode == 0
     assert "Stage 1: entities of any category" in hopeless.stdout
     assert hopeless.stderr.startswith("warning: stage 1: always empty")
-    lost = spaps("resolve", "--json", f"({{{QUARTER}, 5}},{{zone/admin/+}},T)")
+    lost = inside("resolve", "--json", f"({{{QUARTER}, 5}},{{zone/admin/+}},T)")
     assert lost.returncode == 0
     assert lost.stderr == "warning: not in world version 1: 5\n"
     assert json.loads(lost.stdout)["missingRefs"] == [5]
 
 
-def test_no_reference_at_all_is_an_error(spaps: Spaps) -> None:
-    done = spaps("resolve", "({5, 6},{#},C)")
+def test_no_reference_at_all_is_an_error(inside: Inside) -> None:
+    done = inside("resolve", "({5, 6},{#},C)")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "spaps: no reference exists in world version 1: 5, 6\n"
 

@@ -33,8 +33,15 @@ def shown(settings: Settings) -> str:
     return paper.getvalue()
 
 
-def test_everything_is_shown_and_a_second_run_imports_nothing(settings: Settings) -> None:
-    first = shown(settings)
+@pytest.fixture(scope="module")
+def first(settings: Settings) -> str:
+    """What the first run shows."""
+    return shown(settings)
+
+
+def test_everything_is_shown_and_a_second_run_imports_nothing(
+    settings: Settings, first: str
+) -> None:
     assert "imported in" in first
     samples, _ = read_subscriptions(settings.demo.subscriptions)
     for sample in samples:
@@ -47,8 +54,8 @@ def test_everything_is_shown_and_a_second_run_imports_nothing(settings: Settings
     assert "nothing has changed since the last import" in shown(settings)
 
 
+@pytest.mark.usefixtures("first")
 def test_the_index_leads_to_a_page_for_each_sample(settings: Settings) -> None:
-    shown(settings)
     index = (settings.demo.out / "index.html").read_text("utf-8")
     pages = re.findall(r'href="([^"]+)"', index)
     samples, _ = read_subscriptions(settings.demo.subscriptions)
