@@ -6,8 +6,10 @@ it, and fails under ``CI=true``: there a skip would hide that nothing was proven
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -123,12 +125,23 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def monaco_world(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The sample world, imported once for all tests; nobody may add a version to it."""
+    """The sample world of this process; nobody may add a version to it.
+
+    The first of the processes of xdist imports it, and the others copy it.
+    """
     from world.imports.world_import import import_world  # noqa: PLC0415  not for tests without a world
 
-    world = str(tmp_path_factory.mktemp("monaco") / "world")
-    import_world([REPOSITORY / "data" / "monaco.osm.pbf"], world)
-    return world
+    folder = tmp_path_factory.mktemp("monaco")
+    is_shared = "PYTEST_XDIST_WORKER" in os.environ
+    common = tmp_path_factory.getbasetemp().parent if is_shared else folder
+    imported = common / "monaco-imported"
+    with (common / "monaco.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not imported.exists():
+            import_world([REPOSITORY / "data" / "monaco.osm.pbf"], str(folder / "imported"))
+            (folder / "imported").rename(imported)
+    shutil.copytree(imported, folder / "world")
+    return str(folder / "world")
 
 
 @pytest.fixture(scope="session")

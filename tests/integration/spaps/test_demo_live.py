@@ -15,9 +15,9 @@ from spaps.demo.sample_neighborhoods import import_sample
 
 
 @pytest.fixture(scope="module")
-def settings(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings(repository: Path, monaco_world: str) -> Settings:
     options = {
-        "world.dir": str(tmp_path_factory.mktemp("demo") / "world"),
+        "world.dir": monaco_world,
         "demo.sources": [str(repository / "data" / "monaco.osm.pbf")],
         "demo.subscriptions": str(repository / "data" / "sample_subscriptions.jsonl"),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from schemas.language.conditions import Condition, Leaf, Topological, WithinDist
 from schemas.language.neighborhood import Neighborhood, Stage
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
-from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 
 # GEOS' own predicates: on real geometry they say what the matrix of the pair says.
@@ -32,10 +30,8 @@ CONDITIONS = ("C", "W", "T", "X", "O", "I", "CV", "D", "DW40", "T OR DW5", "NOT 
 
 
 @pytest.fixture(scope="module")
-def monaco(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> EntityTable:
-    folder = tmp_path_factory.mktemp("monaco")
-    import_world([repository / "data" / "monaco.osm.pbf"], folder)
-    return load_snapshot(str(folder))
+def monaco(monaco_world: str) -> EntityTable:
+    return load_snapshot(monaco_world)
 
 
 def by_force(table: EntityTable, references: Any, condition: Condition) -> set[int]:
