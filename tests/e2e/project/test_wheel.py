@@ -56,6 +56,9 @@ def test_every_file_is_in_exactly_one_wheel(wheels: dict[str, Path], repository:
     }
     assert client | server == there
     assert {name.split("/")[0] for name in server} == set(rooms)
+    # One mark for each top-level package says that its types may be used; conf has no code.
+    typed = {name.split("/")[0] for name in client | server if name.endswith("/py.typed")}
+    assert typed == {*rooms} - {"conf"}
 
 
 def test_the_client_needs_paho_alone_and_the_server_its_client(installed: Path) -> None:
