@@ -20,6 +20,7 @@ from tests.servers.programs import require_redis_server
 
 WAIT_SECONDS = 120.0
 SLOTS = 16_384
+ATTEMPTS = 3
 
 
 @dataclass(slots=True)
@@ -88,13 +89,29 @@ def running_redis(folder: Path, *arguments: str, port: int | None = None) -> Ite
     """A server with an empty configuration but for the arguments; nothing is saved."""
     require_redis_server(*arguments)
     folder.mkdir(parents=True, exist_ok=True)
-    chosen = port or free_port()
-    server = RedisServer(chosen, folder, arguments, _spawn(folder, chosen, arguments))
+    for _ in range(ATTEMPTS):
+        server = _listening(port or free_port(), folder, arguments)
+        if server.process.poll() is None:
+            break
+        # Another process has taken the port, or the one of the cluster, in the meantime.
     try:
-        wait_for(lambda: listens(chosen), "the server to listen")
         yield server
     finally:
         server.kill()
+
+
+def _listening(port: int, folder: Path, arguments: tuple[str, ...]) -> RedisServer:
+    """A server that has opened its ports, or has ended because it could not."""
+    process = _spawn(folder, port, arguments)
+    log = folder / f"redis-{port}.log"
+    wait_for(
+        lambda: (
+            process.poll() is not None
+            or (listens(port) and b"Ready to accept connections" in log.read_bytes())
+        ),
+        "the server to listen",
+    )
+    return RedisServer(port, folder, arguments, process)
 
 
 def _spawn(folder: Path, port: int, arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
