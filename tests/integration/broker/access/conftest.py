@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.scenes.access_scene import NO_WORLD, access_files
+from tests.scenes.broker.guarded_broker import NO_WORLD, access_files
 from tests.servers.running_broker import RunningBroker, running_broker
 
 

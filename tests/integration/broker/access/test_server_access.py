@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenes.access_scene import (
+from tests.scenes.broker.guarded_broker import (
     BAD_PASSWORD,
     NO_WORLD,
     NOT_AUTHORIZED,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenes.access_scene import (
+from tests.scenes.broker.guarded_broker import (
     NO_WORLD,
     NOT_AUTHORIZED,
     REFUSED,

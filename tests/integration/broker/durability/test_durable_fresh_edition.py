@@ -22,7 +22,7 @@ from broker.core.subscribe.subscription import SubscriptionTerms
 from broker.durability.records.changes import fold
 from broker.ports import JournalLimits, JournalState
 from schemas.redis_keys import journal_session_key
-from tests.scenes.journal_scene import BROKER, NOTHING_IS_LOST, act, assert_stored, opened, until
+from tests.scenes.broker.journals import BROKER, NOTHING_IS_LOST, act, assert_stored, opened, until
 from tests.servers.redis_server import RedisServer, running_redis
 from tests.strategies.journal import JournalModel, RandomCore
 

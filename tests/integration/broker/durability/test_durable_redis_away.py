@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from broker.ports import JournalLimits, JournalState
-from tests.scenes.journal_scene import NOTHING_IS_LOST, act, assert_stored, opened, until
+from tests.scenes.broker.journals import NOTHING_IS_LOST, act, assert_stored, opened, until
 from tests.servers.redis_server import running_redis
 from tests.strategies.journal import RandomCore
 

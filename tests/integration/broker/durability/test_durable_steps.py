@@ -18,7 +18,7 @@ from broker.durability.records.store_commands import StepCommands
 from broker.ports import JournalLimits, JournalState
 from schemas.errors import RedisLinkError
 from schemas.redis_keys import broker_lease_key, journal_key, journal_messages_key
-from tests.scenes.journal_scene import BROKER, act, assert_stored, opened, until
+from tests.scenes.broker.journals import BROKER, act, assert_stored, opened, until
 from tests.servers.redis_server import RedisServer, running_redis
 from tests.strategies.journal import JournalModel, RandomCore
 

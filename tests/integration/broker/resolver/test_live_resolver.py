@@ -12,7 +12,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.resolver.live_resolver import LiveResolver
 from schemas.language.notation import read_neighborhood
 from spatial_udfs.exact.exact_resolver import ExactResolver
-from tests.scenes.resolver_scene import a_road, hops, present, refusal, snapshot
+from tests.scenes.broker.resolvers import a_road, hops, present, refusal, snapshot
 
 
 def test_it_gives_what_the_exact_resolver_gives(

@@ -15,7 +15,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.resolver.live_resolver import LiveResolver
 from broker.resolver.resolver_requests import Asker, ResolverLimits
 from testing.world_writers import entity_rows
-from tests.scenes.resolver_scene import ONE, OTHER, hops, present, process_of, refusal
+from tests.scenes.broker.resolvers import ONE, OTHER, hops, present, process_of, refusal
 from tests.strategies.worlds import table_of
 from world.versions.store import WorldStore
 

@@ -16,7 +16,7 @@ from broker.resolver.resolver_requests import ResolverLimits
 from schemas.errors import WorldError
 from schemas.language.notation import read_neighborhood
 from spatial_udfs.exact.exact_resolver import ExactResolver
-from tests.scenes.resolver_scene import (
+from tests.scenes.broker.resolvers import (
     ONE,
     OTHER,
     a_road,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.scenes.open_broker import OPEN
+from tests.scenes.broker.open_broker import OPEN
 from tests.servers.running_broker import RunningBroker, running_broker
 
 

@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from broker.access.passwords import hash_password
-from tests.scenes.open_broker import MEGABYTE, OPEN, connected, is_alive, memory
+from tests.scenes.broker.open_broker import MEGABYTE, OPEN, connected, is_alive, memory
 from tests.servers.raw_client import (
     CONNACK,
     DISCONNECT,

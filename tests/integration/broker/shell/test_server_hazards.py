@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.scenes.open_broker import MEGABYTE, connected, is_alive, memory
+from tests.scenes.broker.open_broker import MEGABYTE, connected, is_alive, memory
 from tests.servers.raw_client import (
     CONNECT,
     DISCONNECT,

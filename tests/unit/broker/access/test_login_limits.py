@@ -11,7 +11,7 @@ from broker.access.addresses import Origin
 from broker.access.logins import LoginLimits, Logins, WrongLogins
 from broker.codec.reason_codes import ReasonCode
 from broker.core.requests import Authenticate
-from tests.scenes.logins import BAD, HASH, OK, no_answer, password_file, plugins_of
+from tests.scenes.broker.logins import BAD, HASH, OK, no_answer, password_file, plugins_of
 
 RATE, BUSY = ReasonCode.CONNECTION_RATE_EXCEEDED, ReasonCode.SERVER_BUSY
 

@@ -19,7 +19,7 @@ from broker.access.logins import Login, LoginLimits, Logins
 from broker.access.passwords import PasswordChecker
 from broker.core.requests import Authenticate
 from broker.core.verdicts import Action, Identity
-from tests.scenes.logins import BAD, HASH, NOT, OK, no_answer, password_file, plugins_of
+from tests.scenes.broker.logins import BAD, HASH, NOT, OK, no_answer, password_file, plugins_of
 
 
 class Odd(BaseAuthPlugin, BaseTopicPlugin):

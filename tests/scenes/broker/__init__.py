@@ -1,0 +1,1 @@
+"""Scenes of the broker: journals, resolvers, logins, and brokers that everyone may use."""
