@@ -1,4 +1,4 @@
-"""Benchmarks and tests share only ``testing``, and no test file imports from another."""
+"""Tests mirror the rooms, share only ``testing`` with benchmarks, and import from no test file."""
 
 from __future__ import annotations
 
@@ -57,3 +57,31 @@ def test_a_wrong_import_is_found(folder: str, source: str) -> None:
 
 def test_a_right_import_is_not_reported() -> None:
     assert not violations("tests", "from testing.synthetic_city import synthetic_city")
+
+
+KINDS = ("unit", "property", "integration", "spark", "e2e")
+# Tests of the repository itself are in folders called "project".
+BESIDE_ROOMS = {"project"}
+
+
+def folders_without_room(tests: Path, repository: Path) -> list[str]:
+    """Folders of tests that mirror no folder of the code."""
+    return [
+        str(folder.relative_to(tests))
+        for kind in KINDS
+        for folder in (tests / kind).rglob("*")
+        if folder.is_dir()
+        and folder.name != "__pycache__"
+        and not (repository / folder.relative_to(tests / kind)).is_dir()
+        and folder.name not in BESIDE_ROOMS
+    ]
+
+
+def test_folders_of_tests_mirror_the_rooms(repository: Path) -> None:
+    assert folders_without_room(repository / "tests", repository) == []
+
+
+def test_a_folder_without_a_room_is_found(repository: Path, tmp_path: Path) -> None:
+    for name in ("unit/broker/core", "unit/broker/nothing", "unit/project", "spark/no_room"):
+        (tmp_path / name).mkdir(parents=True)
+    assert folders_without_room(tmp_path, repository) == ["unit/broker/nothing", "spark/no_room"]
