@@ -32,7 +32,7 @@ FIRST_PEID: Final = 10_000
 PEID_STEP: Final = 3
 
 
-def synthetic_city(entities: int, seed: int = 0, version: int = 1) -> EntityTable:
+def synthetic_city(entities: int, seed: int = 0) -> EntityTable:
     """Return a city of exactly this many entities; peids say nothing about where an entity lies."""
     if entities < 1:
         raise ValueError("a city has at least one entity")
@@ -46,7 +46,7 @@ def synthetic_city(entities: int, seed: int = 0, version: int = 1) -> EntityTabl
     category_names, offsets, codes = _coded_categories(layers, order)
     geometries = np.concatenate([layer.geometries for layer in layers])[order]
     return EntityTable(
-        version=version,
+        version=1,
         srid=SRID,
         peids=peids.astype(np.int64),
         geometries=geometries,
@@ -85,7 +85,7 @@ def _layers(grid: StreetGrid, entities: int, rng: np.random.Generator) -> Iterat
 def _coded_categories(
     layers: list[Layer], order: Int64s
 ) -> tuple[tuple[str, ...], Int64s, Positions]:
-    """Category names, and their codes entity by entity in the order of the table."""
+    """Return category names, and their codes entity by entity in the order of the table."""
     first = np.concatenate([layer.categories for layer in layers])[order]
     second = np.concatenate([layer.further for layer in layers])[order]
     both = np.stack([first, second], axis=1).astype(str)

@@ -36,10 +36,10 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(one if _is_safe(one) or one in keep else repr(one)[1:-1] for one in text)
 
 
-def printable_json(value: Any, indent: int | None = None) -> str:
+def printable_json(value: Any) -> str:
     """Return the value as JSON that is safe to print; readers of the JSON get the same value."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return "".join(one if one == "\n" or _is_safe(one) else _json_escape(one) for one in text)
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(one if _is_safe(one) else _json_escape(one) for one in text)
 
 
 def printable_bytes(content: bytes) -> bytes:
