@@ -36,7 +36,7 @@ SPARK_FILES = ("spark-defaults.conf", "spark-env.sh", "log4j2.properties")
 
 
 def use_a_new_enough_python() -> None:
-    """Go on in a newer Python of this machine when the one at hand is too old."""
+    """Replace this process by a newer Python of this machine when the one at hand is too old."""
     if sys.version_info >= OLDEST_PYTHON:
         return
     for minor in range(19, OLDEST_PYTHON[1] - 1, -1):
@@ -63,7 +63,7 @@ from system_packages import (  # noqa: E402 - as above
 
 
 def fingerprint(*parts: Path | str | None) -> str:
-    """A checksum over files (Path) and texts: what a step was made from."""
+    """Return a checksum over files (Path) and texts."""
     digest = hashlib.sha256()
     for part in parts:
         content = part.read_bytes() if isinstance(part, Path) else str(part).encode()
@@ -72,7 +72,7 @@ def fingerprint(*parts: Path | str | None) -> str:
 
 
 def remembered() -> dict[str, str]:
-    """What each finished step was made from."""
+    """Return what each finished step was made from."""
     try:
         return dict(json.loads(STAMP.read_text()))
     except (OSError, ValueError):
@@ -114,7 +114,7 @@ def run(command: list[str], failure: str) -> None:
 
 
 def make_environment() -> None:
-    """A new .venv; an older one is cleared away."""
+    """Make a new .venv; an older one is removed."""
     if find_spec("ensurepip") is None or find_spec("venv") is None:
         version = "{}.{}".format(*sys.version_info)
         packages: list[tuple[str, ...]] = [(f"python{version}-venv", "python3-venv")]
@@ -130,7 +130,7 @@ def make_environment() -> None:
 
 
 def install_packages() -> None:
-    """The locked packages, each checked against its hash, and the project itself."""
+    """Install the locked packages, each checked against its hash, and the project itself."""
     pip = [str(VENV_PYTHON), "-m", "pip", "--no-input", "--disable-pip-version-check"]
     locked = [*pip, "install", "--require-hashes", "-r", "requirements.lock"]
     run(locked, "the Python packages could not be installed")
@@ -155,7 +155,7 @@ def note_java() -> None:
 
 
 def java_is() -> str:
-    """What the choice of a Java follows from, and whether the one noted is still there."""
+    """Return a checksum of what decides about the Java; it changes when that Java is gone."""
     note = VENV / "java-home"
     home = note.read_text().strip() if note.is_file() else ""
     there = str((Path(home) / "bin" / "java").is_file())
@@ -163,24 +163,24 @@ def java_is() -> str:
 
 
 def prepare_spark() -> None:
-    """Jars, settings where spark-submit looks, and what makes it start quickly."""
+    """Fetch the jars, and write the settings with which spark-submit starts quickly."""
     failure = "Spark did not start or could not fetch its jars"
     run([str(VENV_PYTHON), "bootstrap_spark.py"], failure)
 
 
 def python_is() -> str:
-    """The Python and the place: an environment works for these alone."""
+    """Return a checksum of the Python and the place: an environment works for these alone."""
     return fingerprint(sys.version, str(ROOT))
 
 
 def packages_are() -> str:
-    """What the installed packages follow from."""
+    """Return a checksum of what the installed packages follow from."""
     projects = (ROOT / "pyproject.toml", CLIENT / "pyproject.toml", ROOT / "spaps" / "version.py")
     return fingerprint(python_is(), ROOT / "requirements.lock", *projects)
 
 
 def spark_is() -> str:
-    """What Spark's settings, jars and archive of classes follow from."""
+    """Return a checksum of what Spark's settings, jars and archive of classes follow from."""
     files = [ROOT / "requirements.lock", ROOT / "bootstrap_spark.py"]
     files += [ROOT / "conf" / name for name in SPARK_FILES]
     home = Path((VENV / "java-home").read_text().strip())

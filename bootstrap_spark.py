@@ -57,14 +57,14 @@ def add_compiled(archive: Path) -> None:
 
 
 def compiled(source: bytes, name: str) -> bytes:
-    """The content of a .pyc that is used as it is: its source is never changed beside it."""
+    """Return the content of a .pyc that is used as it is: its source never changes beside it."""
     code = compile(source, name, "exec", dont_inherit=True)
     unchecked = (1).to_bytes(4, "little") + importlib.util.source_hash(source)
     return importlib.util.MAGIC_NUMBER + unchecked + marshal.dumps(code)
 
 
 def fetched_jars() -> list[Path]:
-    """The jars that conf/spark-defaults.conf names and what they need, by a start with them."""
+    """Start Spark with the jars of conf/spark-defaults.conf; return them and what they need."""
     os.environ["SPARK_CONF_DIR"] = str(CONF)
     SparkContext._ensure_initialized()  # noqa: SLF001 - pyspark has no public way to ask this
     named = SparkConf().get("spark.jars") or ""
@@ -72,19 +72,19 @@ def fetched_jars() -> list[Path]:
 
 
 def own_jars(fetched: list[Path], sparks: Path) -> list[Path]:
-    """Those that Spark does not bring itself; Ivy writes the organisation before the name."""
+    """Return those that Spark lacks; Ivy writes the organisation before the name."""
     return [jar for jar in fetched if not (sparks / jar.name.partition("_")[2]).is_file()]
 
 
 def keep_jars(fetched: list[Path]) -> list[Path]:
-    """Copies inside the environment: the cache of Ivy is not ours."""
+    """Copy the jars into the environment: the cache of Ivy is not ours."""
     shutil.rmtree(JARS, ignore_errors=True)
     JARS.mkdir()
     return [Path(shutil.copy2(jar, JARS)) for jar in sorted(fetched)]
 
 
 def quick_settings(settings: str, sparks: Path, jars: list[Path], archive: Path | None) -> str:
-    """The settings for this machine: jars on the class path, and the archive if there is one.
+    """Return the settings for this machine: class path, and the archive if there is one.
 
     Spark's own jars come first. Sedona brings an old SLF4J that would hide theirs; and the folder
     of settings, which Spark puts before its jars, must not come before any jar: the JVM takes
@@ -102,7 +102,7 @@ def quick_settings(settings: str, sparks: Path, jars: list[Path], archive: Path 
 
 
 def write_settings(jars: list[Path], archive: Path | None) -> None:
-    """Settings where spark-submit looks; in one step, for jobs that start at this moment."""
+    """Write settings where spark-submit looks, in one step, for jobs that start at this moment."""
     settings = (CONF / "spark-defaults.conf").read_text("utf-8")
     written = PYSPARK / "conf" / "spark-defaults.conf.new"
     written.write_text(quick_settings(settings, PYSPARK / "jars", jars, archive), "utf-8")
@@ -110,7 +110,7 @@ def write_settings(jars: list[Path], archive: Path | None) -> None:
 
 
 def submit(java_options: str, *arguments: str) -> int:
-    """The exit code of a spark-submit with the settings of pyspark's folder, whatever is set."""
+    """Return the exit code of a spark-submit with the settings of pyspark's folder alone."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -149,7 +149,7 @@ def holds(archive: Path) -> bool:
 
 
 def archive_for(jars: list[Path]) -> Path | None:
-    """The archive for these jars, or None where it cannot be made: jobs then start more slowly."""
+    """Return the archive for these jars; None if it cannot be made: jobs then start slowly."""
     write_settings(jars, archive=None)
     new = ARCHIVE.with_suffix(".new")
     try:
@@ -163,7 +163,7 @@ def archive_for(jars: list[Path]) -> Path | None:
 
 
 def main() -> None:
-    """Settings, jars, archive."""
+    """Make settings, jars and archive."""
     folder = PYSPARK / "conf"
     folder.mkdir(exist_ok=True)
     for file in (CONF / "spark-env.sh", CONF / "log4j2.properties", VENV / "java-home"):

@@ -35,7 +35,7 @@ class MemoryWatch:
         self._thread.join()
 
     def settled(self) -> float:
-        """The median of a second."""
+        """Return the median of a second."""
         samples = []
         for _ in range(20):
             samples.append(self._resident())

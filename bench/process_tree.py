@@ -54,7 +54,7 @@ class _Peak:
 
 
 def tree_megabytes(root: int) -> float:
-    """Proportional memory, so that pages shared by forked workers count once."""
+    """Return proportional memory, so that pages shared by forked workers count once."""
     parents = {int(entry.name): _parent(entry) for entry in Path("/proc").glob("[0-9]*")}
     tree = {root}
     # Children have been listed in any order, so the tree is grown until nothing is added.

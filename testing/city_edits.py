@@ -14,7 +14,7 @@ MOVED_METRES = 40.0
 
 
 def edited_city(table: EntityTable, share: float, seed: int) -> EntityTable:
-    """A quarter of the share for each kind of change, drawn evenly over the whole city.
+    """Return the city with a quarter of the share changed in each of four ways, evenly all over it.
 
     That is harder than a real change, which has its places: hardly a zone stays untouched.
     """

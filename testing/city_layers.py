@@ -98,12 +98,12 @@ class StreetGrid:
         return np.stack([c[i, j], c[i + 1, j], c[i + 1, j + 1], c[i, j + 1]], axis=1)
 
     def some_blocks(self, count: int, rng: np.random.Generator) -> Floats:
-        """Distinct blocks, at most as many as there are."""
+        """Return distinct blocks, at most as many as there are."""
         cells = self.side * self.side
         return self.blocks(rng.choice(cells, size=min(count, cells), replace=False))
 
     def some_streets(self, count: int, rng: np.random.Generator) -> Floats:
-        """Distinct streets, at most as many as there are."""
+        """Return distinct streets, at most as many as there are."""
         chosen = rng.choice(len(self.streets), size=min(count, len(self.streets)), replace=False)
         return self.streets[chosen]
 
@@ -113,13 +113,13 @@ def _left_of(vectors: Floats) -> Floats:
 
 
 def diagonals(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
-    """Streets from corner to corner through a block."""
+    """Return streets from corner to corner through a block."""
     blocks = grid.some_blocks(count, rng)
     return Layer.of(shapely.linestrings(blocks[:, [0, 2]]), "road/minor/residential", "Diagonal")
 
 
 def dead_ends(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
-    """Bent streets that start at a corner and end inside the block."""
+    """Return bent streets that start at a corner and end inside the block."""
     blocks = grid.some_blocks(count, rng)
     start, toward = blocks[:, 1], blocks[:, 3] - blocks[:, 1]
     bend = start + toward / 4
@@ -128,7 +128,7 @@ def dead_ends(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
 
 
 def roundabouts(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
-    """Closed lines around a corner, with a vertex on each of the four streets."""
+    """Return closed lines around a corner, with a vertex on each of the four streets."""
     inner = grid.side - 1
     cells = rng.choice(inner * inner, size=min(count, inner * inner), replace=False)
     i, j = np.divmod(cells, max(inner, 1))
@@ -140,7 +140,7 @@ def roundabouts(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer
 
 
 def bus_routes(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
-    """Multi-lines over two streets of one row that meet or have a gap between them."""
+    """Return multi-lines over two streets of one row that meet or have a gap between them."""
     columns = max(grid.side - 2, 0)
     cells = rng.choice(columns * grid.side, size=min(count, columns * grid.side), replace=False)
     i, j = np.divmod(cells, grid.side)
@@ -153,7 +153,7 @@ def bus_routes(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
 
 
 def parking(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
-    """Lots with one side on a street, and entrances at a corner or in the middle of one."""
+    """Return lots with one side on a street, and entrances at a corner or in the middle of one."""
     streets = grid.some_streets(count, rng)
     start, along = streets[:, 0], streets[:, 1] - streets[:, 0]
     kinds = rng.integers(0, 6, size=len(streets))
@@ -167,7 +167,7 @@ def parking(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
 
 
 def stops(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
-    """Bus stops on a street, and tram stops as multi-points of two platforms beside it."""
+    """Return bus stops on a street, and tram stops as multi-points of two platforms beside it."""
     streets = grid.some_streets(count, rng)
     start, along = streets[:, 0], streets[:, 1] - streets[:, 0]
     at: Geometries = np.asarray(shapely.points(start + along / 4))
@@ -180,7 +180,7 @@ def stops(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
 
 
 def shops(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
-    """Points anywhere in the city, to an eighth of a metre; some share a place, some a category."""
+    """Return points anywhere, to an eighth of a metre; some share a place, some a category."""
     low, high = grid.corners[0, 0], grid.corners[-1, -1]
     places = np.round((low + rng.random((count, 2)) * (high - low)) * 8) / 8
     shared = rng.random(count) < 0.02

@@ -21,14 +21,14 @@ Rectangle = tuple[int, int, int, int]
 
 
 def region(grid: StreetGrid) -> Layer:
-    """The western third of the city as one zone, so that it holds a third of all entities."""
+    """Return the western third of the city as one zone: it holds a third of all entities."""
     width = max(1, round(grid.side / 3))
     ring = grid.ring(0, 0, width, grid.side)
     return Layer.of(_areas([ring]), "zone/region", "Region")
 
 
 def districts(grid: StreetGrid) -> Iterator[Layer]:
-    """Districts all over the city, parks in the holes of some, quarters inside some."""
+    """Yield districts all over the city, parks in the holes of some, quarters inside some."""
     rectangles = list(_rectangles(grid.side))
     holes = {
         number: _middle_block(rectangle)
@@ -51,14 +51,14 @@ def districts(grid: StreetGrid) -> Iterator[Layer]:
 
 
 def blocks(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
-    """Single blocks as zones: they share borders with streets, districts and each other."""
+    """Return single blocks as zones: they share borders with streets, districts and each other."""
     areas = np.asarray(shapely.polygons(grid.some_blocks(count, rng)))
     uses = np.array([f"zone/block/{use}" for use in BLOCK_USES], dtype=object)
     return Layer.of(areas, uses[rng.integers(0, len(uses), len(areas))], "Block")
 
 
 def campuses(grid: StreetGrid, count: int, rng: np.random.Generator) -> Layer:
-    """Multi-polygons of two blocks that meet in one corner or not at all."""
+    """Return multi-polygons of two blocks that meet in one corner or not at all."""
     inner = max(grid.side - 2, 0)
     cells = rng.choice(inner * inner, size=min(count, inner * inner), replace=False)
     i, j = np.divmod(cells, max(inner, 1))

@@ -21,7 +21,7 @@ ZIPF_EXPONENT: Final = 1.1
 
 
 def mixed_descriptors(table: EntityTable, count: int, seed: int) -> Iterator[Descriptor]:
-    """As many descriptors, the patterns in turn, each with a reference drawn by Zipf."""
+    """Yield so many descriptors, the patterns in turn, each with a reference drawn by Zipf."""
     rng = np.random.default_rng(seed)
     draws: list[tuple[Callable[[int], Descriptor], Int64s]] = []
     for category, descriptor in PATTERNS.values():
@@ -33,7 +33,7 @@ def mixed_descriptors(table: EntityTable, count: int, seed: int) -> Iterator[Des
 
 
 def write_subscriptions(path: Path, table: EntityTable, count: int, seed: int) -> None:
-    """A subscription file as the contract wants it, subIds from 1."""
+    """Write a subscription file with subIds from 1."""
     with path.open("w", encoding="utf-8") as file:
         for sub_id, descriptor in enumerate(mixed_descriptors(table, count, seed), start=1):
             line = {"subId": sub_id, "descriptor": descriptor}

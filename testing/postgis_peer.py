@@ -58,32 +58,32 @@ class PostgisPeer:
         self._load(table)
 
     def call_of(self, neighborhood: Neighborhood, frontier: bool = False) -> tuple[Any, ...]:
-        """The procedure's arguments, made ahead so that timing covers the database alone."""
+        """Return the procedure's arguments, made ahead so that timing covers the database alone."""
         stages = neighborhood.written_out()
         calls = [self._stage(stage, stages, frontier) for stage in stages]
         return list(neighborhood.refs), Jsonb(calls, dumps=json.dumps)
 
     def rows_of(self, call: tuple[Any, ...]) -> list[tuple[int, int]]:
-        """All rows (peid, stageNo), hidden stages included."""
+        """Return all rows (peid, stageNo), hidden stages included."""
         query = "SELECT peid, stage_no FROM resolve_neighborhood(%s, %s)"
         return self._connection.execute(query, call, binary=True).fetchall()
 
     def resolve(self, neighborhood: Neighborhood, frontier: bool = False) -> list[tuple[int, int]]:
-        """The membership rows (peid, stageNo) of the visible stages."""
+        """Return the membership rows (peid, stageNo) of the visible stages."""
         rows = self.rows_of(self.call_of(neighborhood, frontier))
         return [(peid, number) for peid, number in rows if neighborhood.visible[number - 1]]
 
     def query(self, text: str, values: Any = None) -> list[tuple[Any, ...]]:
-        """The rows of any other query."""
+        """Return the rows of any other query."""
         return self._connection.execute(text, values).fetchall()
 
     def cpu_seconds(self) -> float:
-        """Processor time that this connection's server process has used so far."""
+        """Return processor time that this connection's server process has used so far."""
         facts = Path(f"/proc/{self._connection.info.backend_pid}/schedstat").read_text()
         return int(facts.split()[0]) / 1e9
 
     def versions(self) -> str:
-        """Which PostgreSQL, PostGIS and GEOS these are."""
+        """Return which PostgreSQL, PostGIS and GEOS these are."""
         row = self._connection.execute("SELECT version(), postgis_full_version()").fetchone()
         assert row is not None
         return f"{row[0].split(' on ')[0]}; {row[1].split(' PROJ')[0]}"
@@ -128,7 +128,7 @@ def _goes_on(before: WrittenStage, stage: WrittenStage) -> bool:
 
 
 def condition_sql(condition: Condition) -> str:
-    """The condition as a join of r and e."""
+    """Return the condition as a join of r and e."""
     return fold(
         condition,
         _leaf_sql,
@@ -150,6 +150,6 @@ def _leaf_sql(leaf: Leaf) -> str:
 
 @contextmanager
 def postgis_peer(table: EntityTable, cores: set[int] | None = None) -> Iterator[PostgisPeer]:
-    """A peer with this table on a server of its own, gone after the block."""
+    """Yield a peer with this table on a server of its own, gone after the block."""
     with postgis_server(cores) as connection:
         yield PostgisPeer(connection, table)

@@ -44,7 +44,7 @@ class PostgisMissingError(Exception):
 
 
 def programs_folder() -> Path:
-    """The folder of the newest PostgreSQL that has PostGIS."""
+    """Return the folder of the newest PostgreSQL that has PostGIS."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_major, reverse=True)
     for folder in folders:
         library = folder.with_name("lib") / "postgis-3.so"
@@ -60,7 +60,7 @@ def _major(folder: Path) -> int:
 
 @contextmanager
 def postgis_server(cores: set[int] | None = None) -> Iterator[psycopg.Connection[Any]]:
-    """A connection to an empty database with PostGIS; the server ends with the block.
+    """Yield a connection to an empty database with PostGIS; the server ends with the block.
 
     ``cores`` pins the server, so that it and its client do not fight for one.
     """
@@ -88,7 +88,7 @@ def postgis_server(cores: set[int] | None = None) -> Iterator[psycopg.Connection
 
 
 def _unprivileged() -> dict[str, Any] | None:
-    """Whom to run as when started by root, whom PostgreSQL refuses."""
+    """Return the user to run as when started by root, whom PostgreSQL refuses."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):

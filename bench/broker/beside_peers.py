@@ -84,7 +84,7 @@ def main() -> int:
 
 
 def throughput(report: BrokerReport, repeats: int, seconds: float) -> None:
-    """Publishes a second of all brokers."""
+    """Measure the publishes a second of all brokers."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spaps-bench-")))
         server = stack.enter_context(EmbeddedRedis(folder / "redis"))
@@ -113,7 +113,7 @@ def throughput(report: BrokerReport, repeats: int, seconds: float) -> None:
 
 
 def singles(report: BrokerReport, repeats: int, seconds: float) -> None:
-    """One message a packet alone, the aim that is nearest to its limit, beside Mosquitto."""
+    """Measure one message a packet beside Mosquitto alone: the aim that is nearest to its limit."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spaps-bench-")))
         peer = stack.enter_context(mosquitto(BROKER_CORE, folder))
@@ -132,7 +132,7 @@ Run = Callable[[Player], Rate]
 
 
 def _settings(scene: Scene, seconds: float) -> list[tuple[str, str, Run]]:
-    """What is run with a scene: its name, the kind, and how."""
+    """Return what is run with a scene: its name, the kind, and how."""
     if scene.copies > 1:
         return [(f"fan-out 1 to {scene.copies}", "stream", lambda one: one.stream(seconds))]
     return [
@@ -145,7 +145,7 @@ def _settings(scene: Scene, seconds: float) -> list[tuple[str, str, Run]]:
 
 
 def _rounds(report: BrokerReport, name: str, players: list[Player], run: Run, repeats: int) -> None:
-    """All brokers in turn, again and again; the first round only warms up."""
+    """Run all brokers in turn, again and again; the first round only warms up."""
     for turn in range(repeats + 1):
         for player in players:
             rate = run(player)
@@ -175,7 +175,7 @@ def _push_generation(url: str, player: NeighborhoodPlayer) -> None:
 
 
 def filter_alone(report: BrokerReport) -> None:
-    """The filter's time and that of adding, in a process on the broker's core."""
+    """Measure the filter's time and that of adding, in a process on the broker's core."""
     _say("the filter alone")
     found = subprocess.run(
         pinned([sys.executable, "-m", "bench.broker.filter"], BROKER_CORE),

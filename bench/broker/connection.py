@@ -69,7 +69,7 @@ class SendBuffer:
         self._rest = memoryview(b"")
 
     def send(self, data: bytes) -> None:
-        """Begin to send; `flush` sends what is left."""
+        """Start to send; `flush` sends what is left."""
         self._rest = memoryview(data)
         self.flush()
 

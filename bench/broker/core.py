@@ -39,7 +39,7 @@ class Bench:
         self._sub_ids = 0
 
     def settle(self) -> int:
-        """Answer requests and take all output; the number of bytes."""
+        """Answer requests and take all output; return the number of bytes."""
         outbox, written = self.core.outbox, 0
         while outbox.requests or outbox.writes:
             requests, outbox.requests[:] = list(outbox.requests), []
@@ -68,14 +68,14 @@ class Bench:
                 pass
 
     def connect(self, client_id: str) -> Connection:
-        """A client at work."""
+        """Return a connected client."""
         connection = self.core.open()
         self.core.receive(connection, mqtt5.ConnectPacket(client_id, clean_start=True).write())
         self.settle()
         return connection
 
     def subscribe(self, connection: Connection, pattern: str, qos: int, *, near: bool) -> None:
-        """One subscription, with the next neighborhood if ``near``."""
+        """Subscribe once, with the next neighborhood if ``near``."""
         properties = [("neighborhood", "{}")] if near else []
         packet = mqtt5.SubscribePacket(
             1,
@@ -87,7 +87,7 @@ class Bench:
 
 
 def publish(topic: str, peid: int | None, qos: int = 0, packet_id: int | None = None) -> bytes:
-    """A PUBLISH packet."""
+    """Return a PUBLISH packet."""
     properties = [] if peid is None else [("peid", str(peid))]
     return mqtt5.PublishPacket(
         topic, PAYLOAD, qos=mqtt5.QoS(qos), packet_id=packet_id, user_properties=properties
@@ -98,7 +98,7 @@ Case = Callable[[np.random.Generator, int], tuple[Bench, Connection, list[bytes]
 
 
 def topic_only(rng: np.random.Generator, count: int) -> tuple[Bench, Connection, list[bytes]]:
-    """(a) one plain subscriber for each topic."""
+    """Make case (a): one plain subscriber for each topic."""
     bench = Bench()
     for number in range(CLIENTS):
         client = bench.connect(f"c{number}")
@@ -109,7 +109,7 @@ def topic_only(rng: np.random.Generator, count: int) -> tuple[Bench, Connection,
 
 
 def neighborhoods(rng: np.random.Generator, count: int) -> tuple[Bench, Connection, list[bytes]]:
-    """(b) 1,000 neighborhoods of 2,000 peids under one filter, one match for each message."""
+    """Make case (b): 1,000 neighborhoods of 2,000 peids under one filter, one match a message."""
     bench = Bench()
     peids = rng.choice(1 << 32, NEIGHBORHOODS * MEMBERS, replace=False)
     bench.members = [np.sort(part) for part in np.split(peids, NEIGHBORHOODS)]
@@ -124,7 +124,7 @@ def neighborhoods(rng: np.random.Generator, count: int) -> tuple[Bench, Connecti
 def fan_out(
     qos: int,
 ) -> Callable[[np.random.Generator, int], tuple[Bench, Connection, list[bytes]]]:
-    """Ten plain subscribers for every message."""
+    """Make the case of ten plain subscribers for every message."""
 
     def make(_rng: np.random.Generator, count: int) -> tuple[Bench, Connection, list[bytes]]:
         bench = Bench()
@@ -137,7 +137,7 @@ def fan_out(
 
 
 def acknowledge(bench: Bench) -> None:
-    """PUBACK for everything in flight, so that the next round starts afresh."""
+    """Send PUBACK for everything in flight, so that the next round starts afresh."""
     for session in bench.core.sessions:
         if session.connection is not None:
             acks = [b"\x40\x02" + pid.to_bytes(2, "big") for pid in session.outgoing.identified]
@@ -148,7 +148,7 @@ def acknowledge(bench: Bench) -> None:
 def measure(
     bench: Bench, publisher: Connection, packets: list[bytes], rounds: int, *, stream: bool
 ) -> float:
-    """Microseconds for each PUBLISH."""
+    """Return the microseconds for each PUBLISH."""
     chunks = [b"".join(packets)] if stream else packets
     times = []
     for _ in range(rounds):
@@ -163,7 +163,7 @@ def measure(
 
 
 def reference(packets: list[bytes], rounds: int) -> float:
-    """Microseconds to read a PUBLISH with the ``mqtt5`` package: how fast this machine is now."""
+    """Return the microseconds to read a PUBLISH by ``mqtt5``: the speed of this machine."""
     views = [memoryview(packet) for packet in packets]
     times = []
     for _ in range(rounds):

@@ -57,7 +57,7 @@ class FilterPoint:
 
 
 def filter_times(filled: FilledCore) -> tuple[float, float, float]:
-    """Microseconds: median and p99 for entities that come again, and the median of first looks.
+    """Return microseconds: median and p99 for entities that come again, and median of first looks.
 
     The former two are medians of the repeats.
     """
@@ -90,7 +90,7 @@ def filter_times(filled: FilledCore) -> tuple[float, float, float]:
 
 
 def add_time(filled: FilledCore, churn: int, size: int) -> float:
-    """Milliseconds from SUBSCRIBE to SUBACK, the median, while messages run and others change.
+    """Return the median milliseconds from SUBSCRIBE to SUBACK while messages run and others change.
 
     A change takes one of the added subscriptions out and puts another in its place.
     """
@@ -125,7 +125,7 @@ def add_time(filled: FilledCore, churn: int, size: int) -> float:
 
 
 def point(subscriptions: int, members: int) -> FilterPoint:
-    """Everything at one point."""
+    """Measure everything at one point."""
     filled = FilledCore(subscriptions, members, in_redis=True)
     redis = filter_times(filled)[:2]
     del filled

@@ -43,7 +43,7 @@ class Link:
         self.socket.sendall(packet.write())
 
     def read(self) -> list[mqtt5.Packet]:
-        """The packets that have come; waits for some bytes."""
+        """Wait for some bytes and return the packets that have come."""
         self._rest += self.socket.recv(65_536)
         found = []
         view = memoryview(self._rest)
@@ -58,7 +58,7 @@ class Link:
         return found
 
     def wait_for(self, kind: type) -> mqtt5.Packet:
-        """The next packet of a kind; others are left aside."""
+        """Return the next packet of a kind; others are left aside."""
         while True:
             for packet in self.read():
                 if isinstance(packet, kind):
@@ -119,7 +119,7 @@ class HeavySubscriber(threading.Thread):
 
 
 def measure(entities: int, seconds: float, rate: float) -> dict[str, object]:
-    """Alternate the phases on a new broker; the figures of both kinds."""
+    """Alternate the phases on a new broker; return the figures of both kinds."""
     took: dict[str, list[float]] = {phase: [] for phase in PHASES}
     subscribed: list[float] = []
     with ExitStack() as stack:
@@ -136,7 +136,7 @@ def measure(entities: int, seconds: float, rate: float) -> dict[str, object]:
         stream(publisher, 2, rate)
 
         def descriptor() -> str:
-            """All that is apart from one entity: another set for each, none resolved before."""
+            """Return a neighborhood of all entities apart from one, another one each time."""
             stages = [{"cats": ["#"], "cond": "D"}]
             return json.dumps({"refs": [next(references)], "stages": stages})
 

@@ -41,7 +41,7 @@ class Load:
             subscriber.close()
 
     def delivered(self, publisher: Connection, packet: bytes) -> dict[int, bytes]:
-        """The packets that a publish leads to, by their receivers; all must have one size."""
+        """Return the packets that a publish leads to, by receiver; all must have one size."""
         publisher.socket.sendall(packet)
         found: dict[int, bytes] = {}
         deadline = time.monotonic() + PATIENCE
@@ -58,7 +58,7 @@ class Load:
         self, publishers: Sequence[Connection], chunks: Sequence[Sequence[bytes]], window: int,
         seconds: float,
     ) -> Rate:  # fmt: skip
-        """As fast as it goes, with at most ``window`` publishes under way.
+        """Publish at full speed, with at most ``window`` publishes under way.
 
         ``chunks`` are lists of packets that are sent in one go.
         """
@@ -106,7 +106,7 @@ class Load:
     def singles(
         self, publishers: Sequence[Connection], packets: Sequence[Sequence[bytes]], seconds: float
     ) -> Rate:
-        """Each publisher sends one packet, and the next once that was delivered.
+        """Let each publisher send one packet, and the next once that was delivered.
 
         ``packets`` are those of each publisher; the last byte of their payload is its number.
         """
@@ -151,7 +151,7 @@ class Load:
     def acknowledged(  # noqa: C901 - one loop of its own, for speed
         self, publishers: Sequence[Connection], batches: Sequence[Sequence[bytes]], seconds: float
     ) -> Rate:
-        """QoS 1: each publisher has two batches under way, each subscriber acknowledges all.
+        """Publish at QoS 1 with two batches of each publisher under way; subscribers acknowledge.
 
         ``batches`` are lists of packets; two that follow each other share no identifier.
         """
@@ -217,18 +217,18 @@ class Load:
 
 
 def _identifier_at(packet: bytes) -> int:
-    """Where the packet identifier of a QoS 1 PUBLISH stands."""
+    """Return where the packet identifier of a QoS 1 PUBLISH stands."""
     body = 2 if packet[1] < 0x80 else 3
     return body + 2 + int.from_bytes(packet[body : body + 2], "big")
 
 
 def _acknowledgement(data: bytes, at: int) -> bytes:
-    """PUBACK for the packet whose identifier stands there."""
+    """Return PUBACK for the packet whose identifier stands there."""
     return b"\x40\x02" + data[at : at + 2]
 
 
 def _pubacks(publisher: socket.socket) -> int:
-    """Acknowledgements that a publisher has got: four bytes each, of a success."""
+    """Count the acknowledgements that a publisher has got: four bytes each, of a success."""
     data = publisher.recv(BUFFER)
     while len(data) % 4:
         data += publisher.recv(4 - len(data) % 4)

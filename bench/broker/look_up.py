@@ -29,7 +29,7 @@ ROUNDS: Final = 3
 
 
 def look_up_time(filled: FilledCore) -> float:
-    """Microseconds, the median, for entities that come again."""
+    """Return the median microseconds for entities that come again."""
     state = filled.core._state  # noqa: SLF001 - the filter is inside the core
     route = state.routes.of(scene.ONE_MATCH.topic.encode())
     published = filled.published.tolist()

@@ -23,7 +23,7 @@ ADDED = 50
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in use."""
+    """Return memory of this process that is in use."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * 4_096
 

@@ -61,13 +61,13 @@ class Served:
 
 
 def pinned(command: list[str], core: int) -> list[str]:
-    """The command on one core."""
+    """Return the command on one core."""
     return ["taskset", "-c", str(core), *command]
 
 
 @contextmanager
 def ours(mode: str, core: int, log: Path, redis_url: str = "none") -> Iterator[Served]:
-    """Our broker in a mode, on a small world that lies beside its log."""
+    """Run our broker in a mode, on a small world that lies beside its log."""
     world = log.parent / "world"
     if not world.exists():
         drawing = [sys.executable, "-m", "bench.live.world", str(world), str(WORLD_ENTITIES)]
@@ -91,7 +91,7 @@ def ours(mode: str, core: int, log: Path, redis_url: str = "none") -> Iterator[S
 
 @contextmanager
 def mosquitto(core: int, folder: Path) -> Iterator[Served]:
-    """Mosquitto as Debian packs it."""
+    """Run Mosquitto as Debian packs it."""
     found = find_program("mosquitto")
     if found is None:
         raise PeerMissingError(missing_line("mosquitto"))
@@ -104,7 +104,7 @@ def mosquitto(core: int, folder: Path) -> Iterator[Served]:
 
 @contextmanager
 def amqtt(core: int, folder: Path) -> Iterator[Served]:
-    """The broker of amqtt itself, with its default plugins for logging in and nothing else."""
+    """Run the broker of amqtt itself, with its default plugins for logging in and nothing else."""
     command = [str(Path(sys.executable).with_name("amqtt")), "-c"]
     with _configured(command, AMQTT, core, folder / "amqtt.yaml") as (port, pid):
         yield Served("amqtt", port, pid)
@@ -114,7 +114,7 @@ def amqtt(core: int, folder: Path) -> Iterator[Served]:
 def _configured(
     command: list[str], settings: str, core: int, file: Path
 ) -> Iterator[tuple[int, int]]:
-    """A broker with a settings file, on a port that was free a moment ago."""
+    """Run a broker with a settings file, on a port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -74,7 +74,7 @@ class Player:
         self._load, self._publishers = None, []
 
     def stream(self, seconds: float) -> Rate:
-        """Publishes at full speed."""
+        """Publish at full speed."""
         chunks = [
             self._packets[start : start + self.chunk]
             for start in range(0, len(self._packets), self.chunk)
@@ -83,7 +83,7 @@ class Player:
         return self._running().stream(publishers, chunks, self.window, seconds)
 
     def singles(self, count: int, seconds: float) -> Rate:
-        """One message a packet, by so many publishers."""
+        """Publish one message a packet, by so many publishers."""
         own = [
             [
                 packet[:-1] + bytes([number])
@@ -94,7 +94,7 @@ class Player:
         return self._running().singles(self._publishers[:count], own, seconds)
 
     def acknowledged(self, seconds: float) -> Rate:
-        """QoS 1 on both sides."""
+        """Publish and subscribe at QoS 1."""
         publishers = self._publishers[:QOS_1_PUBLISHERS]
         return self._running().acknowledged(publishers, self._batches, seconds)
 
@@ -131,7 +131,7 @@ class NeighborhoodPlayer(Player):
         return scenes.publish(scene.topic, self.version, about, packet_id=packet_id)
 
     def wait_for_generation(self, generation: int, seconds: float) -> None:
-        """Until it filters by a generation in Redis."""
+        """Wait until the broker filters by a generation in Redis."""
         deadline = time.monotonic() + seconds
         address = f"http://127.0.0.1:{self.served.http_port}/health"
         while time.monotonic() < deadline:
@@ -181,11 +181,11 @@ class AmqttPlayer(Player):
     settings = ("stream",)
 
     def plays(self, scene: Scene) -> bool:
-        """One match for each publish, and no more."""
+        """Return whether each publish has one match, and no more."""
         return scene.copies == 1
 
     def subscribe(self, scene: Scene) -> None:
-        """The lightest scene instead of the given one."""
+        """Subscribe to the lightest scene instead of the given one."""
         super().subscribe(Scene(scene.topic, clients=10, copies=1))
 
     def _client(self, scene: Scene, number: int) -> Connection:

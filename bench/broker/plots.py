@@ -21,7 +21,7 @@ COLORS: Final = {
 
 
 def plot_rates(rates: dict[str, dict[str, list[Rate]]], path: Path) -> None:
-    """Publishes a second by setting and broker."""
+    """Draw the publishes a second by setting and broker."""
     figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
     names = [name for name in COLORS if any(name in found for found in rates.values())]
     height = 0.8 / len(names)
@@ -47,7 +47,7 @@ def plot_rates(rates: dict[str, dict[str, list[Rate]]], path: Path) -> None:
 
 
 def plot_filter(figures: dict[str, list[dict[str, Any]]], path: Path) -> None:
-    """The filter's time and that of adding a subscription, along both axes."""
+    """Draw the filter's time and that of adding a subscription, along both axes."""
     figure = plt.figure(figsize=(10, 7.5), layout="constrained")
     rows = figure.subfigures(2, 1, squeeze=False)[:, 0]
     plots = [row.subplots(1, 2) for row in rows]

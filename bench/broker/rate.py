@@ -43,6 +43,6 @@ class Clock:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used so far."""
+    """Return the processor time that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS

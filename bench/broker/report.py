@@ -34,7 +34,7 @@ class Aim:
         return self.figure >= self.wanted if self.at_least else self.figure <= self.wanted
 
     def line(self) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         sign = "≥" if self.at_least else "≤"
         verdict = "reached" if self.reached else "**not reached**"
         return f"| {self.name} | {self.figure:.2f} | {sign} {self.wanted:g} | {verdict} |"
@@ -52,17 +52,17 @@ class BrokerReport:
     filter: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def add(self, setting: str, broker: str, rate: Rate) -> None:
-        """One run of a round."""
+        """Add one run of a round."""
         self.rates.setdefault(setting, {}).setdefault(broker, []).append(rate)
 
     def ratio(self, setting: str, broker: str, other: str) -> float:
-        """How many times more publishes a second: the median of the rounds' ratios."""
+        """Return how many times more publishes a second: the median of the rounds' ratios."""
         both = self.rates[setting]
         pairs = zip(both[broker], both[other], strict=True)
         return median(one.per_second / two.per_second for one, two in pairs)
 
     def aims(self) -> list[Aim]:
-        """Those that this run can judge."""
+        """Return the aims that this run can judge."""
         found = []
         if STREAM in self.rates:
             found += [
@@ -102,7 +102,7 @@ class BrokerReport:
         return all(aim.reached for aim in self.aims())
 
     def take_filter(self, figures: dict[str, list[dict[str, Any]]]) -> None:
-        """The figures that ``bench.broker.filter`` printed."""
+        """Take the figures that ``bench.broker.filter`` printed."""
         self.filter = figures
 
     def write(self, folder: Path) -> None:
@@ -121,7 +121,7 @@ class BrokerReport:
     # --- words
 
     def markdown(self) -> str:
-        """Tables: aims, rates, filter."""
+        """Return the report as a page for people."""
         lines = [
             (
                 f"`{self.command}`, {cpu_name()}, {os.cpu_count()} cores, Python "

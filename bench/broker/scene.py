@@ -36,7 +36,7 @@ MQTT_5, MQTT_311 = 5, 4
 
 @cache
 def all_peids() -> Peids:
-    """The entities in the order in which neighborhoods take them: the same in every process."""
+    """Return the entities in the order of the neighborhoods: the same in every process."""
     rng = np.random.default_rng(SEED)
     wanted = NEIGHBORHOODS * MEMBERS
     peids = np.unique(rng.integers(LOWEST_PEID, HIGHEST_PEID, wanted + wanted // 50))
@@ -44,19 +44,19 @@ def all_peids() -> Peids:
 
 
 def members_of(number: int, size: int = MEMBERS) -> Peids:
-    """The members of a neighborhood, ascending."""
+    """Return the members of a neighborhood, ascending."""
     start = number * MEMBERS
     return np.sort(all_peids()[start : start + size])
 
 
 def descriptor_of(number: int) -> str:
-    """A neighborhood with this number as its only reference."""
+    """Return a neighborhood with this number as its only reference."""
     stages = [{"cats": ["#"], "cond": "C"}]
     return json.dumps({"refs": [number], "stages": stages}, separators=(",", ":"))
 
 
 def number_of(descriptor: str) -> int:
-    """The number that ``descriptor_of`` was given."""
+    """Return the number that ``descriptor_of`` was given."""
     return int(json.loads(descriptor)["refs"][0])
 
 
@@ -69,12 +69,12 @@ class Scene:
     copies: int
 
     def neighborhoods_of(self, client: int) -> range:
-        """The numbers of the neighborhoods that a client holds."""
+        """Return the numbers of the neighborhoods that a client holds."""
         group = client // self.copies
         return range(group * SUBSCRIPTIONS_OF_CLIENT, (group + 1) * SUBSCRIPTIONS_OF_CLIENT)
 
     def published(self) -> list[tuple[int, int]]:
-        """Members of neighborhoods of the scene, in any order, each with its neighborhood."""
+        """Return members of neighborhoods in any order, each with its neighborhood."""
         held = self.clients // self.copies * SUBSCRIPTIONS_OF_CLIENT * MEMBERS
         rng = np.random.default_rng(SEED + 1)
         places = rng.choice(held, min(PUBLISHED, held), replace=False)
@@ -89,24 +89,24 @@ FAN_OUT: Final = Scene("sensor/humidity", clients=10, copies=10)
 
 
 def text(value: str) -> bytes:
-    """A string with its length in front."""
+    """Return a string with its length in front."""
     content = value.encode()
     return len(content).to_bytes(2, "big") + content
 
 
 def packet(first: int, *parts: bytes) -> bytes:
-    """A whole packet."""
+    """Return a whole packet."""
     body = b"".join(parts)
     return bytes([first]) + varint(len(body)) + body
 
 
 def user_property(name: str, value: str) -> bytes:
-    """One user property."""
+    """Return one user property."""
     return b"\x26" + text(name) + text(value)
 
 
 def section(version: int, *properties: bytes) -> bytes:
-    """A property section; MQTT 3.1.1 has none."""
+    """Return a property section; MQTT 3.1.1 has none."""
     if version != MQTT_5:
         return b""
     content = b"".join(properties)
@@ -114,19 +114,19 @@ def section(version: int, *properties: bytes) -> bytes:
 
 
 def connect(client_id: str, version: int) -> bytes:
-    """CONNECT with a clean start and without keep alive."""
+    """Return CONNECT with a clean start and without keep alive."""
     head = text("MQTT") + bytes([version, 0x02, 0, 0])
     return packet(CONNECT, head, section(version), text(client_id))
 
 
 def subscribe(topics: list[str], version: int, qos: int, *properties: bytes) -> bytes:
-    """SUBSCRIBE to any number of filters."""
+    """Return SUBSCRIBE to any number of filters."""
     filters = b"".join(text(topic) + bytes([qos]) for topic in topics)
     return packet(SUBSCRIBE, b"\x00\x01", section(version, *properties), filters)
 
 
 def publish(topic: str, version: int, *properties: bytes, packet_id: int = 0) -> bytes:
-    """PUBLISH; QoS 1 when there is a packet identifier."""
+    """Return PUBLISH; QoS 1 when there is a packet identifier."""
     first, identifier = PUBLISH, b""
     if packet_id:
         first, identifier = PUBLISH | 0x02, packet_id.to_bytes(2, "big")

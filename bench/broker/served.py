@@ -38,24 +38,24 @@ class PreparedResolver:
         self.counts = ResolverCounts()
 
     async def start(self, version: int | None = None) -> None:
-        """Nothing to load."""
+        """Do nothing: there is nothing to load."""
 
     async def stop(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there is nothing to end."""
 
     async def prepare(self, version: int) -> bool:  # noqa: ARG002 - its shape
-        """There is one version."""
+        """Return at once: there is one version."""
         return False
 
     async def drop_coming(self) -> None:
-        """None ever comes."""
+        """Do nothing: no version ever comes."""
 
     def switch(self) -> WorldResolver | None:
-        """None ever comes."""
+        """Return nothing: no version ever comes."""
         return None
 
     def is_current(self, resolution: LiveResolution) -> bool:  # noqa: ARG002 - its shape
-        """There is one version."""
+        """Return True: there is one version."""
         return True
 
     async def resolve(self, descriptor: str, asker: Asker) -> LiveResolution:  # noqa: ARG002 - its shape

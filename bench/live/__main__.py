@@ -146,7 +146,7 @@ def _rows(resolver: ExactResolver, neighborhood: Neighborhood) -> Any:
 
 
 def _compare(resolver: ExactResolver, peer: PostgisPeer, text: str) -> int:
-    """The number of rows that both give; an error when they differ."""
+    """Return the number of rows that both give; an error when they differ."""
     neighborhood = parse_descriptor(text)
     peids, numbers = resolver.resolve(neighborhood).rows()
     ours = sorted(zip(peids.tolist(), numbers.tolist(), strict=True))
@@ -158,20 +158,20 @@ def _compare(resolver: ExactResolver, peer: PostgisPeer, text: str) -> int:
 
 
 def timed(work: Callable[..., Any], *arguments: Any) -> tuple[float, float, Any]:
-    """Seconds by the clock, seconds of this process on the processor, and what the work gave."""
+    """Return seconds by the clock, seconds of this process on the processor, and the result."""
     start, cpu_start = time.perf_counter(), time.process_time()
     result = work(*arguments)
     return time.perf_counter() - start, time.process_time() - cpu_start, result
 
 
 def _cores() -> tuple[set[int], set[int]]:
-    """A core for the resolver and one for the server; the same one where there is no other."""
+    """Return a core for the resolver and one for the server, the same where there is no other."""
     cores = sorted(os.sched_getaffinity(0))
     return {cores[0]}, {cores[-1]}
 
 
 def _rss() -> float:
-    """Resident memory of this process in megabytes."""
+    """Return resident memory of this process in megabytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 

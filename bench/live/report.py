@@ -36,15 +36,15 @@ class PatternFigures:
         self.cpu_seconds.setdefault(state, []).append(cpu_seconds)
 
     def peer(self, figures: dict[str, list[float]]) -> list[float]:
-        """The quicker way to write the procedure."""
+        """Return the quicker way to write the procedure."""
         return min((figures[POSTGIS], figures[POSTGIS_FRONTIER]), key=median)
 
     def ratio(self, figures: dict[str, list[float]], state: str) -> float:
-        """How many times faster than the peer."""
+        """Return how many times faster it is than the peer."""
         return median(self.peer(figures)) / median(figures[state])
 
     def line(self, figures: dict[str, list[float]]) -> str:
-        """A line of the table."""
+        """Return a line of the table."""
         ours = [
             f"{_times(figures[state])} **{self.ratio(figures, state):.1f}x**"
             for state in (COLD, WARMED, AGAIN)
@@ -91,7 +91,7 @@ class LiveReport:
         (folder / "live.md").write_text(self.markdown())
 
     def markdown(self) -> str:
-        """A table of medians, and the memory."""
+        """Return the report as a page for people."""
         where = f"{cpu_name()}, {os.cpu_count()} cores"
         pairs = f"{self.pairs:,} pairs in {self.pair_megabytes:.0f} MB"
         parse = 1e3 * max(median(pattern.seconds[PARSE]) for pattern in self.patterns)

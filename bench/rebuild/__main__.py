@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def run(options: argparse.Namespace) -> RebuildBenchReport:
-    """Everything in a folder that is gone afterwards."""
+    """Measure everything in a folder that is gone afterwards."""
     load = os.getloadavg()[0]
     with (
         tempfile.TemporaryDirectory(prefix="spaps-rebuild-") as name,
@@ -100,7 +100,7 @@ class _Bench:
     client: RedisClient
 
     def register(self, table: EntityTable, count: int) -> None:
-        """All at once: a broker would register them one by one over months."""
+        """Register all at once: a broker would do it one by one over months."""
         print(f"registering {count:,} subscriptions", flush=True)
         known: dict[str, str] = {}
         batch: dict[str, str] = {}

@@ -35,25 +35,25 @@ class RebuildBenchReport:
     runs: tuple[TimedRebuild, ...]
 
     def incremental_seconds(self) -> float:
-        """The median of the incremental rebuilds."""
+        """Return the median of the incremental rebuilds."""
         return median(run.seconds for run in self.runs if run.title == "incremental")
 
     def ratios(self) -> dict[str, float]:
-        """How many times faster than each full rebuild."""
+        """Return how many times faster it is than each full rebuild."""
         full = (run for run in self.runs if run.title.startswith("full, "))
         return {run.title: run.seconds / self.incremental_seconds() for run in full}
 
     def reached(self) -> bool:
-        """The aim holds against every full rebuild that was measured."""
+        """Return whether all aims are reached."""
         return self.same_content and min(self.ratios().values(), default=0.0) >= AIM
 
     def as_json(self) -> str:
-        """Everything."""
+        """Return the report as JSON."""
         content = asdict(self) | {"ratios": self.ratios(), "reached": self.reached()}
         return json.dumps(content, indent=1)
 
     def markdown(self) -> str:
-        """The page for people."""
+        """Return the report as a page for people."""
         size = f"{self.entities:,} entities, {self.subscriptions:,} subscriptions"
         lines = [
             f"# Rebuilds after a change of {self.share:.0%} ({size})",

@@ -56,7 +56,7 @@ NEAR: Final = {"cats": ["#"], "cond": "DW400"}
 
 
 def measure(options: argparse.Namespace) -> SwitchReport:
-    """Everything in a folder that is gone afterwards."""
+    """Measure everything in a folder that is gone afterwards."""
     sizes = Sizes(options.subscriptions, options.members)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spaps-switch-")))
@@ -90,7 +90,7 @@ def measure(options: argparse.Namespace) -> SwitchReport:
 def _noticing(
     client: RedisClient, folder: Path, port: int, generations: list[int], times: int
 ) -> dict[bool, list[float]]:
-    """Seconds until the broker has noticed a switch: told by a message, and without one."""
+    """Return the seconds until the broker has noticed a switch, with a notice and without."""
     watch = WorldWatch(port)
     watch.start()
     dice = random.Random(5)  # noqa: S311 - moments, no secrets
@@ -164,13 +164,13 @@ def _measured(
 
 
 def _command() -> str:
-    """What was run, for the report."""
+    """Return the command that was run, for the report."""
     given = " ".join(sys.argv[1:])
     return f"python -m bench.switch {given}" if given else "make bench-switch"
 
 
 def _members_in_both(world: str, descriptor: str) -> list[int]:
-    """Entities of the neighborhood in both worlds: messages about these come back all the time."""
+    """Return the entities of the neighborhood in both worlds: messages are about these."""
     wanted = parse_descriptor(descriptor)
     first, second = (
         ExactResolver(load_snapshot(world, version)).resolve(wanted).peids() for version in (1, 2)

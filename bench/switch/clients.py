@@ -27,7 +27,7 @@ class Stream(threading.Thread):
         self.took: list[float] = []
 
     def run(self) -> None:
-        """One thread sends and receives, so that neither waits for the other."""
+        """Send and receive in one thread, so that neither waits for the other."""
         start, sent = time.perf_counter(), 0
         while not self.ended.is_set() or len(self.took) < sent:
             now = time.perf_counter()
@@ -60,7 +60,7 @@ class WorldWatch(threading.Thread):
         self._news = threading.Condition()
 
     def run(self) -> None:
-        """Until the broker ends."""
+        """Follow the broker until it ends."""
         while True:
             try:
                 packets = self._link.read()
@@ -73,7 +73,7 @@ class WorldWatch(threading.Thread):
                         self._news.notify_all()
 
     def wait_for(self, generation: int) -> float:
-        """Until that one is in force; when that was."""
+        """Wait until that version is in force; return when that was."""
         with self._news:
             if not self._news.wait_for(lambda: self.generation == generation, 300):
                 raise SystemExit(f"generation {generation} did not come into force")

@@ -25,7 +25,7 @@ class Timed:
 
     @classmethod
     def of(cls, seconds: Any) -> Timed:
-        """From the times that messages took."""
+        """Return the latencies out of the times that messages took."""
         p50, p99, p999 = (float(np.quantile(seconds, share)) * 1e3 for share in (0.5, 0.99, 0.999))
         return cls(len(seconds), p50, p99, p999, float(seconds.max()) * 1e3)
 
@@ -55,15 +55,15 @@ class SwitchReport:
     noticed_by_look: list[float]
 
     def p99_rise(self) -> float:
-        """By how many milliseconds the p99 is higher around a switch."""
+        """Return by how many milliseconds the p99 is higher around a switch."""
         return self.switching.p99 - self.quiet.p99
 
     def generations_more(self) -> float:
-        """The rise of the broker's memory, in sizes of one generation."""
+        """Return the rise of the broker's memory, in sizes of one generation."""
         return (self.peak_megabytes - self.before_megabytes) / self.generation_megabytes
 
     def reached(self) -> bool:
-        """All aims."""
+        """Return whether all aims are reached."""
         noticed = max([*self.noticed_by_message, *self.noticed_by_look], default=0.0)
         return (
             self.p99_rise() < MOST_RISE_MS
@@ -72,7 +72,7 @@ class SwitchReport:
         )
 
     def as_json(self) -> str:
-        """Everything."""
+        """Return the report as JSON."""
         judged = {
             "p99_rise_ms": self.p99_rise(),
             "generations_more": self.generations_more(),
@@ -81,7 +81,7 @@ class SwitchReport:
         return json.dumps(asdict(self) | judged, indent=1)
 
     def markdown(self) -> str:
-        """The page for people."""
+        """Return the report as a page for people."""
         seconds = ", ".join(f"{one:g}" for one in self.seconds_to_switch)
         lines = [
             "# A broker changes over to another generation",

@@ -52,7 +52,7 @@ class Sizes:
 
 
 def write_subscriptions(client: RedisClient, url: str, peids: Int64s, sizes: Sizes) -> None:
-    """Registered, and in the journal as sessions that are away: as a broker leaves them."""
+    """Write registrations, and sessions that are away in the journal, as a broker leaves them."""
     client.set(redis_keys.registry_id_key(), REGISTRY)
     client.set(redis_keys.last_sub_id_key(), sizes.subscriptions)
     records: list[list[Record]] = []
@@ -89,7 +89,7 @@ async def _save(url: str, records: list[list[Record]]) -> None:
 def push_generation(
     client: RedisClient, peids: Int64s, sizes: Sizes, *, version: int, seed: int
 ) -> int:
-    """Every subscription with as many members; a tenth of them depend on the seed."""
+    """Push as many members for each subscription; a tenth of them depend on the seed."""
     sub_ids = np.repeat(np.arange(1, sizes.subscriptions + 1), sizes.members)
     places = np.arange(sizes.members)
     starts = np.arange(sizes.subscriptions) * 7
@@ -113,7 +113,7 @@ def push_generation(
 
 
 def point_to(client: RedisClient, generation: int, *, with_notice: bool = True) -> None:
-    """What the last step of a push does: the pointer, and a notice, unless that is lost."""
+    """Set the pointer as the last step of a push does, and send a notice, unless that is lost."""
     client.set(redis_keys.current_generation_key(), generation)
     if with_notice:
         client.publish(redis_keys.GENERATION_CHANNEL, "{}")
@@ -122,7 +122,7 @@ def point_to(client: RedisClient, generation: int, *, with_notice: bool = True) 
 def seconds_to_notice(
     client: RedisClient, folder: Path, generation: int, *, with_notice: bool
 ) -> float:
-    """Point to a generation; how long until the broker's log says that it has noticed."""
+    """Point to a generation; return how long until the broker's log says that it has noticed."""
     said = f"generation {generation} noticed".encode()
     with (folder / LOG).open("rb") as log:
         log.seek(0, 2)
@@ -138,7 +138,7 @@ def seconds_to_notice(
 
 @contextmanager
 def running_broker(folder: Path, world: str, url: str) -> Iterator[tuple[int, int]]:
-    """``spaps broker`` as people start it: its port and process id."""
+    """Run ``spaps broker`` as people start it; yield its port and process id."""
     command = [
         sys.executable, "-c", "from spaps.cli.command_line import main; main()", "broker",
         "--world", world, "--redis", url, "--listen", "127.0.0.1:0", "--allow-anonymous",

@@ -90,7 +90,7 @@ def _features(
 
 
 def _in_degrees(geometries: Geometries, srid: int) -> Geometries:
-    """Longitude and latitude; shells counter-clockwise as the RFC wants them."""
+    """Return longitude and latitude; shells counter-clockwise as the RFC wants them."""
     to_degrees = Transformer.from_crs(srid, WGS84, always_xy=True)
 
     def transform(coordinates: Any) -> Any:
