@@ -24,7 +24,8 @@ def test_a_script_finds_our_packages(name: str, repository: Path) -> None:
 
 def test_no_script_hides_a_library(repository: Path) -> None:
     """Whatever lies in the folder is found before any package: also by libraries themselves."""
-    names = {path.stem for path in (repository / "jobs").iterdir() if path.stem != "__init__"}
+    found = [path for path in (repository / "jobs").iterdir() if path.suffix in ("", ".py")]
+    names = {path.stem for path in found if path.stem != "__init__"}
     elsewhere = {name for name in names if not name.startswith("__") and find_spec(name)}
     # The one package of ours with that name: its script takes its own folder off the path.
     assert elsewhere == {"rebuild"}
