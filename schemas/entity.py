@@ -30,6 +30,8 @@ PEID: Final = "peid"  # long, 0 .. 2^63-1
 CATEGORIES: Final = "categories"  # list<string>, not empty
 NAME: Final = "name"  # string or null
 GEOMETRY: Final = "geometry"  # binary, WKB in the version's metric CRS
+# string: the identifier of the source, unique; null in a version of before there were keys
+KEY: Final = "key"
 
 SRID: Final = "srid"  # int, EPSG code of the version's metric CRS
 CREATED_AT: Final = "createdAt"  # timestamp, UTC

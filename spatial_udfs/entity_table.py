@@ -38,6 +38,8 @@ class EntityTable:
     category_names: tuple[str, ...]
     category_offsets: Int64s
     category_codes: Positions
+    # An Arrow array of strings; None where each key is the decimal peid (spatial_udfs/entity_keys).
+    keys: Any = None
 
     def __len__(self) -> int:
         """Return the number of entities."""

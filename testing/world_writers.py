@@ -12,6 +12,7 @@ import pyproj
 import shapely
 
 from schemas.entity import GEOMETRY
+from spatial_udfs.entity_keys import key_at
 from spatial_udfs.entity_table import EntityTable
 from world.versions import version_tables
 
@@ -27,6 +28,7 @@ def entity_rows(table: EntityTable) -> pa.Table:
             pa.ListArray.from_arrays(offsets, flat),
             pa.array(table.names, pa.string()),
             pa.array(shapely.to_wkb(table.geometries, output_dimension=2), pa.binary()),
+            pa.array([key_at(table, position) for position in range(len(table))], pa.string()),
         ],
         schema=version_tables.UNVERSIONED_ENTITIES,
     )

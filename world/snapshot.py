@@ -10,6 +10,7 @@ from shapely.errors import ShapelyError
 
 from schemas import entity
 from schemas.errors import WorldError
+from spatial_udfs.entity_keys import stored_keys
 from spatial_udfs.entity_table import EntityTable, Geometries
 from world.versions.store import WorldStore
 from world.versions.version_tables import VersionFacts
@@ -49,6 +50,7 @@ def entity_table(
         peids = rows.column(entity.PEID).to_numpy()
     if geometries is None:
         geometries = shapely.from_wkb(rows.column(entity.GEOMETRY).to_numpy())
+    keys = _one_chunk(rows.column(entity.KEY), pa.string())
     categories = _one_chunk(rows.column(entity.CATEGORIES), pa.list_(pa.string()))
     coded = categories.flatten().dictionary_encode()
     return EntityTable(
@@ -62,6 +64,7 @@ def entity_table(
             [[0], np.cumsum(pc.list_value_length(categories).to_numpy())]
         ).astype(np.int64),
         category_codes=coded.indices.to_numpy().astype(np.int32),
+        keys=stored_keys(keys, peids),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pyproj import CRS
 
 from spatial_udfs.entity_table import Geometries
+from world.imports.duplicates import with_unique_keys, without_duplicates
 from world.imports.extent import SourcePlace, joined_places, source_place
 from world.imports.projection import choose_crs, given_crs, project, utm_zones
 from world.long_work import Progress, in_threads
@@ -89,73 +90,6 @@ def finite(geometries: Geometries) -> NDArray[np.bool_]:
     return result
 
 
-class Occurrence(NamedTuple):
-    """One row of a peid: its place in the source and its values. ``geometry`` is WKB."""
-
-    source: str
-    locator: str
-    categories: Sequence[str]
-    name: str | None
-    geometry: bytes
-
-
-def without_duplicates(sources: Sequence[Candidates]) -> tuple[list[Candidates], list[Problem]]:
-    """Return the rows with each peid once, and a problem for each row that is left out."""
-    counts = [len(rows) for rows in sources]
-    peids = np.concatenate([np.empty(0, np.int64), *(rows.peids for rows in sources)])
-    owner = np.repeat(np.arange(len(sources)), counts)
-    begin = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    _, first, inverse = np.unique(peids, return_index=True, return_inverse=True)
-    repeated = first[inverse] != np.arange(len(peids))
-
-    def occurrence(position: int) -> Occurrence:
-        rows = sources[owner[position]]
-        return _occurrence(rows, position - int(begin[owner[position]]))
-
-    problems = [
-        duplicate(int(peids[later]), occurrence(int(first[inverse[later]])), occurrence(int(later)))
-        for later in np.flatnonzero(repeated)
-    ]
-    kept = [
-        rows.where(~repeated[begin[number] : begin[number + 1]])
-        for number, rows in enumerate(sources)
-    ]
-    return kept, problems
-
-
-def duplicate(peid: int, first: Occurrence, later: Occurrence) -> Problem:
-    """Return the problem of a later row; an exact repetition has a kind of its own."""
-    different = [
-        word
-        for word, mine, its in (
-            ("categories", list(later.categories), list(first.categories)),
-            ("name", later.name, first.name),
-            ("geometry", later.geometry, first.geometry),
-        )
-        if mine != its
-    ]
-    where = f"{first.source}, {first.locator}"
-    if different:
-        kind = ProblemKind.DUPLICATE_CONFLICTING
-        what = " and ".join(different)
-        reason = f"has the peid of {where}, but other {what}; the first stays"
-    else:
-        kind = ProblemKind.DUPLICATE_IDENTICAL
-        reason = f"repeats {where}"
-    return Problem(kind, not different, peid, later.source, later.locator, reason)
-
-
-def _occurrence(rows: Candidates, position: int) -> Occurrence:
-    geometry: Any = rows.geometries[position]
-    return Occurrence(
-        source=rows.source,
-        locator=rows.locator(int(rows.ordinals[position])),
-        categories=rows.categories[position],
-        name=rows.names[position],
-        geometry=shapely.to_wkb(geometry),
-    )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Combined:
     """The entities (UNVERSIONED_ENTITIES) of the next version, and its problems."""
@@ -187,6 +121,8 @@ def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Co
         projected.append(clean)
         tell("projecting", number, len(usable))
     unique, found = without_duplicates(projected)
+    problems += found
+    unique, found = with_unique_keys(unique)
     problems += found
     written = [*in_threads(Candidates.as_table, unique)] or [
         version_tables.UNVERSIONED_ENTITIES.empty_table()

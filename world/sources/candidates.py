@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import shapely
 from numpy.typing import NDArray
 
@@ -22,6 +23,9 @@ class ProblemKind(StrEnum):
 
     DUPLICATE_IDENTICAL = "duplicate-identical"
     DUPLICATE_CONFLICTING = "duplicate-conflicting"
+    DUPLICATE_KEY = "duplicate-key"
+    MISSING_KEY = "missing-key"
+    MALFORMED_KEY = "malformed-key"
     MISSING_PEID = "missing-peid"
     MALFORMED_PEID = "malformed-peid"
     PEID_OUT_OF_RANGE = "peid-out-of-range"
@@ -118,7 +122,9 @@ Objects = NDArray[Any]
 class Candidates:
     """Rows of one source, column by column; ``ordinals`` number them within the source.
 
-    ``locator`` turns an ordinal into words. It is called only for the few rows with a problem.
+    A key of None is the decimal peid. ``keys_and_peids`` says that the source gives both, so that
+    neither is made from the other. ``locator`` turns an ordinal into words. It is called only for
+    the few rows with a problem.
     """
 
     source: str
@@ -128,6 +134,8 @@ class Candidates:
     categories: Objects
     names: Objects
     geometries: Geometries
+    keys: Objects
+    keys_and_peids: bool = False
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -142,7 +150,13 @@ class Candidates:
             categories=self.categories[chosen],
             names=self.names[chosen],
             geometries=self.geometries[chosen],
+            keys=self.keys[chosen],
         )
+
+    def key_at(self, position: int) -> str:
+        """Return the key of the row at this position."""
+        key = self.keys[position]
+        return str(self.peids[position]) if key is None else str(key)
 
     def problem(self, position: int, kind: ProblemKind, reason: str, *, kept: bool) -> Problem:
         """Return a problem of the row at this position."""
@@ -169,13 +183,14 @@ class Candidates:
     def as_table(self) -> pa.Table:
         """Return the rows as a table (UNVERSIONED_ENTITIES)."""
         wkb = shapely.to_wkb(self.geometries, output_dimension=2, byte_order=1, include_srid=False)
-        peids, _, names, geometries = (field.type for field in version_tables.UNVERSIONED_ENTITIES)
+        peids = pa.array(self.peids, pa.int64())
         return pa.Table.from_arrays(
             [
-                pa.array(self.peids, peids),
+                peids,
                 self._category_lists(),
-                pa.array(self.names, names),
-                pa.array(wkb, geometries),
+                pa.array(self.names, pa.string()),
+                pa.array(wkb, pa.binary()),
+                pc.coalesce(pa.array(self.keys, pa.string()), peids.cast(pa.string())),
             ],
             schema=version_tables.UNVERSIONED_ENTITIES,
         )

@@ -23,6 +23,8 @@ LONGITUDE_LATITUDE_NAMES: Final = (
     "urn:ogc:def:crs:EPSG::4326",
     "EPSG:4326",
 )
+# The identifier of a feature.
+ID: Final = "id"
 # More digits than any peid or coordinate has.
 MOST_DIGITS: Final = 400
 # Errors that shapely raises for coordinates of a wrong shape, type or size.
@@ -50,14 +52,9 @@ def read_geojson(
 ) -> tuple[Candidates, list[Problem]]:
     """Return the usable features of a file as rows, and the problems of the others."""
     features = _features(path)
-    peid_key = id_field or entity.PEID
-    peids = [_attribute(feature, peid_key) for feature in features]
+    peids = _column(features, entity.PEID)
+    keys = _keys(path, features, id_field, has_peids=peids is not None)
     categories = [_properties(feature).get(entity.CATEGORIES) for feature in features]
-    if features and all(peid is None for peid in peids):
-        raise SourceError(
-            f"{path}: no feature has the property {peid_key!r}; name the one that holds "
-            "the peid with --id-field"
-        )
     if features and category is None and all(value is None for value in categories):
         raise SourceError(
             f"{path}: no feature has the property {entity.CATEGORIES!r}; give one to all of "
@@ -69,6 +66,7 @@ def read_geojson(
         locator=_locator,
         ordinals=np.arange(len(features)),
         peids=peids,
+        keys=keys,
         categories=categories,
         names=[_properties(feature).get(entity.NAME) for feature in features],
         geometries=geometries,
@@ -140,10 +138,33 @@ def _properties(feature: dict[str, Any]) -> dict[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _attribute(feature: dict[str, Any], key: str) -> Any:
-    """Return a property; ``id`` may also be a member of the feature itself (RFC 7946)."""
-    value = _properties(feature).get(key)
-    return feature.get("id") if value is None and key == "id" else value
+def _column(features: list[dict[str, Any]], field: str) -> list[Any] | None:
+    """Return a property of all features; None if no feature has it."""
+    values = [_properties(feature).get(field) for feature in features]
+    return None if all(value is None for value in values) else values
+
+
+def _keys(
+    path: Path, features: list[dict[str, Any]], id_field: str | None, *, has_peids: bool
+) -> list[Any] | None:
+    """Return the keys: a property that is named, else the ``id`` of the features (RFC 7946)."""
+    if id_field not in (None, ID, entity.PEID):
+        keys = _column(features, id_field)
+        if keys is None and features:
+            raise SourceError(
+                f"{path}: no feature has the property {id_field!r} that --id-field names"
+            )
+        return keys
+    members = [feature.get(ID) for feature in features]
+    if any(member is not None for member in members):
+        return members
+    keys = _column(features, ID)
+    if keys is None and not has_peids and features:
+        raise SourceError(
+            f"{path}: no feature has an id or the property {entity.PEID!r}; name a property that "
+            "is different in each feature with --id-field"
+        )
+    return keys
 
 
 def _locator(ordinal: int) -> str:

@@ -30,6 +30,8 @@ from world.sources.raw_rows import RawRows
 from world.sources.source_files import parquet_files
 
 BATCH_ROWS: Final = 65_536
+# The usual name of a column of identifiers.
+ID: Final = "id"
 
 
 def read_layout(path: Path, *, id_field: str | None, category: str | None) -> GeoParquetLayout:
@@ -98,7 +100,8 @@ def _raw_rows(
         source=layout.source,
         locator=row_locator,
         ordinals=ordinals,
-        peids=values_of(batch.column(layout.peid)),
+        peids=values_of(batch.column(layout.peid)) if layout.peid else None,
+        keys=values_of(batch.column(layout.key)) if layout.key else None,
         categories=values_of(batch.column(layout.categories)) if layout.categories else nothing,
         names=values_of(batch.column(layout.name)) if layout.name else nothing,
         geometries=geometries,
@@ -114,11 +117,7 @@ def _layout_of_file(
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{file}: not Parquet: {' '.join(str(error).split())}") from error
     column, facts = _primary_column(file, schema)
-    peid = id_field or entity.PEID
-    if peid not in schema.names:
-        raise SourceError(
-            f"{file}: no column {peid!r}; name the one that holds the peid with --id-field"
-        )
+    peid, key = _identity(file, schema, id_field)
     categories = entity.CATEGORIES if entity.CATEGORIES in schema.names else None
     if categories is None and category is None:
         raise SourceError(
@@ -132,10 +131,26 @@ def _layout_of_file(
         crs=_crs(file, facts),
         geometry=column,
         peid=peid,
+        key=key,
         categories=categories,
         name=entity.NAME if entity.NAME in schema.names else None,
         category=category,
     )
+
+
+def _identity(file: Path, schema: pa.Schema, id_field: str | None) -> tuple[str | None, str | None]:
+    """Return the columns of peids and of keys; at least one is there."""
+    if id_field is not None and id_field not in schema.names:
+        raise SourceError(f"{file}: no column {id_field!r} that --id-field names")
+    peid = entity.PEID if entity.PEID in schema.names else None
+    chosen = (entity.KEY, ID) if id_field in (None, entity.PEID) else (id_field,)
+    key = next((name for name in chosen if name in schema.names), None)
+    if peid is None and key is None:
+        raise SourceError(
+            f"{file}: no column {entity.PEID!r}, {entity.KEY!r} or {ID!r}; name a column that is "
+            "different in each row with --id-field"
+        )
+    return peid, key
 
 
 def _primary_column(file: Path, schema: pa.Schema) -> tuple[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ from pyproj import CRS
 from schemas.language.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
 from world.sources.candidates import Candidates, ProblemKind, objects
-from world.sources.raw_rows import read_categories, written_name
+from world.sources.raw_values import read_categories, written_name
 
 # Separates categories that are compared as one text; no usable category contains it.
 _BETWEEN: Final = "\x00"
@@ -38,20 +38,25 @@ _Z, _M, _SRID = 0x80000000, 0x40000000, 0x20000000
 
 @dataclass(frozen=True, slots=True)
 class GeoParquetLayout:
-    """The columns of a source. ``categories`` is None if ``category`` is given for all rows."""
+    """The columns of a source.
+
+    At least one of ``peid`` and ``key`` is there. ``categories`` is None if ``category`` is given
+    for all rows.
+    """
 
     source: str
     crs: CRS
     geometry: str
-    peid: str
+    peid: str | None
+    key: str | None
     categories: str | None
     name: str | None
     category: str | None
 
     def columns(self) -> list[str]:
         """Return the columns to read."""
-        optional = (self.categories, self.name)
-        return [self.peid, self.geometry, *(column for column in optional if column is not None)]
+        every = (self.geometry, self.peid, self.key, self.categories, self.name)
+        return list(dict.fromkeys(column for column in every if column is not None))
 
 
 def row_locator(ordinal: int) -> str:
@@ -66,8 +71,11 @@ def faultless_rows(
 
     Raises UnicodeDecodeError if a text is not UTF-8, which Arrow does not check.
     """
-    peids = batch.column(layout.peid)
-    if layout.categories is None or not pa.types.is_integer(peids.type) or peids.null_count:
+    if layout.categories is None or (layout.peid is not None and layout.key is not None):
+        return None
+    # A key that is a whole number is its peid.
+    peids = batch.column(layout.peid or layout.key)
+    if not pa.types.is_integer(peids.type) or peids.null_count:
         return None
     numbers = peids.to_numpy()
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) <= MAX_PEID:
@@ -84,6 +92,7 @@ def faultless_rows(
         categories=categories,
         names=objects([written_name(value) for value in names]),
         geometries=geometries,
+        keys=np.full(len(numbers), None, object),
     )
 
 

@@ -18,12 +18,12 @@ from world.sources import geoparquet as geoparquet_source
 from world.sources.candidates import Candidates, Problem
 from world.sources.geojson import read_geojson
 from world.sources.osm.rules import Rules, load_rules
-from world.sources.raw_rows import category_fault
+from world.sources.raw_values import category_fault
 from world.sources.source_files import SourceKind, kind_of
 from world.versions.version_tables import SourceFacts
 
 # Raise it when the same sources and rules give other entities than before.
-IMPORTER_GENERATION: Final = 1
+IMPORTER_GENERATION: Final = 2
 
 
 @dataclass(frozen=True, slots=True)

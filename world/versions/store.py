@@ -8,6 +8,7 @@ replaces them.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, WriterProperties, write_deltalake
 from numpy.typing import NDArray
 
 from schemas import entity
@@ -84,9 +85,9 @@ class WorldStore:
         there = ", ".join(str(facts.version) for facts in versions) or "none"
         raise WorldError(f"world {self.path} has no version {version} (there: {there})")
 
-    def entities(self, version: int) -> pa.Table:
-        """Return the entities of one version, without reading other versions."""
-        names = version_tables.UNVERSIONED_ENTITIES.names
+    def entities(self, version: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the entities of one version, without reading other versions or columns."""
+        names = version_tables.UNVERSIONED_ENTITIES.names if columns is None else [*columns]
         return self._rows(entity.ENTITIES_TABLE, version, names)
 
     def some_geometries(self, version: int, count: int) -> NDArray[Any]:
@@ -145,15 +146,19 @@ class WorldStore:
         return versions[-1].version + 1 if versions else 1
 
     def create_tables(self) -> None:
-        """Create the missing tables, so that all writers use the same types."""
+        """Create the missing tables and columns, so that all writers use the same types."""
         with self.world_errors():
             for table, schema in SCHEMAS.items():
-                DeltaTable.create(
+                made = DeltaTable.create(
                     self.table_uri(table),
                     schema,
                     mode="ignore",
                     partition_by=[entity.VERSION] if table in PARTITIONED else None,
                 )
+                there = {field.name for field in made.schema().fields}
+                missing = pa.schema([field for field in schema if field.name not in there])
+                if len(missing):
+                    made.alter.add_columns(list(Schema.from_arrow(missing).fields))
 
     def state(self) -> dict[str, int]:
         """Return the number of commits of each table, which changes with every write."""
@@ -201,8 +206,16 @@ class WorldStore:
         self, table: str, version: int, columns: list[str], most: int | None = None
     ) -> pa.Table:
         with self.world_errors(table):
-            chosen = ds.field(entity.VERSION) == version
-            return delta_rows(self.open_table(table), columns, chosen, most)
+            opened = self.open_table(table)
+            there = {field.name for field in opened.schema().fields}
+            known = [name for name in columns if name in there]
+            rows = delta_rows(opened, known, ds.field(entity.VERSION) == version, most)
+        # A column that is younger than the table is null.
+        for name in columns:
+            if name not in there:
+                kind = SCHEMAS[table].field(name).type
+                rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
+        return rows.select(columns)
 
     def _replace(self, table: str, version: int, rows: pa.Table) -> None:
         """Write a version's rows, and replace those that a killed import left under its number."""

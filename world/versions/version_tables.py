@@ -27,6 +27,8 @@ ENTITIES: Final = pa.schema(
         (entity.CATEGORIES, pa.list_(pa.string())),
         (entity.NAME, pa.string()),
         (entity.GEOMETRY, pa.binary()),
+        # Last, where a table of before there were keys gets the column too.
+        (entity.KEY, pa.string()),
     ]
 )
 
@@ -152,23 +154,29 @@ def content_checksum(entities: pa.Table) -> str:
 
 
 def _row_texts(rows: pa.RecordBatch) -> pa.StringArray:
-    """Return ``peid|categories|name|geometry`` of each row, distinct for distinct rows.
+    """Return ``peid|categories|name|geometry|key`` of each row, distinct for distinct rows.
 
-    Every category and the name are preceded by their length in characters, as in ``4:road``;
-    a missing name is empty. The geometry is hexadecimal.
+    Categories, name and key are preceded by their length in characters, as in ``4:road``; a missing
+    name is empty. The geometry is hexadecimal. ``|key`` is left out if the key is null or the
+    decimal peid.
     """
     lists = rows.column(entity.CATEGORIES)
     categories = pa.ListArray.from_arrays(
         pa.array(np.concatenate([[0], np.cumsum(pc.list_value_length(lists))]), pa.int32()),
         _with_length(lists.flatten()),
     )
-    return pc.binary_join_element_wise(
-        rows.column(entity.PEID).cast(pa.string()),
+    peids = rows.column(entity.PEID).cast(pa.string())
+    texts = pc.binary_join_element_wise(
+        peids,
         pc.binary_join(categories, ""),
         pc.fill_null(_with_length(rows.column(entity.NAME)), ""),
         _hexadecimal(rows.column(entity.GEOMETRY)),
         "|",
     )
+    keys = rows.column(entity.KEY)
+    has_own = pc.fill_null(pc.not_equal(keys, peids), fill_value=False)
+    with_keys = pc.binary_join_element_wise(texts, _with_length(keys), "|")
+    return pc.if_else(has_own, with_keys, texts)
 
 
 def _with_length(texts: pa.StringArray) -> pa.StringArray:

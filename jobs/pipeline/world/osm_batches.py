@@ -27,7 +27,7 @@ from world.sources.osm.awaited_areas import AwaitedAreas
 from world.sources.osm.entities import ExtractRows
 from world.sources.osm.extract_pass import Extract, read_elements
 from world.sources.osm.opl import NODE, LocatedWays, X, Y
-from world.sources.osm.peids import SegmentSeed, seeded_peid
+from world.sources.osm.peids import SegmentSeed, seeded_peid, segment_key
 from world.sources.osm.rules import GeometryKind, Rules
 from world.sources.osm.segments import RoadWay, passed_nodes, stretches_of
 from world.versions import version_tables
@@ -177,6 +177,7 @@ def other_peids(source: str, attempt: int) -> BatchFunction:
                     raise SourceError(f"{source}: {locator} is twice in it; use 'osmium sort'")
                 peid = seeded_peid(tuple(seed), attempt)
                 rows.peids[position], seeds[peid] = peid, tuple(seed)
+                rows.keys[position] = segment_key(seed[0], peid)
                 reason = f"its hash is that of another segment; it got its {attempt + 1}. choice"
                 kind = ProblemKind.PEID_COLLISION
                 problems.append(Problem(kind, True, peid, source, locator, reason))  # noqa: FBT003
@@ -212,6 +213,7 @@ def _rows(batch: pa.RecordBatch, source: str) -> Candidates:
         categories=objects(batch.column(entity.CATEGORIES).to_pylist()),
         names=objects(batch.column(entity.NAME).to_pylist()),
         geometries=shapely.from_wkb(batch.column(entity.GEOMETRY).to_numpy(zero_copy_only=False)),
+        keys=objects(batch.column(entity.KEY).to_pylist()),
     )
 
 

@@ -33,7 +33,7 @@ from world.sources.osm.opl import NODE, POSITION, X, Y
 from world.sources.osm.rules import Rules
 
 CANDIDATE_TYPES: Final = (
-    "peid long, categories array<string>, name string, geometry binary, kind string, "
+    "peid long, categories array<string>, name string, geometry binary, key string, kind string, "
     "kept boolean, source string, locator string, reason string, seed array<long>"
 )
 PASSED_NODES: Final = "way long, node long"

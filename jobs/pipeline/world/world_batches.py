@@ -19,10 +19,11 @@ import shapely
 from pyproj import CRS
 
 from schemas import entity
-from world.imports.combination import Occurrence, duplicate, readable, storable
+from world.imports.combination import readable, storable
+from world.imports.duplicates import Occurrence, duplicate, repeated_key
 from world.imports.extent import extent_of
 from world.imports.projection import project, utm_zones
-from world.sources.candidates import Candidates, Problem, problem_table
+from world.sources.candidates import Candidates, Problem, ProblemKind, problem_table
 from world.sources.geoparquet import batch_candidates
 from world.sources.geoparquet_columns import GeoParquetLayout, row_locator
 from world.sources.source_files import parquet_files
@@ -98,6 +99,7 @@ def duplicate_namer(sources: list[str]) -> BatchFunction:
         return Occurrence(
             source=sources[row[prefix + SOURCE_NO]],
             locator=row_locator(row[prefix + ORDINAL]),
+            key=row[prefix + entity.KEY],
             categories=row[prefix + entity.CATEGORIES],
             name=row[prefix + entity.NAME],
             geometry=row[prefix + entity.GEOMETRY],
@@ -114,6 +116,25 @@ def duplicate_namer(sources: list[str]) -> BatchFunction:
     return name
 
 
+def repeated_key_namer(sources: list[str]) -> BatchFunction:
+    """Batches of rows whose key was taken, beside the first row of that key, become problems."""
+
+    def name(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            problems = []
+            for row in batch.to_pylist():
+                first, later = (
+                    (sources[row[prefix + SOURCE_NO]], row_locator(row[prefix + ORDINAL]))
+                    for prefix in (FIRST, "")
+                )
+                reason = repeated_key(row[entity.KEY], ", ".join(first))
+                kind, peid = ProblemKind.DUPLICATE_KEY, row[entity.PEID]
+                problems.append(Problem(kind, True, peid, *later, reason))  # noqa: FBT003
+            yield from problem_table(problems).to_batches()
+
+    return name
+
+
 def _reader(
     layout: GeoParquetLayout,
 ) -> Callable[[pa.RecordBatch], tuple[Candidates, list[Problem]]]:
@@ -122,7 +143,8 @@ def _reader(
     named = replace(
         layout,
         geometry=entity.GEOMETRY,
-        peid=entity.PEID,
+        peid=entity.PEID if layout.peid else None,
+        key=entity.KEY if layout.key else None,
         categories=entity.CATEGORIES,
         name=entity.NAME,
     )

@@ -33,7 +33,10 @@ def _row_text() -> Column:
     categories = F.array_join(F.transform(entity.CATEGORIES, _with_length), "")
     name = F.coalesce(_with_length(F.col(entity.NAME)), F.lit(""))
     peid = F.col(entity.PEID).cast("string")
-    return F.concat_ws("|", peid, categories, name, F.hex(entity.GEOMETRY))
+    has_own_key = F.col(entity.KEY) != peid
+    key = F.when(has_own_key, _with_length(F.col(entity.KEY)))
+    # A key that is null is left out by concat_ws.
+    return F.concat_ws("|", peid, categories, name, F.hex(entity.GEOMETRY), key)
 
 
 def _with_length(text: Column) -> Column:

@@ -24,7 +24,8 @@ PROBLEM_TYPES: Final = (
 )
 CHECKED_TYPES: Final = (
     "sourceNo int, ordinal long, peid long, categories array<string>, name string, "
-    "geometry binary, kind string, kept boolean, source string, locator string, reason string"
+    "geometry binary, key string, kind string, kept boolean, source string, locator string, "
+    "reason string"
 )
 ZONE_TYPES: Final = "zone int, entities long"
 EXTENT_TYPES: Final = "west double, south double, east double, north double"
@@ -40,6 +41,7 @@ def raw_rows(spark: SparkSession, layout: GeoParquetLayout) -> DataFrame:
         _column(layout.peid, "long").alias(entity.PEID),
         _column(layout.categories, "array<string>").alias(entity.CATEGORIES),
         _column(layout.name, "string").alias(entity.NAME),
+        _column(layout.key, "string").alias(entity.KEY),
         _column(layout.geometry, "binary").alias(entity.GEOMETRY),
     )
 
@@ -77,11 +79,37 @@ def ranked_rows(checked: DataFrame) -> DataFrame:
 
 def entities_of(ranked: DataFrame) -> DataFrame:
     """The entities of the version, each peid once."""
-    return ranked.where(F.col(RANK) == 1).select(*version_tables.UNVERSIONED_ENTITIES.names)
+    return ranked.where(F.col(RANK) == 1).drop(RANK)
+
+
+def ranked_keys(entities: DataFrame) -> DataFrame:
+    """The entities; ``rank`` 1 is the first row of its key in source order."""
+    order = Window.partitionBy(entity.KEY).orderBy(SOURCE_NO, ORDINAL)
+    return entities.withColumn(RANK, F.row_number().over(order))
+
+
+def with_unique_keys(ranked: DataFrame) -> DataFrame:
+    """The entities, with the decimal peid as the key of all but the first of a key."""
+    own = F.when(F.col(RANK) == 1, F.col(entity.KEY))
+    key = F.coalesce(own, F.col(entity.PEID).cast("string"))
+    return ranked.withColumn(entity.KEY, key).drop(RANK)
+
+
+def problems_of_keys(ranked: DataFrame, sources: list[str]) -> DataFrame:
+    """A problem for each row that repeats a key."""
+    first = ranked.where(F.col(RANK) == 1).select(
+        entity.KEY, *[F.col(name).alias(FIRST + name) for name in (SOURCE_NO, ORDINAL)]
+    )
+    return (
+        ranked.where(F.col(RANK) > 1)
+        .select(SOURCE_NO, ORDINAL, entity.PEID, entity.KEY)
+        .join(first, on=entity.KEY, how="inner")
+        .mapInArrow(world_batches.repeated_key_namer(sources), PROBLEM_TYPES)
+    )
 
 
 def problems_of(checked: DataFrame, ranked: DataFrame, sources: list[str]) -> DataFrame:
-    """All problems: those of single rows, and the rows whose peid was taken."""
+    """All problems of peids: those of single rows, and the rows whose peid was taken."""
     columns = list(version_tables.UNVERSIONED_PROBLEMS.names)
     of_rows = checked.where(F.col(entity.PROBLEM_KIND).isNotNull()).select(*columns)
     later = ranked.where(F.col(RANK) > 1)
@@ -91,7 +119,7 @@ def problems_of(checked: DataFrame, ranked: DataFrame, sources: list[str]) -> Da
         entity.PEID,
         *[
             F.col(name).alias(FIRST + name)
-            for name in (SOURCE_NO, ORDINAL, entity.CATEGORIES, entity.NAME, entity.GEOMETRY)
+            for name in (SOURCE_NO, ORDINAL, *version_tables.UNVERSIONED_ENTITIES.names[1:])
         ],
     )
     of_peids = later.join(first, on=entity.PEID, how="inner").mapInArrow(

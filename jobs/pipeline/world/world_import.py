@@ -36,6 +36,7 @@ from world.sources.geoparquet import read_layout
 from world.sources.geoparquet_columns import GeoParquetLayout
 from world.sources.readings import ImportOptions
 from world.sources.source_files import describe
+from world.versions import version_tables
 from world.versions.store import WorldStore
 from world.versions.version_tables import SourceFacts, VersionFacts
 
@@ -149,8 +150,15 @@ def _draft(
 
     rows = keep(checked)
     ranked = keep(world_frames.ranked_rows(rows))
-    problems = keep(world_frames.problems_of(rows, ranked, [layout.source for layout in layouts]))
-    return Draft(world_frames.entities_of(ranked), problems, crs)
+    sources = [layout.source for layout in layouts]
+    problems = world_frames.problems_of(rows, ranked, sources)
+    entities = world_frames.entities_of(ranked)
+    if any(layout.peid and layout.key for layout in layouts):
+        ranked_keys = keep(world_frames.ranked_keys(entities))
+        problems = problems.unionByName(world_frames.problems_of_keys(ranked_keys, sources))
+        entities = world_frames.with_unique_keys(ranked_keys)
+    columns = version_tables.UNVERSIONED_ENTITIES.names
+    return Draft(entities.select(*columns), keep(problems), crs)
 
 
 def _target_crs(

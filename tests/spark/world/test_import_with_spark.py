@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from jobs.pipeline.world.world_checksum import count_and_checksum
 from jobs.pipeline.world.world_import import import_geoparquet
+from schemas.entity_keys import peid_of_key
 from schemas.errors import SourceError
 from tests.scenes.compared_imports import assert_same
 from tests.scenes.source_files import Row, write_geoparquet
@@ -20,6 +21,7 @@ from world.imports.world_import import ImportReport, import_world
 from world.long_work import silent
 from world.snapshot import load_snapshot
 from world.sources.readings import ImportOptions
+from world.versions import version_tables
 from world.versions.store import WorldStore
 from world.versions.version_tables import content_checksum
 
@@ -128,6 +130,40 @@ def test_same_version_after_projection(spark: SparkSession, tmp_path: Path) -> N
     assert reports[1].facts.srid == (32632 if zones[0] >= zones[1] else 32633)
 
 
+def test_same_keys(spark: SparkSession, tmp_path: Path) -> None:
+    """Peids out of keys; keys beside peids, some of them twice; keys that are missing or wrong."""
+    places = [shapely.Point(390_000 + n, 5_820_000) for n in range(6)]
+    keys = ["a", "Straße 7", "a", None, "b\nc", "0017"]
+    rows = [
+        {"key": key, "categories": ["x"], "geometry": place}
+        for key, place in zip(keys, places, strict=True)
+    ]
+    first = write_geoparquet(tmp_path / "first.parquet", rows)
+    both_given = [
+        {**row, "peid": number, "key": key}
+        for number, (row, key) in enumerate(zip(rows, ["a", "z", "z", None, "y", "2"], strict=True))
+    ]
+    second = write_geoparquet(tmp_path / "second.parquet", both_given)
+    plain, with_it = both(spark, tmp_path, first, second)
+    assert_same(tmp_path, plain, with_it)
+    assert plain.facts.problem_counts == {
+        "duplicate-conflicting": 1, "missing-key": 1, "malformed-key": 1, "duplicate-key": 2,
+    }  # fmt: skip
+    stored = WorldStore(str(tmp_path / "spark")).entities(1)
+    assert set(stored.column("key").to_pylist()) == {
+        "a", "Straße 7", "0017", "0", "z", "2", "3", "y",
+    }  # fmt: skip
+
+
+def test_a_collision_names_both_keys(spark: SparkSession, tmp_path: Path) -> None:
+    place = {"categories": ["x"], "geometry": shapely.Point(390_000, 5_820_000)}
+    first = write_geoparquet(tmp_path / "a.parquet", [{**place, "peid": peid_of_key("second")}])
+    second = write_geoparquet(tmp_path / "b.parquet", [{**place, "key": "second"}])
+    with pytest.raises(SourceError, match=r"keys '\d+' .* and 'second' ") as caught:
+        with_spark(spark, tmp_path / "world", first, second)
+    assert "\n" not in str(caught.value)
+
+
 def test_strict_fails_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     source = write_geoparquet(
         tmp_path / "s.parquet",
@@ -153,25 +189,15 @@ def test_damage_inside_a_file_is_one_line(spark: SparkSession, tmp_path: Path) -
 def test_the_checksum_is_the_same_as_columns(spark: SparkSession) -> None:
     """Where the two could differ: length of text in bytes or characters, signs, nothing at all."""
     rows = [
-        (1, ["a", "b"], None, b""),
-        (2, ["äöü/\U0001f600"], "", b"\x00\xff"),
-        (2**63 - 1, ["a|b", "1:x"], "a|b\n\u0000", bytes(range(256))),
-        (0, [], "x", b"\x01"),
+        (1, ["a", "b"], None, b"", None),
+        (2, ["äöü/\U0001f600"], "", b"\x00\xff", "2"),
+        (2**63 - 1, ["a|b", "1:x"], "a|b\n\u0000", bytes(range(256)), "\U0001f600|"),
+        (0, [], "x", b"\x01", "00"),
     ]
-    types = "peid long, categories array<string>, name string, geometry binary"
-    names = ["peid", "categories", "name", "geometry"]
+    types = "peid long, categories array<string>, name string, geometry binary, key string"
+    names = version_tables.UNVERSIONED_ENTITIES.names
     for count in range(len(rows) + 1):
         chosen = [dict(zip(names, row, strict=True)) for row in rows[:count]]
-        table = pa.Table.from_pylist(
-            chosen,
-            pa.schema(
-                [
-                    ("peid", pa.int64()),
-                    ("categories", pa.list_(pa.string())),
-                    ("name", pa.string()),
-                    ("geometry", pa.binary()),
-                ]
-            ),
-        )
+        table = pa.Table.from_pylist(chosen, version_tables.UNVERSIONED_ENTITIES)
         frame = spark.createDataFrame(rows[:count], types)
         assert count_and_checksum(frame) == (count, content_checksum(table))

@@ -11,16 +11,17 @@ import pytest
 from world.versions import version_tables
 from world.versions.version_tables import content_checksum
 
-ROWS = [
-    (1, ["road/minor"], "Hauptstraße", bytes(range(40))),
-    (2, ["a", "b/c"], None, b"\x00\xff"),
-    (2**63 - 1, ["é" * 20], "", b""),
-    (7, ["zone"], "|:1", b"\x01" * 100),
+Row = tuple[int, list[str], str | None, bytes, str | None]
+ROWS: list[Row] = [
+    (1, ["road/minor"], "Hauptstraße", bytes(range(40)), "way/1#2"),
+    (2, ["a", "b/c"], None, b"\x00\xff", "2"),
+    (2**63 - 1, ["é" * 20], "", b"", None),
+    (7, ["zone"], "|:1", b"\x01" * 100, "é"),
 ]
 
 
-def table_of(rows: list[tuple[int, list[str], str | None, bytes]]) -> pa.Table:
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
+def table_of(rows: list[Row]) -> pa.Table:
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * 5
     return pa.table(
         [
             pa.array(column, field.type)
@@ -30,13 +31,15 @@ def table_of(rows: list[tuple[int, list[str], str | None, bytes]]) -> pa.Table:
     )
 
 
-def by_definition(rows: list[tuple[int, list[str], str | None, bytes]]) -> str:
+def by_definition(rows: list[Row]) -> str:
     """Row by row, as the page of the decision says it."""
     sums = [0, 0, 0, 0]
-    for peid, categories, name, geometry in rows:
+    for peid, categories, name, geometry, key in rows:
         listed = "".join(f"{len(category)}:{category}" for category in categories)
         named = "" if name is None else f"{len(name)}:{name}"
-        digest = hashlib.sha256(f"{peid}|{listed}|{named}|{geometry.hex().upper()}".encode())
+        keyed = "" if key in (None, str(peid)) else f"|{len(key)}:{key}"
+        text = f"{peid}|{listed}|{named}|{geometry.hex().upper()}{keyed}"
+        digest = hashlib.sha256(text.encode())
         for lane in range(4):
             part = digest.digest()[8 * lane : 8 * lane + 8]
             sums[lane] = (sums[lane] + int.from_bytes(part, "big")) % 2**64
@@ -56,5 +59,6 @@ def test_order_and_batches_do_not_matter() -> None:
 
 
 def test_the_control_one_byte_shows() -> None:
-    changed = [*ROWS[:3], (7, ["zone"], "|:1", b"\x01" * 99 + b"\x02")]
-    assert content_checksum(table_of(changed)) != by_definition(ROWS)
+    for other in (b"\x01" * 99 + b"\x02", "é"), (b"\x01" * 100, "e"):
+        changed = [*ROWS[:3], (7, ["zone"], "|:1", *other)]
+        assert content_checksum(table_of(changed)) != by_definition(ROWS)

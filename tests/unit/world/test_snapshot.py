@@ -162,11 +162,12 @@ def test_the_checksum_does_not_depend_on_the_order_of_rows() -> None:
         {"name": "x"},
         {"name": ""},
         {"geometry": b"\x02"},
+        {"key": "a"},
     ],
     ids=str,
 )
 def test_the_checksum_sees_every_change(other: dict[str, object]) -> None:
-    row = {"peid": 1, "categories": ["a", "b"], "name": None, "geometry": b"\x01"}
+    row = {"peid": 1, "categories": ["a", "b"], "name": None, "geometry": b"\x01", "key": "1"}
     first, second = (
         content_checksum(pa.Table.from_pylist([version], version_tables.UNVERSIONED_ENTITIES))
         for version in (row, row | other)

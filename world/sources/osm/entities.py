@@ -60,7 +60,7 @@ class ExtractRows:
         self.problems: list[Problem] = []
         self.seeds: dict[int, peids.SegmentSeed] = {}
         self._extract = extract
-        self._columns: list[tuple[int, tuple[str, ...], str | None, Any, str]] = []
+        self._columns: list[tuple[int, tuple[str, ...], str | None, Any, str, str]] = []
         self._segments: dict[int, tuple[int, tuple[int, ...]]] = {}
         for feature in extract.features:
             self._add_feature(feature)
@@ -73,8 +73,11 @@ class ExtractRows:
         locator = f"{feature.element} {feature.osm_id}"
         if not self._has_permanent_id(feature.osm_id, locator):
             return
-        peid = BASES[feature.kind, feature.element] + feature.osm_id
-        self._columns.append((peid, feature.categories, feature.name, feature.geometry, locator))
+        base = BASES[feature.kind, feature.element]
+        peid, key = base + feature.osm_id, peids.whole_key(base, feature.osm_id)
+        self._columns.append(
+            (peid, feature.categories, feature.name, feature.geometry, locator, key)
+        )
 
     def _add_segment(self, segment: Segment) -> None:
         road, nodes = segment.road, segment.nodes
@@ -97,7 +100,8 @@ class ExtractRows:
         self._segments[peid] = identity
         self.seeds[peid] = peids.segment_seed(road.way, nodes)
         line = line_of(nodes, self._extract.locations)
-        self._columns.append((peid, road.categories, road.name, line, locator))
+        key = peids.segment_key(road.way, peid)
+        self._columns.append((peid, road.categories, road.name, line, locator, key))
 
     def _has_permanent_id(self, osm_id: int, locator: str) -> bool:
         """Return whether an OSM id gives a peid; note a problem if not.
@@ -112,8 +116,8 @@ class ExtractRows:
 
     def candidates(self) -> Candidates:
         """Return the rows, in longitude and latitude."""
-        columns = list(zip(*self._columns, strict=True)) or [()] * 5
-        numbers, categories, names, geometries, locators = columns
+        columns = list(zip(*self._columns, strict=True)) or [()] * 6
+        numbers, categories, names, geometries, locators, keys = columns
         return Candidates(
             source=self._extract.source,
             locator=locators.__getitem__,
@@ -122,6 +126,7 @@ class ExtractRows:
             categories=objects(categories),
             names=objects(names),
             geometries=objects(geometries),
+            keys=objects(keys),
         )
 
     def _note(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from schemas.errors import SettingsError
-from world.sources.raw_rows import category_fault
+from world.sources.raw_values import category_fault
 
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 RULE_KEYS: Final = frozenset({"match", "unless", "geometry", "category"})

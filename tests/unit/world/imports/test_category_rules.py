@@ -10,7 +10,7 @@ from schemas.errors import SettingsError
 from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 from world.sources.osm.rules import GeometryKind, load_rules, sanitized
-from world.sources.raw_rows import category_fault
+from world.sources.raw_values import category_fault
 
 VILLAGE = Path(__file__).resolve().parents[3] / "extracts" / "village.osm"
 POINT, LINE, AREA, ROAD = (

@@ -12,6 +12,7 @@ import pytest
 import shapely
 from pyproj import CRS, Transformer
 
+from schemas.entity_keys import peid_of_key
 from schemas.errors import SettingsError, SourceError
 from tests.scenes.source_files import Row, feature, write_geojson, write_geoparquet
 from world.imports.world_import import import_world
@@ -90,15 +91,16 @@ def test_other_columns_and_types_are_found(tmp_path: Path) -> None:
         tmp_path / "s.parquet",
         [
             {"number": "17", "geom": BERLIN, "note": 1.5},
-            {"number": "x", "geom": BERLIN, "note": 1.5},
+            {"number": " x\n", "geom": BERLIN, "note": 1.5},
+            {"number": "a\tb", "geom": BERLIN, "note": 1.5},
             {"number": None, "geom": BERLIN, "note": 1.5},
         ],
         types={"number": pa.large_string(), "geom": pa.large_binary()},
         geometry_column="geom",
     )
     report = import_world([source], tmp_path / "world", id_field="number", category="pole")
-    assert report.facts.problem_counts == {"malformed-peid": 1, "missing-peid": 1}
-    assert load_snapshot(str(tmp_path / "world")).peids.tolist() == [17]
+    assert report.facts.problem_counts == {"malformed-key": 1, "missing-key": 1}
+    assert load_snapshot(str(tmp_path / "world")).peids.tolist() == [17, peid_of_key("x")]
 
 
 @pytest.mark.parametrize(
