@@ -1,7 +1,7 @@
 """spark-submit jobs/import_world.py SOURCE… --world DIR: one more world version.
 
-GeoParquet and an OSM extract in PBF are read, checked and written by Spark. Everything else goes
-the way of ``spaps import``, in one process.
+Parquet and an OSM extract in PBF are read, checked and written by Spark. Everything else goes the
+way of ``spaps import``, in one process.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.job_parser import JobParser, whole_number
+from jobs.job_parser import JobParser, metres, whole_number
 from schemas.errors import EXIT_DONE, SourceError, exit_code_of
 from schemas.world_places import local_folder
-from world.imports.world_import import ImportReport, import_world
-from world.sources.readings import ImportOptions
+from world.imports.import_request import request_of
+from world.imports.world_import import ImportReport, import_request
 from world.sources.source_files import SourceKind, kind_of
+from world.sources.source_options import OPTION_NAMES
 
 PBF: Final = ".osm.pbf"
 
@@ -36,6 +37,8 @@ def _imported(options: argparse.Namespace) -> int:
     print(f"{facts.entity_count} entities, checksum {facts.checksum}")
     if report.extent is not None:
         print(report.extent)
+    for note in report.notes:
+        print(note)
     for warning in report.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     for summary in report.problems:
@@ -51,24 +54,24 @@ def _import(options: argparse.Namespace) -> ImportReport:
             f"{in_store[0]}: an object store is read for one {PBF} alone; "
             "several extracts become one by 'osmium merge'"
         )
-    sources = [local_folder(source) or Path(source) for source in options.sources]
-    kinds = [SourceKind.OSM] if in_store else [kind_of(path) for path in sources]
     given: dict[str, Any] = {
-        name: getattr(options, name) for name in ("srid", "rules", "category", "id_field")
+        name: getattr(options, name) for name in ("srid", "snap", *OPTION_NAMES)
     }
     how = {"strict": options.strict, "force": options.force, "progress": _PhaseLines()}
-    if not is_extract and any(kind is not SourceKind.GEOPARQUET for kind in kinds):
-        return import_world(sources, options.world, **given, **how)
+    sources = [local_folder(source) or Path(source) for source in options.sources]
+    request = request_of(sources, **given)
+    kinds = set() if in_store else {kind_of(source.path) for source in request.sources}
+    if request.snap or not (is_extract or kinds == {SourceKind.GEOPARQUET}):
+        return import_request(request, options.world, **how)
     # Only now: an import in one process needs no JVM.
     from jobs.pipeline.session import spark_session  # noqa: PLC0415
     from jobs.pipeline.world.osm_import import import_osm  # noqa: PLC0415
-    from jobs.pipeline.world.world_import import import_geoparquet  # noqa: PLC0415
+    from jobs.pipeline.world.world_import import import_parquet  # noqa: PLC0415
 
-    checked = ImportOptions.checked(**given)
     spark = spark_session("spaps-import-world")
     if is_extract:
-        return import_osm(spark, options.sources[0], options.world, checked, **how)
-    return import_geoparquet(spark, sources, options.world, checked, **how)
+        return import_osm(spark, options.sources[0], request, options.world, **how)
+    return import_parquet(spark, request, options.world, **how)
 
 
 class _PhaseLines:
@@ -87,16 +90,17 @@ class _PhaseLines:
 def _parser() -> argparse.ArgumentParser:
     parser = JobParser(
         prog="import_world.py",
-        description="One more world version out of one or more sources. Spark reads GeoParquet, "
-        "and one OSM extract in PBF, which may lie in an object store. Several extracts, .osm, "
-        ".osm.gz, GeoJSON and mixed sources are read in one process, as 'spaps import' does it.",
+        description="One more world version out of one or more sources, or out of an import file "
+        "(.toml). Spark reads Parquet, and one OSM extract in PBF, also from an object store. "
+        "Other sources, mixed sources and --snap are done in one process, as in 'spaps import'.",
     )
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="file, or URI of a .osm.pbf")
     parser.add_argument("--world", required=True, help="folder or URI of the world's Delta tables")
     parser.add_argument("--srid", type=whole_number, help="EPSG code of a metric CRS")
-    parser.add_argument("--rules", type=Path, help="category rules for OSM")
-    parser.add_argument("--category", help="category of rows that have none")
-    parser.add_argument("--id-field", help="column that holds the peid")
+    parser.add_argument("--snap", type=metres, metavar="METRES", help="insert missing vertices")
+    for name in OPTION_NAMES:
+        flag = name.replace("_", "-")
+        parser.add_argument(f"--{flag}", help=f"as in 'spaps import' ({flag})")
     parser.add_argument("--strict", action="store_true", help="fail on any problem")
     parser.add_argument(
         "--force", action="store_true", help="a new version even if nothing changed"

@@ -24,12 +24,21 @@ class JobParser(argparse.ArgumentParser):
 
 def seconds(text: str) -> float:
     """Return a time, which is a number of 0 or more."""
+    return _number_of("seconds", text)
+
+
+def metres(text: str) -> float:
+    """Return a distance, which is a number of 0 or more."""
+    return _number_of("metres", text)
+
+
+def _number_of(unit: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number of {unit}, 0 or more, not {text!r}")
     return value
 
 

@@ -135,7 +135,7 @@ def sources_of(given: Sequence[str | Path], settings: Settings) -> tuple[str, ..
     chosen = [str(source) for source in given or settings.rebuild.sources]
     if not chosen:
         versions = WorldStore(settings.world.dir).versions()
-        chosen = [_found(source.path) for source in versions[-1].sources] if versions else []
+        chosen = [_found(path) for path in versions[-1].given_sources()] if versions else []
     if not chosen:
         raise SettingsError(
             "nothing to rebuild from: give the source files, or set rebuild.sources in conf"

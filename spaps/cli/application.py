@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from spaps.cli.commands.broker_command import broker, passwd
+from spaps.cli.commands.export_command import export
 from spaps.cli.commands.import_command import import_sources
 from spaps.cli.commands.pub_command import pub
 from spaps.cli.commands.rebuild_command import rebuild_world
@@ -27,6 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("import", cls=PlainCommand)(import_sources)
+app.command("export", cls=PlainCommand)(export)
 app.command("check", cls=PlainCommand)(check)
 app.command("resolve", cls=PlainCommand)(resolve)
 app.command("rebuild", cls=PlainCommand)(rebuild_world)

@@ -13,10 +13,13 @@ import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 
-from spatial_udfs.entity_table import Geometries
+from schemas import entity
+from spatial_udfs.entity_table import Geometries, Int64s
 from world.imports.duplicates import with_unique_keys, without_duplicates
 from world.imports.extent import SourcePlace, joined_places, source_place
+from world.imports.near_misses import near_misses
 from world.imports.projection import choose_crs, given_crs, project, utm_zones
+from world.imports.snapping import Snapped, snap
 from world.long_work import Progress, in_threads
 from world.sources.candidates import Candidates, Problem, ProblemKind
 from world.sources.readings import Reading
@@ -24,6 +27,7 @@ from world.versions import version_tables
 
 NO_GEOMETRY: Final = -1
 COLLECTION: Final = 7
+ENTITY: Final = ("entity", "entities")
 # Point, LineString, Polygon and the Multi types: what DE-9IM is defined for.
 SUPPORTED: Final = (0, 1, 3, 4, 5, 6)
 
@@ -101,10 +105,45 @@ class Combined:
     problems: list[Problem]
     # Where the rows of each source lie, including rows that are left out.
     places: list[SourcePlace]
+    # Pairs of rows that are closer than a millimetre and do not touch.
+    near_misses: Int64s
+    # What was inserted, if vertices were to be.
+    snapped: Snapped | None = None
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what there is to say about near misses and inserted vertices."""
+        notes = []
+        if self.snapped is not None:
+            vertices = counted(self.snapped.inserted, "vertex", "vertices")
+            notes.append(f"inserted {vertices} into {counted(len(self.snapped.changed), *ENTITY)}")
+            if len(self.snapped.refused):
+                refused = counted(len(self.snapped.refused), *ENTITY)
+                notes.append(
+                    f"left {refused} as before: a vertex would have made the shape invalid"
+                )
+        if len(self.near_misses):
+            keys = self.entities.column(entity.KEY)
+            first, second = (keys[int(row)].as_py() for row in self.near_misses[0])
+            pairs = counted(len(self.near_misses), "near miss", "near misses")
+            notes.append(
+                f"{pairs}: pairs closer than 1 mm that do not touch, such as {first} and {second}; "
+                "--snap 0.001 inserts the missing vertices"
+            )
+        return tuple(notes)
 
 
-def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Combined:
-    """Return the entities of all readings, in the given CRS or in one chosen for the data."""
+def counted(count: int, one: str, several: str) -> str:
+    """Return a number with its noun: 1 vertex, 2 vertices."""
+    return f"{count:,} {one if count == 1 else several}"
+
+
+def combine(
+    readings: Sequence[Reading], srid: int | None, tell: Progress, snap_metres: float = 0
+) -> Combined:
+    """Return the entities of all readings, in the given CRS or in one chosen for the data.
+
+    ``snap_metres``: the distance up to which missing vertices are inserted; 0 inserts none.
+    """
     problems: list[Problem] = []
     usable: list[tuple[Candidates, CRS]] = []
     checked = in_threads(lambda reading: readable(reading.rows), readings)
@@ -124,11 +163,20 @@ def combine(readings: Sequence[Reading], srid: int | None, tell: Progress) -> Co
     problems += found
     unique, found = with_unique_keys(unique)
     problems += found
+    geometries = np.concatenate([np.empty(0, object), *(rows.geometries for rows in unique)])
+    snapped = None
+    if snap_metres:
+        snapped = snap(geometries, snap_metres, tell)
+        geometries = snapped.geometries
+        ends = np.cumsum([len(rows) for rows in unique])[:-1]
+        parts = np.split(geometries, ends) if unique else []
+        unique = [replace(rows, geometries=part) for rows, part in zip(unique, parts, strict=True)]
     written = [*in_threads(Candidates.as_table, unique)] or [
         version_tables.UNVERSIONED_ENTITIES.empty_table()
     ]
-    geometries = np.concatenate([np.empty(0, object), *(rows.geometries for rows in unique)])
-    return Combined(pa.concat_tables(written), geometries, crs, problems, places)
+    entities = pa.concat_tables(written)
+    misses = near_misses(geometries, tell)
+    return Combined(entities, geometries, crs, problems, places, misses, snapped)
 
 
 def _fitting_crs(usable: Sequence[tuple[Candidates, CRS]]) -> CRS:

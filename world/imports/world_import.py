@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,12 +22,12 @@ from schemas.errors import SourceError
 from spatial_udfs.entity_table import EntityTable
 from world.imports.combination import Combined, combine
 from world.imports.extent import Extent, extent_of, placement_warnings
+from world.imports.import_request import ImportRequest, request_of
 from world.imports.projection import epsg_code
 from world.long_work import Progress, silent
 from world.snapshot import entity_table
 from world.sources.candidates import ProblemSummary, problem_table, problems_of, summarize
-from world.sources.readings import ImportOptions, read_sources
-from world.sources.source_files import describe
+from world.sources.readings import read_sources
 from world.versions.removal import remove_leftovers
 from world.versions.store import WorldStore
 from world.versions.version_tables import SourceFacts, VersionFacts
@@ -52,6 +52,8 @@ class ImportReport:
     # Only for a new version: its extent, and warnings about it.
     extent: Extent | None = None
     warnings: tuple[str, ...] = ()
+    # Only for a new version: near misses, and what --snap did.
+    notes: tuple[str, ...] = ()
     # Only for a new version: its entities, so that a caller need not read them again.
     combined: Combined | None = field(default=None, compare=False, repr=False)
 
@@ -66,30 +68,41 @@ class ImportReport:
         return entity_table(self.combined.entities, self.facts, self.combined.geometries)
 
 
-def import_world(  # noqa: PLR0913  the options of the command, by name
+def import_world(
     sources: Sequence[str | Path],
     world: str | Path,
     *,
-    srid: int | None = None,
-    rules: str | Path | None = None,
-    category: str | None = None,
-    id_field: str | None = None,
+    strict: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> ImportReport:
+    """Import the sources as one more version, unless the newest one has the same input.
+
+    ``options`` are those of ``request_of``.
+    """
+    request = request_of(sources, **options)
+    return import_request(request, world, strict=strict, force=force, progress=progress)
+
+
+def import_request(
+    request: ImportRequest,
+    world: str | Path,
+    *,
     strict: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Import the sources as one more version, unless the newest one has the same input."""
+    """Import what is requested as one more version, unless the newest one has the same input."""
     tell = progress or silent
-    options = ImportOptions.checked(srid=srid, rules=rules, category=category, id_field=id_field)
     store = WorldStore(str(world))
-    paths = [Path(source) for source in sources]
-    facts = describe(paths, tell)
+    facts = request.describe(tell)
     with exclusive(store):
-        known = None if force else same_version(store, facts, options)
+        known = None if force else same_version(store, facts, request)
         if known is not None:
             return report_of(store, known, created=False, strict=strict)
-        readings = list(read_sources(paths, options, tell))
-        combined = combine(readings, options.srid, tell)
+        readings = list(read_sources(request.sources, tell))
+        combined = combine(readings, request.srid, tell, request.snap)
         problems = summarize(combined.problems)
         warnings = placement_warnings(combined.places, _earlier_extent(store))
         refuse_if_strict(problems, strict=strict)
@@ -99,7 +112,7 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
             combined.entities,
             srid=epsg_code(combined.crs),
             sources=facts,
-            rules_sha256=options.fingerprint(facts),
+            rules_sha256=request.fingerprint(),
             problems=problem_table(combined.problems),
         )
     return ImportReport(
@@ -109,6 +122,7 @@ def import_world(  # noqa: PLR0913  the options of the command, by name
         top_categories=top_categories(combined.entities),
         extent=extent_of(combined.geometries, combined.crs),
         warnings=tuple(warnings),
+        notes=combined.notes(),
         combined=combined,
     )
 
@@ -123,11 +137,11 @@ def exclusive(store: WorldStore) -> Iterator[None]:
 
 
 def same_version(
-    store: WorldStore, facts: tuple[SourceFacts, ...], options: ImportOptions
+    store: WorldStore, facts: tuple[SourceFacts, ...], request: ImportRequest
 ) -> VersionFacts | None:
     """Return the newest version if it has the same sources and options; else None."""
     versions = store.versions()
-    if versions and versions[-1].same_input(facts, options.fingerprint(facts)):
+    if versions and versions[-1].same_input(facts, request.fingerprint()):
         return versions[-1]
     return None
 

@@ -1,1 +1,1 @@
-"""Reads source files (GeoJSON, GeoParquet, OpenStreetMap) as rows."""
+"""Reads sources (OpenStreetMap, GeoJSON, Parquet, Delta, Shapefile, GeoPackage) as rows."""

@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from pyproj import CRS
+from pyproj.exceptions import CRSError
 from shapely.errors import ShapelyError
 from shapely.geometry import shape
 
-from schemas import entity
 from schemas.errors import SourceError
 from spatial_udfs.entity_table import Geometries
+from world.imports.projection import WGS84
 from world.sources.candidates import Candidates, Problem, ProblemKind
+from world.sources.feature_fields import FeatureFields
 from world.sources.raw_rows import RawRows
+from world.sources.source_options import SourceOptions
 
 # Names that files from before RFC 7946 use for longitude and latitude on WGS 84.
 LONGITUDE_LATITUDE_NAMES: Final = (
@@ -23,8 +27,7 @@ LONGITUDE_LATITUDE_NAMES: Final = (
     "urn:ogc:def:crs:EPSG::4326",
     "EPSG:4326",
 )
-# The identifier of a feature.
-ID: Final = "id"
+RECORD_SEPARATOR: Final = b"\x1e"
 # More digits than any peid or coordinate has.
 MOST_DIGITS: Final = 400
 # Errors that shapely raises for coordinates of a wrong shape, type or size.
@@ -48,66 +51,81 @@ GEOMETRY_TYPES: Final = (
 
 
 def read_geojson(
-    path: Path, *, id_field: str | None, category: str | None
-) -> tuple[Candidates, list[Problem]]:
-    """Return the usable features of a file as rows, and the problems of the others."""
-    features = _features(path)
-    peids = _column(features, entity.PEID)
-    keys = _keys(path, features, id_field, has_peids=peids is not None)
-    categories = [_properties(feature).get(entity.CATEGORIES) for feature in features]
-    if features and category is None and all(value is None for value in categories):
-        raise SourceError(
-            f"{path}: no feature has the property {entity.CATEGORIES!r}; give one to all of "
-            "them with --category"
-        )
+    path: Path, options: SourceOptions, *, by_lines: bool = False
+) -> tuple[Candidates, CRS, list[Problem]]:
+    """Return the usable features of a file as rows, their CRS, and the problems of the others.
+
+    ``by_lines``: each line is a feature (RFC 8142 or newline-delimited).
+    """
+    features, crs = (_features_of_lines(path), WGS84) if by_lines else _features(path)
+    properties = FeatureFields(str(path), features, options)
     geometries, faults = _geometries(features)
     rows, problems = RawRows(
         source=str(path),
         locator=_locator,
         ordinals=np.arange(len(features)),
-        peids=peids,
-        keys=keys,
-        categories=categories,
-        names=[_properties(feature).get(entity.NAME) for feature in features],
+        peids=properties.peids,
+        keys=properties.keys,
+        categories=properties.categories,
+        names=properties.names,
         geometries=geometries,
-        default_category=category,
+        tags=properties.tags,
+        options=options,
     ).candidates()
     readable, unreadable = rows.without(faults)
-    return readable, problems + unreadable
+    return readable, crs, problems + unreadable
 
 
-def _features(path: Path) -> list[dict[str, Any]]:
-    document = _document(path)
+def _features_of_lines(path: Path) -> list[dict[str, Any]]:
+    features: list[dict[str, Any]] = []
+    for number, line in enumerate(_content(path).split(b"\n"), start=1):
+        text = line.strip(RECORD_SEPARATOR + b" \t\r")
+        if not text:
+            continue
+        feature = _parsed(text, f"{path}, line {number}")
+        if not isinstance(feature, dict) or feature.get("type") != "Feature":
+            raise SourceError(f"{path}, line {number}: not a GeoJSON feature")
+        features.append(feature)
+    return features
+
+
+def _features(path: Path) -> tuple[list[dict[str, Any]], CRS]:
+    content = _content(path)
+    document = _parsed(content, str(path))
     if not isinstance(document, dict) or document.get("type") not in (
         "FeatureCollection",
         "Feature",
     ):
         raise SourceError(f"{path}: not GeoJSON with features")
-    _refuse_other_crs(path, document.get("crs"))
+    crs = _crs(path, document.get("crs"))
     if document["type"] == "Feature":
-        return [document]
+        return [document], crs
     features = document.get("features")
     if not isinstance(features, list) or not all(isinstance(item, dict) for item in features):
         raise SourceError(f"{path}: its features must be a list of objects")
-    return features
+    return features, crs
 
 
-def _document(path: Path) -> Any:
+def _content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
-        return _parsed(content)
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path}: not UTF-8 text (byte {error.start})") from error
-    except json.JSONDecodeError as error:
-        where = "an empty file" if not content.strip() else str(error)
-        raise SourceError(f"{path}: not JSON: {' '.join(where.split())}") from error
-    except RecursionError as error:
-        raise SourceError(f"{path}: its JSON is nested too deep to be read") from error
+        return path.read_bytes()
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from error
 
 
-def _parsed(content: bytes) -> Any:
+def _parsed(content: bytes, where: str) -> Any:
+    try:
+        return _document(content)
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{where}: not UTF-8 text (byte {error.start})") from error
+    except json.JSONDecodeError as error:
+        what = "an empty file" if not content.strip() else str(error)
+        raise SourceError(f"{where}: not JSON: {' '.join(what.split())}") from error
+    except RecursionError as error:
+        raise SourceError(f"{where}: its JSON is nested too deep to be read") from error
+
+
+def _document(content: bytes) -> Any:
     try:
         return json.loads(content)
     except (json.JSONDecodeError, UnicodeDecodeError):
@@ -121,50 +139,21 @@ def _number(digits: str) -> int | str:
     return int(digits) if len(digits) <= MOST_DIGITS else digits
 
 
-def _refuse_other_crs(path: Path, crs: Any) -> None:
-    """Raise SourceError if an older file names another CRS than the one of RFC 7946."""
+def _crs(path: Path, crs: Any) -> CRS:
+    """Return the CRS that files from before RFC 7946 can name; else WGS 84."""
     if crs is None:
-        return
+        return WGS84
     properties = crs.get("properties") if isinstance(crs, dict) else None
     name = properties.get("name") if isinstance(properties, dict) else None
-    if name not in LONGITUDE_LATITUDE_NAMES:
+    if name in LONGITUDE_LATITUDE_NAMES:
+        return WGS84
+    try:
+        return CRS.from_user_input(name)
+    except CRSError as error:
         raise SourceError(
-            f"{path}: GeoJSON has longitude and latitude, this file names {crs!r:.80}"
-        )
-
-
-def _properties(feature: dict[str, Any]) -> dict[str, Any]:
-    properties = feature.get("properties")
-    return properties if isinstance(properties, dict) else {}
-
-
-def _column(features: list[dict[str, Any]], field: str) -> list[Any] | None:
-    """Return a property of all features; None if no feature has it."""
-    values = [_properties(feature).get(field) for feature in features]
-    return None if all(value is None for value in values) else values
-
-
-def _keys(
-    path: Path, features: list[dict[str, Any]], id_field: str | None, *, has_peids: bool
-) -> list[Any] | None:
-    """Return the keys: a property that is named, else the ``id`` of the features (RFC 7946)."""
-    if id_field not in (None, ID, entity.PEID):
-        keys = _column(features, id_field)
-        if keys is None and features:
-            raise SourceError(
-                f"{path}: no feature has the property {id_field!r} that --id-field names"
-            )
-        return keys
-    members = [feature.get(ID) for feature in features]
-    if any(member is not None for member in members):
-        return members
-    keys = _column(features, ID)
-    if keys is None and not has_peids and features:
-        raise SourceError(
-            f"{path}: no feature has an id or the property {entity.PEID!r}; name a property that "
-            "is different in each feature with --id-field"
-        )
-    return keys
+            f"{path}: GeoJSON has longitude and latitude, and the CRS that this file names is not "
+            f"known: {crs!r:.80}"
+        ) from error
 
 
 def _locator(ordinal: int) -> str:

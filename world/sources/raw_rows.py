@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
-from schemas.entity_keys import peid_of_key
+from schemas.entity_keys import key_fault, peid_of_key
 from schemas.language.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
 from world.sources.candidates import Candidates, Problem, ProblemKind, objects
+from world.sources.osm.rules import GeometryKind
 from world.sources.raw_values import (
+    category_fault,
     is_text,
     read_categories,
     read_integer,
@@ -21,6 +24,13 @@ from world.sources.raw_values import (
     shown,
     written_name,
 )
+from world.sources.source_options import SourceOptions
+
+# What rules call a geometry, by the type of shapely. Lines of other sources than OSM stay whole.
+POINTS: Final = (GeometryKind.POINT,)
+LINES: Final = (GeometryKind.LINE, GeometryKind.ROAD)
+AREAS: Final = (GeometryKind.AREA,)
+KINDS: Final = {0: POINTS, 1: LINES, 2: LINES, 3: AREAS, 4: POINTS, 5: LINES, 6: AREAS}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +38,7 @@ class RawRows:
     """Rows with the raw values of a file, which can be of any type.
 
     ``peids`` or ``keys`` is None if the file has none. Without peids they are made from the keys.
+    ``tags`` are the attributes of each row for the rules of the options; None without rules.
     """
 
     source: str
@@ -38,7 +49,8 @@ class RawRows:
     categories: Sequence[Any]
     names: Sequence[Any]
     geometries: Geometries
-    default_category: str | None = None
+    tags: Sequence[Mapping[str, str]] | None
+    options: SourceOptions
 
     def candidates(self) -> tuple[Candidates, list[Problem]]:
         """Return the rows with a usable peid and categories, and the problems of the others."""
@@ -48,6 +60,7 @@ class RawRows:
         keys = np.empty(count, object)
         categories = np.empty(count, object)
         usable = np.zeros(count, np.bool_)
+        by_rules = self._by_rules()
         for position in range(count):
             peid, keys[position], problem = self._identity(position)
             if problem is not None:
@@ -55,7 +68,7 @@ class RawRows:
             if peid is None:
                 continue
             peids[position] = peid
-            categories[position], found = self._categories(position, peid)
+            categories[position], found = self._categories(position, peid, by_rules)
             problems.extend(found)
             usable[position] = bool(categories[position])
         names, found = self._names(peids, usable)
@@ -75,7 +88,7 @@ class RawRows:
 
     def _identity(self, position: int) -> tuple[int | None, str | None, Problem | None]:
         """Return peid and key of a row, and its problem; no peid if the row cannot be used."""
-        key, fault = (None, "") if self.keys is None else read_key(self.keys[position])
+        key, fault = (None, "") if self.keys is None else self._key(self.keys[position])
         if self.peids is None:
             if key is not None:
                 return peid_of_key(key), key, None
@@ -90,6 +103,14 @@ class RawRows:
             problem = self._problem(position, kind, reason, peid=peid, kept=True)
         return peid, key, problem
 
+    def _key(self, value: Any) -> tuple[str | None, str]:
+        key, fault = read_key(value)
+        if key is None or self.options.key_prefix is None:
+            return key, fault
+        key = self.options.key_prefix + key
+        fault = key_fault(key) or ""
+        return (None, fault) if fault else (key, "")
+
     def _peid(self, position: int, value: Any) -> tuple[int | None, Problem | None]:
         if value is None:
             return None, self._problem(position, ProblemKind.MISSING_PEID, "has no peid")
@@ -102,10 +123,13 @@ class RawRows:
             return None, self._problem(position, ProblemKind.PEID_OUT_OF_RANGE, reason)
         return peid, None
 
-    def _categories(self, position: int, peid: int) -> tuple[tuple[str, ...], list[Problem]]:
-        categories, faults = read_categories(self.categories[position])
-        if not categories and not faults and self.default_category is not None:
-            return (self.default_category,), []
+    def _categories(
+        self, position: int, peid: int, by_rules: Sequence[tuple[str, ...]]
+    ) -> tuple[tuple[str, ...], list[Problem]]:
+        own, faults = read_categories(self.categories[position])
+        categories = self._with_prefix((*own, *by_rules[position]), faults)
+        if not categories and not faults and self.options.category is not None:
+            return (self.options.category,), []
         if not categories and not faults:
             kind, reasons = ProblemKind.MISSING_CATEGORIES, ["has no categories"]
         else:
@@ -115,14 +139,40 @@ class RawRows:
             self._problem(position, kind, reason, peid=peid, kept=kept) for reason in reasons
         ]
 
+    def _by_rules(self) -> list[tuple[str, ...]]:
+        """Return the categories that the rules give to the attributes of each row."""
+        rules = self.options.rules
+        if self.tags is None or rules is None:
+            return [()] * len(self.ordinals)
+        types = shapely.get_type_id(self.geometries).tolist()
+        return [
+            tuple(
+                category for kind in KINDS.get(of, ()) for category in rules.categories(kind, its)
+            )
+            for of, its in zip(types, self.tags, strict=True)
+        ]
+
+    def _with_prefix(self, categories: Iterable[str], faults: list[str]) -> tuple[str, ...]:
+        """Return the categories below the prefix, sorted and unique; add faults of those."""
+        prefix = self.options.category
+        if prefix is None:
+            return tuple(sorted(set(categories)))
+        below = {f"{prefix}/{category}" for category in categories}
+        wrong = {category: fault for category in below if (fault := category_fault(category))}
+        faults += wrong.values()
+        return tuple(sorted(below - wrong.keys()))
+
     def _names(
         self, peids: Int64s, usable: NDArray[np.bool_]
     ) -> tuple[list[str | None], list[Problem]]:
         """Return the names to store, and the problems of the names of usable rows."""
         names: list[str | None] = []
         problems: list[Problem] = []
+        rules = self.options.rules
         for position, value in enumerate(self.names):
             name = written_name(value)
+            if name is None and rules is not None and self.tags is not None:
+                name = rules.name(self.tags[position])
             if name is not None and not is_text(name):
                 name = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
                 if usable[position]:

@@ -29,6 +29,11 @@ def is_text(name: str) -> bool:
     return True
 
 
+def printable(name: str) -> str:
+    """Return the name of a field for a message, without characters that cannot be printed."""
+    return name if name.isprintable() else ascii(name)[1:-1]
+
+
 def shown(value: Any) -> str:
     """Return the value in a few characters, even if it is deeply nested."""
     try:
@@ -72,6 +77,22 @@ def read_key(value: Any) -> tuple[str | None, str]:
     return None, f"{shown(value)} is neither text nor a whole number"
 
 
+def tag_text(value: Any) -> str:
+    """Return an attribute as rules see it; "" where it is missing.
+
+    True is ``yes`` and false is ``no``, as in OSM. A float without fraction is a whole number.
+    """
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT:
+        return str(int(value))
+    if isinstance(value, (int, float, Decimal)) and value == value:  # noqa: PLR0124  no NaN
+        return str(value)
+    return ""
+
+
 def written_name(value: Any) -> str | None:
     """Return a name as it is stored: without surrounding space; None if nothing is left."""
     if isinstance(value, str):
@@ -106,12 +127,18 @@ def category_fault(category: str) -> str | None:
 def read_categories(value: Any) -> tuple[tuple[str, ...], list[str]]:
     """Return the usable categories of a row, sorted and unique, and the faults of the others.
 
-    A trailing slash is ignored, as in a pattern. None and an empty list give nothing.
+    A text or a whole number is one category. A trailing slash is ignored, as in a pattern. None, an
+    empty text and an empty list give nothing.
     """
-    if value is None:
+    if value is None or value == "" or value != value:  # noqa: PLR0124  true for NaN alone
         return (), []
+    if isinstance(value, str) or (number := read_integer(value)) is None:
+        value = [value] if isinstance(value, str) else value
+    else:
+        value = [str(number)]
     if not isinstance(value, (list, tuple)):
-        return (), [f"categories must be a list of strings, not {type(value).__name__}"]
+        kind = type(value).__name__
+        return (), [f"categories must be text or a list of text, not {kind}"]
     usable: set[str] = set()
     faults: list[str] = []
     for item in value:

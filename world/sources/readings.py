@@ -1,70 +1,30 @@
-"""Reads the rows of all sources in their own CRS, by the options of an import."""
+"""Reads the rows of all sources in their own CRS, each by its options."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from pyproj import CRS
 
 from schemas.errors import SettingsError
-from world.imports.projection import WGS84, given_crs
+from world.imports.projection import WGS84
 from world.long_work import Progress
-from world.sources import geoparquet as geoparquet_source
+from world.sources import delta, parquet
 from world.sources.candidates import Candidates, Problem
+from world.sources.columns import ColumnLayout
 from world.sources.geojson import read_geojson
-from world.sources.osm.rules import Rules, load_rules
-from world.sources.raw_values import category_fault
 from world.sources.source_files import SourceKind, kind_of
-from world.versions.version_tables import SourceFacts
-
-# Raise it when the same sources and rules give other entities than before.
-IMPORTER_GENERATION: Final = 2
+from world.sources.source_options import SourceOptions
 
 
 @dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """The options of an import; ``checked`` makes them."""
+class Source:
+    """One source: its path and its options."""
 
-    srid: int | None
-    rules: Rules
-    category: str | None
-    id_field: str | None
-
-    @classmethod
-    def checked(
-        cls,
-        *,
-        srid: int | None,
-        rules: str | Path | None,
-        category: str | None,
-        id_field: str | None,
-    ) -> ImportOptions:
-        """Return the options; SettingsError names a wrong one before any source is read."""
-        if srid is not None:
-            given_crs(srid)
-        if category is not None:
-            category = category.removesuffix("/")
-            fault = category_fault(category)
-            if fault is not None:
-                raise SettingsError(f"--category: {fault}")
-        return cls(srid, load_rules(rules), category, id_field)
-
-    def fingerprint(self, sources: Sequence[SourceFacts]) -> str:
-        """Return a checksum of all options; rules count only if there is an OSM source."""
-        uses_rules = any(source.kind == SourceKind.OSM for source in sources)
-        written = {
-            "generation": IMPORTER_GENERATION,
-            "srid": self.srid,
-            "category": self.category,
-            "idField": self.id_field,
-            "rules": self.rules.sha256 if uses_rules else None,
-        }
-        return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()
+    path: Path
+    options: SourceOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,36 +36,62 @@ class Reading:
     problems: list[Problem]
 
 
-def read_sources(
-    paths: Sequence[Path], options: ImportOptions, tell: Progress
-) -> Iterator[Reading]:
+def read_sources(sources: Sequence[Source], tell: Progress) -> Iterator[Reading]:
     """Yield the rows of all sources in order; all OSM extracts at the place of the first."""
-    extracts = [path for path in paths if kind_of(path) is SourceKind.OSM]
-    for path in paths:
-        match kind_of(path):
-            case SourceKind.OSM if extracts:
-                # Imported only when needed, because loading osmium takes long.
-                from world.sources.osm.entities import read_osm  # noqa: PLC0415
-
-                rows, problems = read_osm(extracts, options.rules, tell)
-                extracts = []
-                yield Reading(rows, WGS84, problems)
-            case SourceKind.GEOJSON:
-                tell(f"reading {path.name}", 0, None)
-                rows, problems = read_geojson(
-                    path, id_field=options.id_field, category=options.category
-                )
-                yield Reading(rows, WGS84, problems)
-            case SourceKind.GEOPARQUET:
-                yield from _read_geoparquet(path, options, tell)
+    extracts = [source for source in sources if kind_of(source.path) is SourceKind.OSM]
+    for source in sources:
+        kind = kind_of(source.path)
+        if kind is not SourceKind.OSM:
+            yield from _read(source, kind, tell)
+        elif extracts:
+            yield _read_osm(extracts, tell)
+            extracts = []
 
 
-def _read_geoparquet(path: Path, options: ImportOptions, tell: Progress) -> Iterator[Reading]:
-    layout = geoparquet_source.read_layout(
-        path, id_field=options.id_field, category=options.category
-    )
-    total, done = geoparquet_source.row_count(path), 0
-    for rows, problems in geoparquet_source.read_batches(path, layout):
-        done = min(done + geoparquet_source.BATCH_ROWS, total)
-        tell(f"reading {path.name}", done, total)
-        yield Reading(rows, layout.crs, problems)
+def _read_osm(extracts: Sequence[Source], tell: Progress) -> Reading:
+    # Imported only when needed, because loading osmium takes long.
+    from world.sources.osm.entities import read_osm  # noqa: PLC0415
+
+    rules = extracts[0].options.osm_rules()
+    if any(each.options.osm_rules().sha256 != rules.sha256 for each in extracts):
+        raise SettingsError("all OSM extracts of an import are one map: give them the same rules")
+    rows, problems = read_osm([each.path for each in extracts], rules, tell)
+    return Reading(rows, WGS84, problems)
+
+
+def _read(source: Source, kind: SourceKind, tell: Progress) -> Iterator[Reading]:
+    path, options = source.path, source.options
+    tell(f"reading {path.name}", 0, None)
+    match kind:
+        case SourceKind.GEOJSON | SourceKind.GEOJSON_LINES:
+            by_lines = kind is SourceKind.GEOJSON_LINES
+            yield Reading(*read_geojson(path, options, by_lines=by_lines))
+        case SourceKind.GEOPARQUET:
+            layout = parquet.read_layout(path, options)
+            batches = parquet.read_batches(path, layout)
+            yield from _told(batches, layout, parquet.row_count(path), path, tell)
+        case SourceKind.DELTA:
+            layout = delta.read_layout(path, options)
+            yield from _told(delta.read_batches(path, layout), layout, None, path, tell)
+        case SourceKind.SHAPEFILE | SourceKind.GEOPACKAGE:
+            from world.sources.vector_files import read_layer  # noqa: PLC0415
+
+            layout, batches = read_layer(path, options)
+            yield from _told(batches, layout, None, path, tell)
+        case _:
+            raise SettingsError(f"{path}: an import file cannot be one of several sources")
+
+
+def _told(
+    batches: Iterable[tuple[Candidates, list[Problem]]],
+    layout: ColumnLayout,
+    total: int | None,
+    path: Path,
+    tell: Progress,
+) -> Iterator[Reading]:
+    """Yield the batches as readings, and tell how many rows are read."""
+    done = 0
+    for rows, problems in batches:
+        done += parquet.BATCH_ROWS
+        tell(f"reading {path.name}", done if total is None else min(done, total), total)
+        yield Reading(rows, layout.geometry.crs, problems)

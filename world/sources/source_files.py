@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from glob import escape
 from pathlib import Path
 from typing import Final
+
+from deltalake import DeltaTable
 
 from schemas.errors import SourceError
 from schemas.world_places import stored_place
 from world.long_work import Progress
+from world.versions import version_tables
+from world.versions.delta_tables import (
+    LOG_FOLDER,
+    TABLE_ERRORS,
+    open_table,
+    table_files,
+    table_reason,
+)
 from world.versions.version_tables import SourceFacts
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -21,7 +33,13 @@ class SourceKind(StrEnum):
 
     OSM = "osm"
     GEOJSON = "geojson"
+    GEOJSON_LINES = "geojson-lines"
     GEOPARQUET = "geoparquet"
+    DELTA = "delta"
+    SHAPEFILE = "shapefile"
+    GEOPACKAGE = "geopackage"
+    # Names sources and their options.
+    IMPORT_FILE = version_tables.IMPORT_FILE
 
 
 SUFFIXES: Final = {
@@ -31,22 +49,39 @@ SUFFIXES: Final = {
     ".osm.gz": SourceKind.OSM,
     ".geojson": SourceKind.GEOJSON,
     ".json": SourceKind.GEOJSON,
+    ".geojsonl": SourceKind.GEOJSON_LINES,
+    ".geojsons": SourceKind.GEOJSON_LINES,
+    ".ndjson": SourceKind.GEOJSON_LINES,
+    ".jsonl": SourceKind.GEOJSON_LINES,
     ".parquet": SourceKind.GEOPARQUET,
     ".geoparquet": SourceKind.GEOPARQUET,
+    ".shp": SourceKind.SHAPEFILE,
+    ".gpkg": SourceKind.GEOPACKAGE,
+    ".toml": SourceKind.IMPORT_FILE,
 }
+# Files that belong to a Shapefile: geometries, their index, attributes, CRS, encoding.
+SHAPEFILE_PARTS: Final = (".shp", ".shx", ".dbf", ".prj", ".cpg")
 
 
 def kind_of(path: Path) -> SourceKind:
-    """Return the kind by the file name's ending; a folder is GeoParquet in several files."""
+    """Return the kind by the file name's ending; a folder is a Delta table or files of Parquet."""
     if not path.exists():
         raise SourceError(f"{path}: no such file")
     if path.is_dir():
+        if os.path.isdir(path / LOG_FOLDER):  # noqa: PTH112  false where it may not be read
+            return SourceKind.DELTA
         parquet_files(path)
         return SourceKind.GEOPARQUET
-    for suffix, kind in SUFFIXES.items():
-        if path.name.lower().endswith(suffix):
-            return kind
-    raise SourceError(f"{path}: cannot tell what this is; known endings: {', '.join(SUFFIXES)}")
+    kind = kind_by_name(path)
+    if kind is None:
+        raise SourceError(f"{path}: cannot tell what this is; known endings: {', '.join(SUFFIXES)}")
+    return kind
+
+
+def kind_by_name(path: Path) -> SourceKind | None:
+    """Return the kind of a file that need not be on this machine; None for another ending."""
+    name = path.name.lower()
+    return next((kind for suffix, kind in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -68,12 +103,41 @@ def parquet_files(path: Path) -> list[Path]:
     return files
 
 
+def opened_delta(path: Path) -> DeltaTable:
+    """Return a Delta table that is a source, in its newest state."""
+    return open_table(str(path.resolve()))
+
+
+def delta_files(path: Path) -> list[Path]:
+    """Return the files of the newest state of a Delta table, in a fixed order."""
+    try:
+        return [path / file for file in table_files(opened_delta(path))]
+    except TABLE_ERRORS as error:
+        raise SourceError(f"{path}: {table_reason(error)}") from error
+
+
+def files_of(path: Path, kind: SourceKind) -> list[Path]:
+    """Return the files whose bytes make up a source."""
+    match kind:
+        case SourceKind.GEOPARQUET:
+            return parquet_files(path)
+        case SourceKind.DELTA:
+            return delta_files(path)
+        case SourceKind.SHAPEFILE:
+            there = {
+                file.suffix.lower(): file for file in path.parent.glob(f"{escape(path.stem)}.*")
+            }
+            return [there[suffix] for suffix in SHAPEFILE_PARTS if suffix in there]
+        case _:
+            return [path]
+
+
 def describe(paths: Sequence[Path], progress: Progress) -> tuple[SourceFacts, ...]:
     """Return the facts of all sources; reads each file completely once."""
     if not paths:
         raise SourceError("no source given")
     kinds = [kind_of(path) for path in paths]
-    files = [parquet_files(path) if path.is_dir() else [path] for path in paths]
+    files = [files_of(path, kind) for path, kind in zip(paths, kinds, strict=True)]
     places = [_stored(path) for path in paths]
     try:
         total = sum(file.stat().st_size for group in files for file in group)

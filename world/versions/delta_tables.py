@@ -69,6 +69,18 @@ def find_table(
         return None
 
 
+def arrow_schema(table: DeltaTable) -> pa.Schema:
+    """Return the columns of a table as Arrow types."""
+    return pa.schema(table.schema().to_arrow())
+
+
+def table_files(table: DeltaTable) -> list[str]:
+    """Return the paths of a table's files, relative to its folder, in a fixed order."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    # The log writes characters of a URI with %, also the % that stands in the name of a file.
+    return sorted(unquote(path) for path in actions.column("path").to_pylist())
+
+
 def versions_in(table: DeltaTable) -> set[int]:
     """Return the world versions of a table's rows."""
     if table.metadata().partition_columns:

@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 
 from schemas import entity
 
+# The kind of a source that is a file with the names and options of all others.
+IMPORT_FILE: Final = "import-file"
 # The texts of so many rows are in memory at once, and must fit into one Arrow array.
 ROWS_AT_ONCE: Final = 65_536
 
@@ -124,6 +126,11 @@ class VersionFacts:
             problem_counts=dict(row[entity.PROBLEM_COUNTS]),
             checksum=row[entity.CHECKSUM],
         )
+
+    def given_sources(self) -> list[str]:
+        """Return the paths to import again: the import file alone if there was one."""
+        paths = [source.path for source in self.sources]
+        return paths[:1] if self.sources and self.sources[0].kind == IMPORT_FILE else paths
 
     def same_input(self, sources: tuple[SourceFacts, ...], rules_sha256: str) -> bool:
         """Return whether this version was imported from the same sources by the same rules.

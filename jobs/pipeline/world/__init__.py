@@ -1,1 +1,1 @@
-"""An import of GeoParquet by Spark."""
+"""Imports of Parquet and of OSM extracts by Spark."""

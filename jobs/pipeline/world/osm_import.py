@@ -16,10 +16,11 @@ from jobs.pipeline.world.world_import import Draft, known_report
 from schemas import entity
 from schemas.errors import SourceError
 from schemas.world_places import stored_place
+from world.imports.import_request import ImportRequest
 from world.imports.projection import WGS84, choose_crs, given_crs
 from world.imports.world_import import ImportReport, exclusive, same_version
 from world.long_work import Progress
-from world.sources.readings import ImportOptions
+from world.sources.osm.rules import Rules
 from world.sources.source_files import SourceKind
 from world.versions import version_tables
 from world.versions.store import WorldStore
@@ -29,8 +30,8 @@ from world.versions.version_tables import SourceFacts
 def import_osm(
     spark: SparkSession,
     source: str,
+    request: ImportRequest,
     world: str,
-    options: ImportOptions,
     *,
     strict: bool,
     force: bool,
@@ -38,9 +39,11 @@ def import_osm(
 ) -> ImportReport:
     """One more version of the world out of an .osm.pbf, or the newest if that is it.
 
-    ``source`` is a path or a URI that Spark and the deltalake package can read.
+    ``source`` is a path or a URI that Spark and the deltalake package can read; the request has its
+    options.
     """
     store = WorldStore(world)
+    rules = request.sources[0].options.osm_rules()
     failed = f"import into {world} failed in Spark"
     progress("looking through the extract", 0, None)
     with spark_errors_as(SourceError, failed, about=[source]):
@@ -53,14 +56,14 @@ def import_osm(
         return frame
 
     with exclusive(store):
-        known = None if force else same_version(store, facts, options)
+        known = None if force else same_version(store, facts, request)
         if known is not None:
             return known_report(spark, store, known, strict=strict)
         try:
             with spark_errors_as(SourceError, failed), osm_files.settings_for(spark, file):
-                found = _candidates(spark, source, options, keep, progress)
-                draft = _draft(found, source, options, keep, progress)
-                return draft.write(store, facts, options, strict=strict, progress=progress)
+                found = _candidates(spark, source, rules, keep, progress)
+                draft = _draft(found, source, request.srid, keep, progress)
+                return draft.write(store, facts, request, strict=strict, progress=progress)
         finally:
             for frame in kept:
                 frame.unpersist()
@@ -69,21 +72,21 @@ def import_osm(
 def _candidates(
     spark: SparkSession,
     source: str,
-    options: ImportOptions,
+    rules: Rules,
     keep: osm_frames.Keep,
     progress: Progress,
 ) -> DataFrame:
     progress("reading elements, assembling areas", 0, None)
     elements = spark.read.format("osmpbf").load(osm_files.spark_path(source))
-    rows = keep(osm_frames.candidates(elements, source, options.rules, keep))
+    rows = keep(osm_frames.candidates(elements, source, rules, keep))
     return osm_frames.with_own_peids(rows, source, keep)
 
 
 def _draft(
-    rows: DataFrame, source: str, options: ImportOptions, keep: osm_frames.Keep, progress: Progress
+    rows: DataFrame, source: str, srid: int | None, keep: osm_frames.Keep, progress: Progress
 ) -> Draft:
-    if options.srid is not None:
-        crs = given_crs(options.srid)
+    if srid is not None:
+        crs = given_crs(srid)
     else:
         crs = choose_crs([WGS84], lambda: osm_frames.zone_counts(rows))
     progress("checking and projecting", 0, None)

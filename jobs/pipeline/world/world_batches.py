@@ -1,4 +1,4 @@
-"""What executors do with Arrow batches of GeoParquet rows, by the functions of ``world``.
+"""What executors do with Arrow batches of Parquet rows, by the functions of ``world``.
 
 Each batch goes through the very code that an import without Spark runs, so coordinates come
 out equal to the last bit.
@@ -24,8 +24,8 @@ from world.imports.duplicates import Occurrence, duplicate, repeated_key
 from world.imports.extent import extent_of
 from world.imports.projection import project, utm_zones
 from world.sources.candidates import Candidates, Problem, ProblemKind, problem_table
-from world.sources.geoparquet import batch_candidates
-from world.sources.geoparquet_columns import GeoParquetLayout, row_locator
+from world.sources.column_rows import batch_candidates, row_locator
+from world.sources.columns import ColumnLayout
 from world.sources.source_files import parquet_files
 from world.versions import version_tables
 
@@ -37,6 +37,8 @@ SOURCE_NO: Final = "sourceNo"
 ORDINAL: Final = "ordinal"
 # Columns of the first row with the same peid, beside a later one.
 FIRST: Final = "first_"
+# Before the name of a column that rules use.
+ATTRIBUTE: Final = "attribute_"
 
 PLACE: Final = pa.schema([(SOURCE_NO, pa.int32()), (ORDINAL, pa.int64())])
 # An entity to be when ``kind`` is null, else a problem.
@@ -51,14 +53,14 @@ Batches: TypeAlias = Iterable[pa.RecordBatch]
 BatchFunction: TypeAlias = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
-def zone_counter(layout: GeoParquetLayout) -> BatchFunction:
+def zone_counter(layout: ColumnLayout) -> BatchFunction:
     """Batches of raw rows become counts of usable geometries by UTM zone."""
     read = _reader(layout)
 
     def count(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows, _ = read(batch)
-            zones = utm_zones(rows.geometries, layout.crs)
+            zones = utm_zones(rows.geometries, layout.geometry.crs)
             columns = [list(zones.keys()), list(zones.values())]
             yield _batch(columns, ZONES)
 
@@ -78,14 +80,14 @@ def extent_reader(crs: CRS) -> BatchFunction:
     return read
 
 
-def checker(layout: GeoParquetLayout, source_no: int, target: CRS) -> BatchFunction:
+def checker(layout: ColumnLayout, source_no: int, target: CRS) -> BatchFunction:
     """Batches of raw rows become entities in the target CRS, and problems."""
     read = _reader(layout)
 
     def check(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows, problems = read(batch)
-            clean, found = storable(project(rows, layout.crs, target))
+            clean, found = storable(project(rows, layout.geometry.crs, target))
             yield _entity_rows(clean, source_no)
             yield _problem_rows([*problems, *found], source_no)
 
@@ -135,19 +137,25 @@ def repeated_key_namer(sources: list[str]) -> BatchFunction:
     return name
 
 
-def _reader(
-    layout: GeoParquetLayout,
-) -> Callable[[pa.RecordBatch], tuple[Candidates, list[Problem]]]:
-    """Reads a batch up to the point where the target CRS matters."""
-    first_rows = _first_rows(layout)
-    named = replace(
+def with_fixed_names(layout: ColumnLayout) -> ColumnLayout:
+    """The layout of the frame that ``world_frames.raw_rows`` makes of a source."""
+    return replace(
         layout,
-        geometry=entity.GEOMETRY,
+        geometry=replace(layout.geometry, name=entity.GEOMETRY),
         peid=entity.PEID if layout.peid else None,
         key=entity.KEY if layout.key else None,
         categories=entity.CATEGORIES,
         name=entity.NAME,
+        attributes=tuple((tag, f"{ATTRIBUTE}{tag}") for tag, _ in layout.attributes),
     )
+
+
+def _reader(
+    layout: ColumnLayout,
+) -> Callable[[pa.RecordBatch], tuple[Candidates, list[Problem]]]:
+    """Reads a batch up to the point where the target CRS matters."""
+    first_rows = _first_rows(layout)
+    named = with_fixed_names(layout)
 
     def read(batch: pa.RecordBatch) -> tuple[Candidates, list[Problem]]:
         files = batch.column(FILE).dictionary_encode()
@@ -163,7 +171,7 @@ def _reader(
     return read
 
 
-def _first_rows(layout: GeoParquetLayout) -> dict[str, int]:
+def _first_rows(layout: ColumnLayout) -> dict[str, int]:
     """The number of rows before each file of a source."""
     first_rows: dict[str, int] = {}
     rows = 0

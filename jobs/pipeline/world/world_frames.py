@@ -1,4 +1,4 @@
-"""GeoParquet rows on their way to entities, as Spark frames."""
+"""Rows of Parquet on their way to entities, as Spark frames."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark's own pages use
 
 from jobs.pipeline.world import world_batches
-from jobs.pipeline.world.world_batches import FILE, FIRST, ORDINAL, ROW_IN_FILE, SOURCE_NO
+from jobs.pipeline.world.world_batches import (
+    ATTRIBUTE,
+    FILE,
+    FIRST,
+    ORDINAL,
+    ROW_IN_FILE,
+    SOURCE_NO,
+)
 from schemas import entity
 from world.imports.extent import Extent
-from world.sources.geoparquet_columns import GeoParquetLayout
+from world.sources.columns import ColumnLayout
 from world.sources.source_files import parquet_files
 from world.versions import version_tables
 
@@ -32,7 +39,7 @@ EXTENT_TYPES: Final = "west double, south double, east double, north double"
 RANK: Final = "rank"
 
 
-def raw_rows(spark: SparkSession, layout: GeoParquetLayout) -> DataFrame:
+def raw_rows(spark: SparkSession, layout: ColumnLayout) -> DataFrame:
     """The rows of a source under fixed names, with the place where each stands."""
     files = [str(file.resolve()) for file in parquet_files(Path(layout.source))]
     return spark.read.parquet(*files).select(
@@ -42,11 +49,12 @@ def raw_rows(spark: SparkSession, layout: GeoParquetLayout) -> DataFrame:
         _column(layout.categories, "array<string>").alias(entity.CATEGORIES),
         _column(layout.name, "string").alias(entity.NAME),
         _column(layout.key, "string").alias(entity.KEY),
-        _column(layout.geometry, "binary").alias(entity.GEOMETRY),
+        _column(layout.geometry.name, "binary").alias(entity.GEOMETRY),
+        *(_column(name, "string").alias(f"{ATTRIBUTE}{tag}") for tag, name in layout.attributes),
     )
 
 
-def zone_counts(spark: SparkSession, layouts: list[GeoParquetLayout]) -> Counter[int]:
+def zone_counts(spark: SparkSession, layouts: list[ColumnLayout]) -> Counter[int]:
     """How many usable geometries begin in each UTM zone."""
     counts: Counter[int] = Counter()
     for layout in layouts:
@@ -56,7 +64,7 @@ def zone_counts(spark: SparkSession, layouts: list[GeoParquetLayout]) -> Counter
     return counts
 
 
-def checked_rows(spark: SparkSession, layouts: list[GeoParquetLayout], target: CRS) -> DataFrame:
+def checked_rows(spark: SparkSession, layouts: list[ColumnLayout], target: CRS) -> DataFrame:
     """All rows of all sources in the target CRS: entities to be where ``kind`` is null."""
     frames = [
         raw_rows(spark, layout).mapInArrow(

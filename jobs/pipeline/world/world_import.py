@@ -1,4 +1,4 @@
-"""An import of GeoParquet in which Spark reads, checks and writes.
+"""An import of Parquet in which Spark reads, checks and writes.
 
 The same steps as ``world.imports.world_import.import_world``, and the same version comes out: equal
 checksum, equal problems.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from pyproj import CRS
@@ -22,6 +21,7 @@ from jobs.pipeline.world import world_frames
 from jobs.pipeline.world.world_checksum import count_and_checksum
 from schemas import entity
 from schemas.errors import SourceError
+from world.imports.import_request import ImportRequest
 from world.imports.projection import choose_crs, epsg_code, given_crs
 from world.imports.world_import import (
     ImportReport,
@@ -32,10 +32,8 @@ from world.imports.world_import import (
 )
 from world.long_work import Progress
 from world.sources.candidates import Problem, ProblemKind, ProblemSummary
-from world.sources.geoparquet import read_layout
-from world.sources.geoparquet_columns import GeoParquetLayout
-from world.sources.readings import ImportOptions
-from world.sources.source_files import describe
+from world.sources.columns import ColumnLayout
+from world.sources.parquet import read_layout
 from world.versions import version_tables
 from world.versions.store import WorldStore
 from world.versions.version_tables import SourceFacts, VersionFacts
@@ -44,36 +42,32 @@ from world.versions.version_tables import SourceFacts, VersionFacts
 ROWS_PER_FILE: Final = 2_000_000
 
 
-def import_geoparquet(
+def import_parquet(
     spark: SparkSession,
-    sources: Sequence[Path],
+    request: ImportRequest,
     world: str,
-    options: ImportOptions,
     *,
     strict: bool,
     force: bool,
     progress: Progress,
 ) -> ImportReport:
-    """One more version of the world out of GeoParquet sources, or the newest if that is it."""
+    """One more version of the world out of Parquet sources, or the newest if that is it."""
     store = WorldStore(world)
-    facts = describe(sources, progress)
+    facts = request.describe(progress)
     with exclusive(store):
-        known = None if force else same_version(store, facts, options)
+        known = None if force else same_version(store, facts, request)
         if known is not None:
             return known_report(spark, store, known, strict=strict)
-        layouts = [
-            read_layout(path, id_field=options.id_field, category=options.category)
-            for path in sources
-        ]
+        layouts = [read_layout(source.path, source.options) for source in request.sources]
         kept: list[DataFrame] = []
         what = f"import into {world} failed in Spark"
-        names = [path.name for path in sources]
+        names = [source.path.name for source in request.sources]
         try:
             with spark_errors_as(SourceError, what, about=names):
-                crs = _target_crs(spark, layouts, options.srid, progress)
+                crs = _target_crs(spark, layouts, request.srid, progress)
                 progress("checking and projecting", 0, None)
                 draft = _draft(world_frames.checked_rows(spark, layouts, crs), layouts, crs, kept)
-                return draft.write(store, facts, options, strict=strict, progress=progress)
+                return draft.write(store, facts, request, strict=strict, progress=progress)
         finally:
             for frame in kept:
                 frame.unpersist()
@@ -91,7 +85,7 @@ class Draft:
         self,
         store: WorldStore,
         facts: tuple[SourceFacts, ...],
-        options: ImportOptions,
+        request: ImportRequest,
         *,
         strict: bool,
         progress: Progress,
@@ -117,7 +111,7 @@ class Draft:
             srid=epsg_code(self.crs),
             created_at=datetime.now(UTC),
             sources=facts,
-            rules_sha256=options.fingerprint(facts),
+            rules_sha256=request.fingerprint(),
             entity_count=entity_count,
             problem_counts={summary.kind.value: summary.count for summary in summaries},
             checksum=checksum,
@@ -140,7 +134,7 @@ def _warnings(summaries: Sequence[ProblemSummary]) -> tuple[str, ...]:
 
 
 def _draft(
-    checked: DataFrame, layouts: list[GeoParquetLayout], crs: CRS, kept: list[DataFrame]
+    checked: DataFrame, layouts: list[ColumnLayout], crs: CRS, kept: list[DataFrame]
 ) -> Draft:
     """The frames of a version; those that several steps read are put aside, into ``kept``."""
 
@@ -162,13 +156,14 @@ def _draft(
 
 
 def _target_crs(
-    spark: SparkSession, layouts: list[GeoParquetLayout], srid: int | None, progress: Progress
+    spark: SparkSession, layouts: list[ColumnLayout], srid: int | None, progress: Progress
 ) -> CRS:
     if srid is not None:
         return given_crs(srid)
     progress("looking where the data lies", 0, None)
     return choose_crs(
-        [layout.crs for layout in layouts], lambda: world_frames.zone_counts(spark, layouts)
+        [layout.geometry.crs for layout in layouts],
+        lambda: world_frames.zone_counts(spark, layouts),
     )
 
 

@@ -12,37 +12,69 @@ from schemas.settings import load_settings
 from spaps.cli.options import ConfigOption, WorldOption
 
 if TYPE_CHECKING:  # at run time only when the command runs
+    from world.imports.import_request import ImportRequest
     from world.imports.world_import import ImportReport
 
 
 def import_sources(  # noqa: PLR0913  one for each option of the contract
     sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE…", help="OSM, GeoJSON or GeoParquet files.")
+        list[str],
+        typer.Argument(
+            metavar="SOURCE…",
+            help="OSM, GeoJSON, Parquet, Delta, Shapefile, GeoPackage, or one import file (.toml).",
+        ),
     ],
     *,
     world: WorldOption = None,
+    id_field: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="Field of the identifiers; default: id.")
+    ] = None,
+    key_prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Text to put before each identifier.")
+    ] = None,
+    category_field: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD", help="Field of the categories; default: categories."),
+    ] = None,
     category: Annotated[
         str | None,
         typer.Option(
-            metavar="CATEGORY", help="Category of all entities of a file without categories."
+            metavar="PREFIX", help="Category to put before those of the file, or alone for none."
         ),
     ] = None,
-    id_field: Annotated[
-        str | None,
+    rules: Annotated[
+        Path | None,
         typer.Option(
-            metavar="FIELD", help="Field with the peid in a file that has no field 'peid'."
+            metavar="FILE",
+            help="Rules from attributes to categories; for OSM conf/categories.toml.",
         ),
+    ] = None,
+    name_field: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="Field of the names; default: name.")
+    ] = None,
+    geometry_field: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD", help="Column of WKB or WKT in Parquet without metadata."),
+    ] = None,
+    crs: Annotated[
+        str | None, typer.Option(metavar="CODE", help="CRS of a source that does not name it.")
+    ] = None,
+    layer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Layer of a GeoPackage that has several.")
     ] = None,
     srid: Annotated[
         int | None,
         typer.Option(metavar="CODE", help="EPSG code of the metric CRS; default: the UTM zone."),
     ] = None,
-    rules: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Category rules for OSM; default: conf/categories.toml."),
+    snap: Annotated[
+        float | None,
+        typer.Option(metavar="METRES", help="Insert vertices that are missing by at most this."),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Import nothing when an entity has a problem.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what was understood, and write nothing.")
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Make a version even if nothing has changed.")
@@ -51,24 +83,41 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
 ) -> None:
     """Import sources as a new version of the world."""
     from spaps.cli.terminal import PhaseProgress
-    from world.imports.world_import import import_world
+    from world.imports.import_request import request_of
+    from world.imports.world_import import import_request
 
+    options = {
+        "id_field": id_field, "key_prefix": key_prefix, "category_field": category_field,
+        "category": category, "rules": rules, "name_field": name_field,
+        "geometry_field": geometry_field, "crs": crs, "layer": layer,
+    }  # fmt: skip
     settings = load_settings(config, {"world.dir": world})
     if "" in sources:
         raise SettingsError("a SOURCE is empty: give the path of a file")
+    request = request_of(sources, srid=srid, snap=snap, **options)
+    if dry_run:
+        _preview(request, strict=strict)
+        return
     with PhaseProgress() as progress:
-        report = import_world(
-            sources,
-            settings.world.dir,
-            srid=srid,
-            rules=rules,
-            category=category,
-            id_field=id_field,
-            strict=strict,
-            force=force,
-            progress=progress,
+        report = import_request(
+            request, settings.world.dir, strict=strict, force=force, progress=progress
         )
     _print_report(report, settings.world.dir)
+
+
+def _preview(request: ImportRequest, *, strict: bool) -> None:
+    from spaps.cli.import_preview import preview_of
+    from spaps.cli.terminal import PhaseProgress, print_warning, results
+    from world.imports.dry_run import dry_run
+    from world.imports.world_import import refuse_if_empty, refuse_if_strict
+
+    with PhaseProgress() as progress:
+        found = dry_run(request, progress)
+    results().print(preview_of(found))
+    for warning in found.warnings:
+        print_warning(warning)
+    refuse_if_strict(found.problems, strict=strict)
+    refuse_if_empty(found.entities, found.problems, found.warnings)
 
 
 def _print_report(report: ImportReport, world: str) -> None:
@@ -88,6 +137,8 @@ def _print_report(report: ImportReport, world: str) -> None:
     out.print(f"  {escape(printable(tops))}", soft_wrap=True)
     if report.extent is not None:
         out.print(f"  {report.extent}", soft_wrap=True)
+    for note in report.notes:
+        out.print(f"  {escape(printable(note))}", soft_wrap=True)
     for warning in report.warnings:
         remarks().print(f"  [yellow]warning:[/] {escape(printable(warning))}", soft_wrap=True)
     for summary in report.problems:

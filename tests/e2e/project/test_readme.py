@@ -21,7 +21,7 @@ BLOCK = re.compile(
 REPOSITORY = Path(__file__).resolve().parents[3]
 README = REPOSITORY / "README.md"
 # In this order: the pages after the README use what its blocks have made.
-PAGES = [README, REPOSITORY / "docs" / "language.md", REPOSITORY / "docs" / "commands.md"]
+PAGES = [README, *(REPOSITORY / "docs" / f"{name}.md" for name in ("language", "commands", "data"))]
 MOST_LINES = 150
 
 

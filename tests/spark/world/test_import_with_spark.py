@@ -12,15 +12,15 @@ import shapely
 from pyspark.sql import SparkSession
 
 from jobs.pipeline.world.world_checksum import count_and_checksum
-from jobs.pipeline.world.world_import import import_geoparquet
+from jobs.pipeline.world.world_import import import_parquet
 from schemas.entity_keys import peid_of_key
 from schemas.errors import SourceError
 from tests.scenes.compared_imports import assert_same
 from tests.scenes.source_files import Row, write_geoparquet
+from world.imports.import_request import request_of
 from world.imports.world_import import ImportReport, import_world
 from world.long_work import silent
 from world.snapshot import load_snapshot
-from world.sources.readings import ImportOptions
 from world.versions import version_tables
 from world.versions.store import WorldStore
 from world.versions.version_tables import content_checksum
@@ -43,11 +43,8 @@ def both(
 def with_spark(
     spark: SparkSession, world: Path, *sources: Path, strict: bool = False, **options: Any
 ) -> ImportReport:
-    given = {"srid": None, "rules": None, "category": None, "id_field": None, **options}
-    checked = ImportOptions.checked(**given)
-    return import_geoparquet(
-        spark, sources, str(world), checked, strict=strict, force=False, progress=silent
-    )
+    request = request_of(sources, **options)
+    return import_parquet(spark, request, str(world), strict=strict, force=False, progress=silent)
 
 
 def messy_rows() -> list[Row]:
@@ -153,6 +150,49 @@ def test_same_keys(spark: SparkSession, tmp_path: Path) -> None:
     assert set(stored.column("key").to_pylist()) == {
         "a", "Straße 7", "0017", "0", "z", "2", "3", "y",
     }  # fmt: skip
+
+
+def test_same_options(spark: SparkSession, tmp_path: Path) -> None:
+    """Rules, prefixes and names; plain Parquet with WKT; two sources by an import file."""
+    rows = [
+        {"nr": n, "art": art, "offen": n % 2 == 0, "categories": "own", "geometry": place}
+        for n, (art, place) in enumerate(
+            zip(["Kita", "Schule", None], map(shapely.Point, range(3), range(3)), strict=True)
+        )
+    ]
+    types = {"categories": pa.string()}
+    write_geoparquet(tmp_path / "first.parquet", rows, types=types)
+    written = {"id": ["a", "b", "c"], "lage": ["POINT (1 2)", None, "POINT ("], "bez": [1, 2, 3]}
+    pa.parquet.write_table(pa.table(written), tmp_path / "second.parquet")
+    (tmp_path / "rules.toml").write_text(
+        '[[rule]]\nmatch = {art = "*"}\ncategory = "school/{art}"\n'
+        '[[rule]]\nmatch = {offen = "yes", nr = "2"}\ncategory = "open"\n'
+    )
+    file = tmp_path / "city.toml"
+    file.write_text("""
+        [[source]]
+        path = "first.parquet"
+        id_field = "nr"
+        key_prefix = "edu/"
+        category = "p"
+        rules = "rules.toml"
+        [[source]]
+        path = "second.parquet"
+        geometry_field = "lage"
+        crs = "EPSG:25833"
+        category = "q"
+        name_field = "bez"
+    """)
+    plain, with_it = both(spark, tmp_path, file)
+    assert_same(tmp_path, plain, with_it)
+    stored = WorldStore(str(tmp_path / "spark")).entities(1).to_pylist()
+    assert {row["key"]: (row["categories"], row["name"]) for row in stored} == {
+        "edu/0": (["p/own", "p/school/kita"], None),
+        "edu/1": (["p/own", "p/school/schule"], None),
+        "edu/2": (["p/open", "p/own"], None),
+        "a": (["q"], "1"),
+    }
+    assert plain.facts.problem_counts == {"missing-geometry": 1, "broken-geometry": 1}
 
 
 def test_a_collision_names_both_keys(spark: SparkSession, tmp_path: Path) -> None:

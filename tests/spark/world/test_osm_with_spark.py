@@ -13,9 +13,9 @@ from jobs.pipeline.world.osm_import import import_osm
 from schemas.errors import SourceError
 from tests.scenes.compared_imports import assert_same
 from tests.scenes.odd_extract import write_odd_extract
+from world.imports.import_request import request_of
 from world.imports.world_import import ImportReport, import_world
 from world.long_work import silent
-from world.sources.readings import ImportOptions
 from world.versions.store import WorldStore
 
 pytestmark = pytest.mark.spark
@@ -24,10 +24,9 @@ pytestmark = pytest.mark.spark
 def with_spark(
     spark: SparkSession, source: str, world: Path, *, strict: bool = False, **given: Any
 ) -> ImportReport:
-    none = {"srid": None, "rules": None, "category": None, "id_field": None}
-    options = ImportOptions.checked(**{**none, **given})
+    request = request_of([source], **given)
     return import_osm(
-        spark, source, str(world), options, strict=strict, force=False, progress=silent
+        spark, source, request, str(world), strict=strict, force=False, progress=silent
     )
 
 

@@ -39,11 +39,20 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "point.geojson": b'{"type": "Point", "coordinates": [1, 2]}', "unknown.txt": b"hello",
         "broken.jsonl": b"{oh no\n", "bytes.jsonl": b"\xff\n", "empty.jsonl": b"\n",
         "broken.toml": b"x = [", "key.toml": b"[world]\ncolour = 'red'\n", "rules.toml": b"[[x]]",
+        "empty.geojsonl": b"", "line.ndjson": b'\n{"type": "Feature"', "list.geojsonl": b"[1]",
+        "crs.geojson": b'{"type": "FeatureCollection", "features": [], "crs": {"a": 1}}',
+        "no-id.geojson": b'{"type": "Feature", "properties": {"category": "a"}, "geometry": null}',
+        "no-category.geojson": b'{"type": "Feature", "id": "a", "geometry": null}',
+        "text.gpkg": b"hello", "text.shp": b"hello", "folder.csv": b"",
+        "option.toml": b"[[source]]\npath = 'good.geojson'\ncolour = 'red'",
+        "source.toml": b"[[source]]\npath = 'no.geojson'",
         "broken.json": b"{", "deep.json": b'{"a":' * 5000, "large.json": b" " * 2**21,
     }  # fmt: skip
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     (folder / "folder").mkdir()
+    (folder / "delta" / "_delta_log").mkdir(parents=True)
+    (folder / "delta" / "_delta_log" / f"{0:020}.json").write_text("{")
     pq.write_table(pa.table({"peid": [1]}), folder / "plain.parquet")
     write_geoparquet(folder / "no-crs.parquet", [ENTITY], crs=None)
     nowhere = shapely.Point(float("nan"), float("inf"))
@@ -76,9 +85,28 @@ COMMANDS: list[tuple[str, str]] = [
     ("import point.geojson", "point.geojson: not GeoJSON with features"),
     ("import number.geojson", "its features must be a list of objects"),
     ("import nothing.geojson", "there is nothing in them to import"),
-    ("import plain.parquet", "Parquet without 'geo' metadata is not GeoParquet"),
+    ("import plain.parquet", "plain.parquet: no column of geometries: "),
     ("import no-crs.parquet", "no-crs.parquet: its geometry has no CRS"),
-    ("import no-peid.parquet", "no column 'peid'; name the one that holds the peid"),
+    ("import no-peid.parquet", "no column 'peid', 'key' or 'id': name a column that is different"),
+    ("import empty.geojsonl", "there is nothing in them to import"),
+    ("import line.ndjson", "line.ndjson, line 2: not JSON: "),
+    ("import list.geojsonl", "list.geojsonl, line 1: not a GeoJSON feature"),
+    ("import crs.geojson", "the CRS that this file names is not known"),
+    ("import no-id.geojson", "no feature has an id or the property 'peid': name a property"),
+    ("import no-category.geojson", "no feature has the property 'categories' or 'category': "),
+    ("import text.gpkg", "text.gpkg: "),
+    ("import text.shp", "text.shp: "),
+    ("import delta --crs EPSG:25833", "delta: "),
+    ("import good.geojson --dry-run --strict --category a//b", "has an empty level"),
+    ("import nothing.geojson --dry-run", "there is nothing in them to import"),
+    # Import files
+    ("import no.toml", "no.toml: no such file"),
+    ("import broken.toml", "broken.toml: "),
+    ("import key.toml", "key.toml: unknown key 'world'; known: snap, source, srid"),
+    ("import option.toml", "option.toml, source 1: unknown key 'colour'; known: category, "),
+    ("import source.toml", "no.geojson: no such file"),
+    ("import source.toml good.geojson", "source.toml: an import file stands alone"),
+    ("import source.toml --category a", "--category: with an import file, write category into"),
     ("import nan.parquet", "has a coordinate that is not a finite number"),
     ("import good.geojson no.geojson", "no.geojson: no such file"),
     # Options of an import
@@ -92,6 +120,20 @@ COMMANDS: list[tuple[str, str]] = [
     ("import good.geojson --rules rules.toml", "unknown key 'x'"),
     ("import good.geojson --category a//b", "--category: category 'a//b' has an empty level"),
     ("import good.geojson --id-field colour", "no feature has the property 'colour'"),
+    ("import good.geojson --id-field ''", "--id_field is empty"),
+    ("import good.geojson --category-field colour", "no feature has the property 'colour' that"),
+    ("import good.geojson --name-field colour", "no feature has the property 'colour' that"),
+    ("import good.geojson --crs nowhere", "--crs: 'nowhere' is no CRS: give an EPSG code"),
+    ("import good.geojson --snap -1", "snap: -1.0 must be metres, from 0 to 100"),
+    ("import good.geojson --snap 1e9", "must be metres, from 0 to 100"),
+    ("import good.geojson --snap x", "--snap must be a number, not 'x'"),
+    # Exports
+    ("export o.txt --world world", "o.txt: cannot tell the format; known endings: .parquet"),
+    ("export o.csv --world no", "no world at no: import one"),
+    ("export o.csv --world world --version 9", "has no version 9 (there: 1)"),
+    ("export o.csv --world world --neighborhood (", "at character 2"),
+    ("export o.csv --world world --neighborhood ({9},{a},D)", "no reference exists"),
+    ("export folder/../folder.csv/o.csv --world world", "a part of its path is a file"),
     ("import good.geojson --config broken.toml", "broken.toml: "),
     ("import good.geojson --config key.toml", "unknown setting world.colour"),
     ("import good.geojson --config folder", "folder: Is a directory"),

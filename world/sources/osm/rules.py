@@ -36,6 +36,10 @@ class GeometryKind(StrEnum):
     ROAD = "road"
 
 
+# What a rule without ``geometry`` is for: every element, in one piece.
+WHOLE: Final = frozenset({GeometryKind.POINT, GeometryKind.LINE, GeometryKind.AREA})
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Tags that must match, tags that must not, and the resulting category."""
@@ -160,6 +164,8 @@ def _rule(written: Any, where: str) -> Rule:
 
 
 def _geometry(written: Any, where: str) -> frozenset[GeometryKind]:
+    if written is None:
+        return WHOLE
     names = _strings(written, f"{where}: geometry")
     allowed = tuple(kind.value for kind in GeometryKind)
     unknown = [name for name in names if name not in allowed]

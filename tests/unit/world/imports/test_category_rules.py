@@ -131,7 +131,6 @@ def test_a_user_can_change_the_rules(tmp_path: Path) -> None:
         ('[[rule]]\ngeometry = "point"\ncategory = "x"', "rule 1: match"),
         ('[[rule]]\nmatch = {}\ngeometry = "point"\ncategory = "x"', "at least one key"),
         ('[[rule]]\nmatch = {a = 5}\ngeometry = "point"\ncategory = "x"', r"match\.a"),
-        ('[[rule]]\nmatch = {a = "b"}\ncategory = "x"', "geometry"),
         ('[[rule]]\nmatch = {a = "b"}\ngeometry = []\ncategory = "x"', "point, line, area, road"),
         ('[[rule]]\nmatch = {a = "b"}\ngeometry = "dot"\ncategory = "x"', "point, line, area"),
         ('[[rule]]\nmatch = {a = "b"}\ngeometry = "point"', "category must be a string"),

@@ -88,7 +88,12 @@ def test_peids_that_cannot_be_used_are_listed(tmp_path: Path, peid: Any, kind: s
     [
         (None, {"missing-categories": 1, "entities": 1}),
         ([], {"missing-categories": 1, "entities": 1}),
-        ("road", {"malformed-category": 1, "entities": 1}),
+        ("road", {"entities": 2}),
+        ("", {"missing-categories": 1, "entities": 1}),
+        (7, {"entities": 2}),
+        (7.5, {"malformed-category": 1, "entities": 1}),
+        ({"a": 1}, {"malformed-category": 1, "entities": 1}),
+        ("road/#", {"malformed-category": 1, "entities": 1}),
         ([7], {"malformed-category": 1, "entities": 1}),
         ([""], {"malformed-category": 1, "entities": 1}),
         (["road//x"], {"malformed-category": 1, "entities": 1}),
@@ -166,7 +171,7 @@ def test_options_fill_in_for_missing_properties(tmp_path: Path) -> None:
     assert [table.category_names[code] for code in table.category_codes] == [
         "given",
         "given",
-        "own",
+        "given/own",
     ]
 
 

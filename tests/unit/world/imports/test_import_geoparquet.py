@@ -17,7 +17,7 @@ from schemas.errors import SettingsError, SourceError
 from tests.scenes.source_files import Row, feature, write_geojson, write_geoparquet
 from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
-from world.sources.geoparquet_columns import MOST_LEVELS, is_too_deep
+from world.sources.wkb import MOST_LEVELS, is_too_deep
 
 BERLIN = shapely.Point(390_000, 5_820_000)
 
@@ -192,7 +192,7 @@ def bad_geo(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"geo": b""}, "without 'geo' metadata"),
+        ({"geo": b""}, "has no CRS: name it with --crs"),
         ({"geo": b"{"}, "cannot be read"),
         ({"geo": b"[1]"}, "cannot be read"),
         ({"geo": bad_geo(primary_column="x")}, "cannot be read"),
@@ -203,7 +203,10 @@ def bad_geo(**changes: Any) -> dict[str, Any]:
             "CRS cannot be understood",
         ),
         ({"crs": None}, "has no CRS"),
-        ({"types": {"categories": pa.list_(pa.int64())}}, "must be a list of strings"),
+        (
+            {"types": {"categories": pa.list_(pa.int64())}},
+            "must be text, whole numbers or a list of strings",
+        ),
         ({"types": {"geometry": pa.string()}}, "does not hold bytes"),
     ],
 )

@@ -73,10 +73,11 @@ def test_going_back_to_an_older_source_is_a_new_version(tmp_path: Path, source: 
     assert reports[0].facts.checksum == reports[2].facts.checksum != reports[1].facts.checksum
 
 
-def test_rules_count_only_where_they_are_used(tmp_path: Path, source: Path) -> None:
+def test_other_rules_make_another_version(tmp_path: Path, source: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text(RULES.read_text() + "\n# changed\n")
     import_world([source], tmp_path / "shops")
+    assert import_world([source], tmp_path / "shops", rules=rules).created
     assert not import_world([source], tmp_path / "shops", rules=rules).created
     import_world([VILLAGE], tmp_path / "village")
     assert not import_world([VILLAGE], tmp_path / "village").created
@@ -175,6 +176,7 @@ def test_progress_tells_every_phase(tmp_path: Path, source: Path) -> None:
         "reading village.osm",
         "checking",
         "projecting",
+        "looking for near misses",
         "writing",
     ]
     size = source.stat().st_size + VILLAGE.stat().st_size

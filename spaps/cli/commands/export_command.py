@@ -1,0 +1,75 @@
+"""``spaps export`` writes a world, or the members of a neighborhood, into a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schemas.settings import load_settings
+from spaps.cli.options import ConfigOption, VersionOption, WorldOption
+
+if TYPE_CHECKING:  # at run time only when the command runs
+    from world.exports.export_file import Members
+
+
+def export(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A .parquet, .geojson or .csv file to write.")
+    ],
+    *,
+    world: WorldOption = None,
+    version: VersionOption = None,
+    neighborhood: Annotated[
+        str | None,
+        typer.Option(metavar="DESCRIPTOR", help="Write only the members of this neighborhood."),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write entities as GeoParquet, GeoJSON or CSV, by the ending of the file."""
+    from spaps.cli.output_file import output_file
+    from spaps.cli.terminal import print_result, remarks
+    from world.exports.export_file import exported_rows, writer_of
+    from world.versions.store import WorldStore
+
+    write = writer_of(file)
+    settings = load_settings(config, {"world.dir": world})
+    place = settings.world.dir
+    facts = WorldStore(place).facts_of(version)
+    with remarks().status("reading the world"):
+        members = None if neighborhood is None else _members(place, facts.version, neighborhood)
+        rows = exported_rows(place, facts.version, members)
+    with remarks().status("writing"), output_file(file) as draft:
+        write(rows, facts.srid, draft)
+    what = "entities" if members is None else "members"
+    print_result(f"{file}: {rows.num_rows:,} {what} of world version {facts.version}")
+
+
+def _members(world: str, version: int, descriptor: str) -> Members:
+    import numpy as np
+
+    from schemas.language.explain import neighborhood_warnings
+    from spaps.cli.neighborhood_input import read_descriptor
+    from spaps.cli.terminal import print_warning
+    from spatial_udfs.exact.exact_resolver import ExactResolver
+    from world.exports.export_file import Members
+    from world.snapshot import load_snapshot
+
+    neighborhood = read_descriptor(descriptor)
+    resolution = ExactResolver(load_snapshot(world, version)).resolve(neighborhood)
+    warnings = list(neighborhood_warnings(neighborhood))
+    if resolution.missing_refs:
+        missing = ", ".join(map(str, resolution.missing_refs))
+        warnings.append(f"not in world version {version}: {missing}")
+    for warning in warnings:
+        print_warning(warning)
+    visible = [
+        (peids, np.full(len(peids), number))
+        for number, (peids, shown) in enumerate(
+            zip(resolution.stages, resolution.visible, strict=True), start=1
+        )
+        if shown
+    ]
+    peids, stages = (np.concatenate(column) for column in zip(*visible, strict=True))
+    return Members(peids, stages)

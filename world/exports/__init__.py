@@ -1,0 +1,1 @@
+"""Writes entities of a world as GeoParquet, GeoJSON or CSV."""

@@ -1,0 +1,149 @@
+"""Inserts missing vertices, so that entities that nearly meet share a vertex and touch.
+
+A vertex of one entity is missing in another one if it lies within the given distance of an edge of
+it, and is no vertex of it. It is inserted into the nearest edge. Existing vertices never move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from spatial_udfs.entity_table import Geometries, Int64s
+from world.long_work import Progress
+
+Floats = NDArray[np.float64]
+# LineString, Polygon, MultiLineString, MultiPolygon: what has edges.
+WITH_EDGES: Final = (1, 3, 5, 6)
+# An edge that got a vertex is bent by up to the distance, and may come near another vertex.
+ROUNDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Snapped:
+    """The geometries with inserted vertices.
+
+    ``changed`` has the positions of the geometries that got vertices, ``refused`` those that stay
+    as they were, because a vertex would have made them invalid.
+    """
+
+    geometries: Geometries
+    inserted: int
+    changed: Int64s
+    refused: Int64s
+
+
+def snap(geometries: Geometries, distance: float, tell: Progress) -> Snapped:
+    """Return the geometries with every missing vertex within ``distance`` metres inserted."""
+    result = geometries.copy()
+    inserted = 0
+    changed = np.zeros(len(result), np.bool_)
+    refused = np.zeros(len(result), np.bool_)
+    for number in range(1, ROUNDS + 1):
+        tell("snapping", number, ROUNDS)
+        edges = _Edges.of(result, ~refused)
+        points, at, bent = _missing(result, edges, distance)
+        if not len(points):
+            break
+        for kind in WITH_EDGES:
+            of_kind = edges.kinds[at] == kind
+            rows, found = edges.with_points(result, kind, at[of_kind], points[of_kind])
+            valid = shapely.is_valid(found)
+            result[rows[valid]] = found[valid]
+            changed[rows[valid]] = True
+            refused[rows[~valid]] = True
+        inserted += int((~refused[bent]).sum())
+    return Snapped(result, inserted, np.flatnonzero(changed), np.flatnonzero(refused))
+
+
+@dataclass(frozen=True, slots=True)
+class _Edges:
+    """All edges, entity by entity of each kind: two ends each, the entity and its kind."""
+
+    ends: Floats
+    owners: Int64s
+    kinds: Int64s
+
+    @classmethod
+    def of(cls, geometries: Geometries, usable: NDArray[np.bool_]) -> _Edges:
+        """Return the edges of the usable geometries."""
+        types = shapely.get_type_id(geometries)
+        ends, owners = [np.empty((0, 2, 2))], [np.empty(0, np.int64)]
+        kinds = [np.empty(0, np.int64)]
+        for kind in WITH_EDGES:
+            rows = np.flatnonzero((types == kind) & usable)
+            if not len(rows):
+                continue
+            _, points, offsets = shapely.to_ragged_array(geometries[rows])
+            of_point = shapely.get_coordinates(geometries[rows], return_index=True)[1]
+            # The last point of each line or ring begins no edge.
+            begins = np.ones(len(points), np.bool_)
+            begins[offsets[0][1:] - 1] = False
+            first = np.flatnonzero(begins)
+            ends.append(np.stack([points[first], points[first + 1]], axis=1))
+            owners.append(rows[of_point[first]])
+            kinds.append(np.full(len(first), kind))
+        return cls(*(np.concatenate(each) for each in (ends, owners, kinds)))
+
+    def with_points(
+        self, geometries: Geometries, kind: int, at: Int64s, points: Floats
+    ) -> tuple[Int64s, Geometries]:
+        """Return the entities of a kind that get points, and their new geometries.
+
+        ``at`` is the edge of each point; the points of an edge are in their order along it.
+        """
+        rows = np.unique(self.owners[at])
+        if not len(rows):
+            return rows, np.empty(0, object)
+        mine = (self.kinds == kind) & np.isin(self.owners, rows)
+        _, old, offsets = shapely.to_ragged_array(geometries[rows])
+        # The edges of these entities alone, in the order of their points.
+        begins = np.ones(len(old), np.bool_)
+        begins[offsets[0][1:] - 1] = False
+        places = np.full(len(self.owners), -1, np.int64)
+        places[mine] = np.flatnonzero(begins)
+        after = places[at] + 1
+        new = np.insert(old, after, points, axis=0)
+        shifted = offsets[0] + np.searchsorted(np.sort(after), offsets[0], side="left")
+        found: Any = shapely.from_ragged_array(
+            shapely.GeometryType(kind), new, (shifted, *offsets[1:])
+        )
+        return rows, found
+
+
+def _missing(
+    geometries: Geometries, edges: _Edges, distance: float
+) -> tuple[Floats, Int64s, Int64s]:
+    """Return each missing vertex, its edge and its entity, in the order of edges and along them."""
+    coordinates, owners = shapely.get_coordinates(geometries, return_index=True)
+    vertices, of_vertex = np.unique(coordinates.view(np.complex128).ravel(), return_inverse=True)
+    places = np.column_stack([vertices.real, vertices.imag])
+    tree = shapely.STRtree(shapely.linestrings(edges.ends))
+    vertex, edge = tree.query(shapely.points(places), predicate="dwithin", distance=distance)
+    # An entity does not lack a vertex that it has somewhere.
+    count = len(vertices)
+    pairs = edges.owners[edge] * count + vertex
+    missing = ~np.isin(pairs, np.unique(owners * count + of_vertex))
+    vertex, edge, pairs = vertex[missing], edge[missing], pairs[missing]
+    share, gap = _along(edges.ends[edge], places[vertex])
+    # Of the edges of an entity the nearest one gets the vertex; of equal ones the first.
+    order = np.lexsort((edge, gap, pairs))
+    nearest = order[np.unique(pairs[order], return_index=True)[1]]
+    vertex, edge, share = vertex[nearest], edge[nearest], share[nearest]
+    # Along the edge; vertices at one place of it in a fixed order, the same in both directions.
+    order = np.lexsort((vertex, share, edge))
+    return places[vertex[order]], edge[order], edges.owners[edge[order]]
+
+
+def _along(ends: Floats, points: Floats) -> tuple[Floats, Floats]:
+    """Return where on its edge each point lies, from 0 to 1, and its distance from the edge."""
+    start, end = ends[:, 0], ends[:, 1]
+    way = end - start
+    length = np.maximum((way**2).sum(axis=1), np.finfo(float).tiny)
+    share = np.clip(((points - start) * way).sum(axis=1) / length, 0, 1)
+    gap = np.hypot(*(points - start - share[:, None] * way).T)
+    return share, gap
