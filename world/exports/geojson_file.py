@@ -39,7 +39,10 @@ def write_geojson(rows: pa.Table, srid: int, path: Path) -> None:
 def degrees_of(wkb: pa.Array, crs: CRS) -> Geometries:
     """Return geometries in longitude and latitude, rounded to a centimetre."""
     shapes = shapely.from_wkb(wkb.to_numpy(zero_copy_only=False))
-    return shapely.transform(shapes, lambda points: in_degrees(points, crs).round(DECIMALS))
+    degrees: Geometries = shapely.transform(
+        shapes, lambda points: in_degrees(points, crs).round(DECIMALS)
+    )
+    return degrees
 
 
 def _feature(row: dict[str, Any], geometry: str) -> str:

@@ -115,7 +115,9 @@ class Combined:
         notes = []
         if self.snapped is not None:
             vertices = counted(self.snapped.inserted, "vertex", "vertices")
-            notes.append(f"inserted {vertices} into {counted(len(self.snapped.changed), *ENTITY)}")
+            joined = f", joined {self.snapped.joined:,}" if self.snapped.joined else ""
+            changed = counted(len(self.snapped.changed), *ENTITY)
+            notes.append(f"inserted {vertices}{joined}, which changed {changed}")
             if len(self.snapped.refused):
                 refused = counted(len(self.snapped.refused), *ENTITY)
                 notes.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +13,7 @@ from pyproj import CRS
 
 from schemas import entity
 from schemas.entity_keys import is_hashed, number_of_key
+from spatial_udfs.entity_table import Geometries
 from world.imports.combination import Combined, combine
 from world.imports.extent import Extent, extent_of, placement_warnings
 from world.imports.import_request import ImportRequest
@@ -89,7 +90,7 @@ def dry_run(request: ImportRequest, progress: Progress | None = None) -> DryRun:
         crs=combined.crs.name,
         extent=extent_of(combined.geometries, combined.crs),
         entities=combined.entities.num_rows,
-        geometries=_most_first(Counter(shapely.get_type_id(combined.geometries).tolist()), _TYPES),
+        geometries=_most_first(_types(combined.geometries)),
         categories=_most_first(_categories(combined.entities)),
         ids=_most_first(_ids(combined.entities)),
         first_rows=tuple(_first_rows(combined)),
@@ -102,11 +103,12 @@ def dry_run(request: ImportRequest, progress: Progress | None = None) -> DryRun:
 _TYPES: Final = {kind.value: kind.name.lower() for kind in shapely.GeometryType}
 
 
-def _most_first(
-    counts: Counter[int] | Counter[str], names: dict[int, str] | None = None
-) -> dict[str, int]:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return {names[int(of)] if names else str(of): count for of, count in ordered}
+def _most_first(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _types(geometries: Geometries) -> Counter[str]:
+    return Counter(_TYPES[kind] for kind in shapely.get_type_id(geometries).tolist())
 
 
 def _categories(entities: pa.Table) -> Counter[str]:
@@ -142,9 +144,9 @@ def _first_rows(combined: Combined) -> list[FirstRow]:
     ]
 
 
-def _described(geometry: shapely.Geometry) -> str:
+def _described(geometry: Any) -> str:
     """Return type and size of a geometry in metres, as the world has it."""
-    kind = geometry.geom_type
+    kind = str(geometry.geom_type)
     if kind.endswith("Polygon"):
         return f"{kind}, {geometry.area:,.0f} m²"
     if kind.endswith("LineString"):

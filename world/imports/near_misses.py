@@ -6,18 +6,20 @@ another entity can miss it by micrometres, and the two do not touch any more.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import shapely
 
 from spatial_udfs.entity_table import Geometries, Int64s
-from world.long_work import Progress, in_threads
+from world.long_work import Progress
 
 NEAR_METRES: Final = 0.001
 # How many entities are compared with all others at once. Few, because each may meet all others.
-CHUNK: Final = 512
+CHUNK: Final = 1_024
+# From so many coordinates on, an index of the edges of a geometry is faster than no index.
+LARGE: Final = 16
 
 
 def near_misses(geometries: Geometries, tell: Progress) -> Int64s:
@@ -27,7 +29,15 @@ def near_misses(geometries: Geometries, tell: Progress) -> Int64s:
     would be millions of pairs.
     """
     first = _first_of_equals(geometries)
-    pairs = first[_of_distinct(geometries[first], tell)]
+    distinct = geometries[first]
+    sizes = shapely.get_num_coordinates(distinct).astype(np.int64)
+    large = distinct[sizes >= LARGE]
+    # Indexes make this search several times faster. They belong to the objects: none is left there.
+    shapely.prepare(large)
+    try:
+        pairs = first[_of_distinct(distinct, sizes, tell)]
+    finally:
+        shapely.destroy_prepared(large)
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
@@ -37,21 +47,23 @@ def _first_of_equals(geometries: Geometries) -> Int64s:
     return np.sort(first)
 
 
-def _of_distinct(geometries: Geometries, tell: Progress) -> Int64s:
+def _of_distinct(geometries: Geometries, sizes: Int64s, tell: Progress) -> Int64s:
     tree = shapely.STRtree(geometries)
-    starts = range(0, len(geometries), CHUNK)
-
-    def of_chunk(start: int) -> Int64s:
-        some = geometries[start : start + CHUNK]
-        left, right = tree.query(some, predicate="dwithin", distance=NEAR_METRES)
+    grown = shapely.bounds(geometries) + np.array([-1, -1, 1, 1]) * NEAR_METRES
+    boxes: Any = shapely.box(*grown.T)
+    found = [np.empty((0, 2), np.int64)]
+    for start in range(0, len(geometries), CHUNK):
+        left, right = tree.query(boxes[start : start + CHUNK])
         left = left + start
         once = left < right
         left, right = left[once], right[once]
-        apart = ~shapely.intersects(geometries[left], geometries[right])
-        return np.column_stack([left[apart], right[apart]])
-
-    found = [np.empty((0, 2), np.int64)]
-    for number, pairs in enumerate(in_threads(of_chunk, starts), start=1):
-        found.append(pairs)
-        tell("looking for near misses", number, len(starts))
+        # The geometry with an index goes first.
+        swapped = sizes[left] < sizes[right]
+        one, other = np.where(swapped, right, left), np.where(swapped, left, right)
+        apart = ~shapely.intersects(geometries[one], geometries[other])
+        one, other = one[apart], other[apart]
+        near = shapely.dwithin(geometries[one], geometries[other], NEAR_METRES)
+        pairs = np.column_stack([one[near], other[near]])
+        found.append(np.sort(pairs, axis=1))
+        tell("looking for near misses", min(start + CHUNK, len(geometries)), len(geometries))
     return np.concatenate(found)

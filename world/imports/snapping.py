@@ -1,7 +1,9 @@
 """Inserts missing vertices, so that entities that nearly meet share a vertex and touch.
 
 A vertex of one entity is missing in another one if it lies within the given distance of an edge of
-it, and is no vertex of it. It is inserted into the nearest edge. Existing vertices never move.
+it, and is no vertex of it. It is inserted into the nearest edge. Before that, vertices of different
+entities that are within the distance of each other become one: all entities that have one of them
+get the same.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import shapely
 from numpy.typing import NDArray
 
 from spatial_udfs.entity_table import Geometries, Int64s
+from world.imports.vertices import Vertices
 from world.long_work import Progress
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 # LineString, Polygon, MultiLineString, MultiPolygon: what has edges.
 WITH_EDGES: Final = (1, 3, 5, 6)
 # An edge that got a vertex is bent by up to the distance, and may come near another vertex.
@@ -25,7 +29,7 @@ ROUNDS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Snapped:
-    """The geometries with inserted vertices.
+    """The geometries with inserted vertices, and how many were inserted and joined with another.
 
     ``changed`` has the positions of the geometries that got vertices, ``refused`` those that stay
     as they were, because a vertex would have made them invalid.
@@ -33,16 +37,15 @@ class Snapped:
 
     geometries: Geometries
     inserted: int
+    joined: int
     changed: Int64s
     refused: Int64s
 
 
 def snap(geometries: Geometries, distance: float, tell: Progress) -> Snapped:
     """Return the geometries with every missing vertex within ``distance`` metres inserted."""
-    result = geometries.copy()
     inserted = 0
-    changed = np.zeros(len(result), np.bool_)
-    refused = np.zeros(len(result), np.bool_)
+    result, joined, changed, refused = _with_joined_vertices(geometries, distance)
     for number in range(1, ROUNDS + 1):
         tell("snapping", number, ROUNDS)
         edges = _Edges.of(result, ~refused)
@@ -57,7 +60,34 @@ def snap(geometries: Geometries, distance: float, tell: Progress) -> Snapped:
             changed[rows[valid]] = True
             refused[rows[~valid]] = True
         inserted += int((~refused[bent]).sum())
-    return Snapped(result, inserted, np.flatnonzero(changed), np.flatnonzero(refused))
+    return Snapped(result, inserted, joined, np.flatnonzero(changed), np.flatnonzero(refused))
+
+
+def _with_joined_vertices(
+    geometries: Geometries, distance: float
+) -> tuple[Geometries, int, Bools, Bools]:
+    """Return the geometries with nearly equal vertices of different entities made equal.
+
+    Also returns how many vertices moved, which geometries changed, and which stay as they were,
+    because they would be invalid.
+    """
+    result = geometries.copy()
+    changed, refused = (np.zeros(len(result), np.bool_) for _ in range(2))
+    vertices = Vertices.of(geometries)
+    target = vertices.joined(distance)
+    moved = target[vertices.of_point] != vertices.of_point
+    rows = np.unique(vertices.owners[moved])
+    if not len(rows):
+        return result, 0, changed, refused
+    mine = np.isin(vertices.owners, rows)
+    places = vertices.places[target[vertices.of_point[mine]]]
+    found = shapely.set_coordinates(geometries[rows].copy(), places)
+    valid = shapely.is_valid(found)
+    result[rows[valid]] = found[valid]
+    changed[rows[valid]] = True
+    refused[rows[~valid]] = True
+    count = int((target != np.arange(len(target))).sum())
+    return result, count, changed, refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +117,7 @@ class _Edges:
             ends.append(np.stack([points[first], points[first + 1]], axis=1))
             owners.append(rows[of_point[first]])
             kinds.append(np.full(len(first), kind))
-        return cls(*(np.concatenate(each) for each in (ends, owners, kinds)))
+        return cls(np.concatenate(ends), np.concatenate(owners), np.concatenate(kinds))
 
     def with_points(
         self, geometries: Geometries, kind: int, at: Int64s, points: Floats
@@ -119,15 +149,14 @@ def _missing(
     geometries: Geometries, edges: _Edges, distance: float
 ) -> tuple[Floats, Int64s, Int64s]:
     """Return each missing vertex, its edge and its entity, in the order of edges and along them."""
-    coordinates, owners = shapely.get_coordinates(geometries, return_index=True)
-    vertices, of_vertex = np.unique(coordinates.view(np.complex128).ravel(), return_inverse=True)
-    places = np.column_stack([vertices.real, vertices.imag])
-    tree = shapely.STRtree(shapely.linestrings(edges.ends))
+    vertices = Vertices.of(geometries)
+    places = vertices.places
+    lines: Any = shapely.linestrings(edges.ends)
+    tree = shapely.STRtree(lines)
     vertex, edge = tree.query(shapely.points(places), predicate="dwithin", distance=distance)
     # An entity does not lack a vertex that it has somewhere.
-    count = len(vertices)
-    pairs = edges.owners[edge] * count + vertex
-    missing = ~np.isin(pairs, np.unique(owners * count + of_vertex))
+    pairs = edges.owners[edge] * len(places) + vertex
+    missing = ~np.isin(pairs, vertices.owned())
     vertex, edge, pairs = vertex[missing], edge[missing], pairs[missing]
     share, gap = _along(edges.ends[edge], places[vertex])
     # Of the edges of an entity the nearest one gets the vertex; of equal ones the first.

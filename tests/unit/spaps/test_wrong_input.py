@@ -98,7 +98,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("import text.shp", "text.shp: "),
     ("import delta --crs EPSG:25833", "delta: "),
     ("import good.geojson --dry-run --strict --category a//b", "has an empty level"),
-    ("import nothing.geojson --dry-run", "there is nothing in them to import"),
+    ("import no-id.geojson --dry-run", "no feature has an id or the property 'peid'"),
     # Import files
     ("import no.toml", "no.toml: no such file"),
     ("import broken.toml", "broken.toml: "),
