@@ -137,6 +137,9 @@ def _source(file: Path, table: Any, where: str) -> Source:
         raise SettingsError(f"{where}: path must be the path of a file")
     if isinstance(options.get("rules"), str) and options["rules"]:
         options["rules"] = file.parent / options["rules"]
+    others = sorted(options.keys() - {"rules"})
+    if others and kind_by_name(Path(path)) is SourceKind.OSM:
+        raise SettingsError(f"{where}: {others[0]} is not for OSM: only rules are")
     return Source(file.parent / path, SourceOptions.checked(options, f"{where}: "))
 
 

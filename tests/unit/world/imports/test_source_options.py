@@ -194,6 +194,7 @@ SOURCE = '[[source]]\npath = "a.geojson"\n'
         (f"{SOURCE}[[source]]\nid_field = 'x'", "source 2: path must be"),
         (f"{SOURCE}id_field = 5", "source 1: id_field must be a text"),
         (f"{SOURCE}category = 'a/#'", "source 1: category: .*wildcard"),
+        ("[[source]]\npath = 'x.osm.pbf'\ncategory = 'a'", "source 1: category is not for OSM"),
         (f"{SOURCE}crs = 'nowhere'", "source 1: crs: 'nowhere' is no CRS"),
         (f"{SOURCE}rules = 'none.toml'", r"rules .*none\.toml: No such file"),
         (f"{SOURCE}key_prefix = ''", "source 1: key_prefix is empty"),
