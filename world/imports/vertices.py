@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import shapely
@@ -37,15 +38,16 @@ class Vertices:
         Vertices within the distance of each other become the first of them. A chain of such
         vertices stays as it is if one entity has two of them: its shape would lose an edge.
         """
-        points = shapely.points(self.places)
+        points: Any = shapely.points(self.places)
+        count = len(self.places)
         one, other = shapely.STRtree(points).query(points, predicate="dwithin", distance=distance)
         near = one < other
-        first = _smallest_reachable(len(points), one[near], other[near])
+        first = _smallest_reachable(count, one[near], other[near])
         owned = self.owned()
-        entity, vertex = np.divmod(owned, max(len(points), 1))
-        chains, counts = np.unique(entity * len(points) + first[vertex], return_counts=True)
-        lost = np.isin(first, chains[counts > 1] % max(len(points), 1))
-        return np.where(lost, np.arange(len(points)), first)
+        entity, vertex = np.divmod(owned, max(count, 1))
+        chains, counts = np.unique(entity * count + first[vertex], return_counts=True)
+        lost = np.isin(first, chains[counts > 1] % max(count, 1))
+        return np.where(lost, np.arange(count), first)
 
 
 def _smallest_reachable(count: int, one: Int64s, other: Int64s) -> Int64s:
