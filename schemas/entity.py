@@ -10,7 +10,7 @@ row, even if ``entities`` has rows of it.
 The bulk job keeps four more tables beside them from one run to the next:
 
 ``relatedPairs``: every ordered pair of entities that share a point, by version and bucket.
-``placedEntities``: the shape and categories of each entity, by version and bucket.
+``placedEntities``: shape, categories and geometry of each entity, by version and bucket.
 ``relatedVersions``: one row for each version whose pairs are complete, written after them. Pairs
 without it are ignored.
 ``resolvedMembers``: the members of sets that runs resolved on a version, and for each set a row
@@ -66,8 +66,9 @@ METHOD: Final = "method"  # int: raised when pairs are computed in a way that ma
 PAIR_COUNT: Final = "pairCount"  # long
 PAIR_KINDS: Final = "pairKinds"  # list<int>: the kinds that occur
 BUCKETS: Final = "buckets"  # int: the number of buckets of pairs and entities
-# list<struct<peid, shape, categorySet>>: entities whose pairs are in the buckets of the other ends
-HEAVY: Final = "heavyEntities"
+# boolean: pairs of this reference are in the buckets of the entities at their other end
+HEAVY: Final = "heavy"
+ENGINE: Final = "engine"  # string: the version of GEOS, which computes the matrices
 DIAMETER: Final = "diameter"  # double: upper bound of the distance of two entities, in metres
 DERIVED_FROM: Final = "derivedFrom"  # long or null: the version whose pairs were taken over
 

@@ -59,6 +59,13 @@ class RebuildSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BulkSettings:
+    """What the bulk job's driver may hold."""
+
+    most_conditions: int
+
+
+@dataclass(frozen=True, slots=True)
 class DemoSettings:
     """The settings of `spaps demo`."""
 
@@ -99,6 +106,7 @@ class Settings:
     world: WorldSettings
     redis: RedisSettings
     rebuild: RebuildSettings
+    bulk: BulkSettings
     demo: DemoSettings
     broker: BrokerSettings
 

@@ -26,7 +26,6 @@ from schemas.errors import EXIT_DONE, WorldError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE
 from schemas.settings import Settings, load_settings
-from world.arrow_alone import keep_pandas_out
 from world.imports.world_import import import_world
 from world.locks import output_lock
 from world.versions.store import WorldStore
@@ -37,7 +36,6 @@ REGISTERED: Final = "redis"
 @spark_errors_as(WorldError, "Spark failed")
 def run(options: argparse.Namespace, session: BegunSession) -> int:
     """Do what the command line says; the exit code."""
-    keep_pandas_out()
     given = {"redis.url": options.redis or None, "world.dir": options.world}
     settings = load_settings(options=given)
     world = settings.world.dir
@@ -65,8 +63,6 @@ def _resolve_and_push(
     spark: SparkSession,
 ) -> BackgroundSweep | None:
     """Do the work of Spark; return the sweep of the replaced generation, if there was a push."""
-    if options.checkpoint is not None:
-        spark.sparkContext.setCheckpointDir(options.checkpoint)
     source = options.subscriptions or str(_of_project(settings.demo.subscriptions))
     subscriptions, coverage = _subscriptions(spark, source, url)
     # Pushes of one folder come in the order of its commits, so the lock is held until the switch.
@@ -103,7 +99,7 @@ def _subscriptions(
     spark: SparkSession, source: str, url: str | None
 ) -> tuple[Subscriptions, RegistryCoverage]:
     if source == REGISTERED and url is not None:
-        return open_registered(spark, url)
+        return open_registered(url)
     return open_subscriptions(spark, source), FROM_FILE
 
 

@@ -1,17 +1,21 @@
-"""One run of the bulk job: read, resolve, write."""
+"""One run of the bulk job, from subscriptions and a world version to a commit of memberships.
+
+docs/pipeline.md shows it as a picture, table by table.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from jobs.pipeline.lake_tables import NewFile, lake_table
-from jobs.pipeline.memberships.membership_rows import write_results
+from jobs.pipeline.exchange import Tasks, parallelism_of
+from jobs.pipeline.lake_tables import lake_table
+from jobs.pipeline.memberships.membership_rows import Results, write_results
 from jobs.pipeline.pairs.related_tables import ensure_related
 from jobs.pipeline.run_facts import (
     RunFacts,
@@ -20,17 +24,39 @@ from jobs.pipeline.run_facts import (
     subscription_count,
     write_run,
 )
+from jobs.pipeline.scratch import Scratch, new_scratch
 from jobs.pipeline.stages.level_loop import LevelLoop
-from jobs.pipeline.stages.resolved_set_cache import NewSets, open_known_sets
-from jobs.pipeline.subscriptions.batch_reader import read_batch
-from jobs.pipeline.subscriptions.compiled_batch import compile_batch
+from jobs.pipeline.stages.resolved_set_cache import SetCache, open_set_cache
+from jobs.pipeline.subscriptions.graph_slices import Graph, slice_count, to_graph
+from jobs.pipeline.subscriptions.snapshot import Snapshot, snapshot
 from jobs.pipeline.subscriptions.subscription_lines import Subscriptions
+from jobs.pipeline.tables import PROBLEMS_TABLE
 from jobs.pipeline.world_tables import open_world
 from redis_link.generation.generation_push import StepClock
 from schemas.errors import SpapsError
 from schemas.membership import MEMBERSHIPS_TABLE, VERSION
+from schemas.settings import load_settings
+from spatial_udfs.bulk.buckets import bucket_count
 from world.memberships.membership_table import SCHEMA
 from world.memberships.run_commits import new_run_id
+
+
+@dataclass(slots=True)
+class Run:
+    """A run: its id, its clock, and where it leaves what it has done so far."""
+
+    run_id: str
+    started_at: datetime
+    clock: StepClock
+    tasks: Tasks
+    scratch: Scratch
+
+    @classmethod
+    def start(cls, spark: SparkSession, out: str, run_id: str) -> Run:
+        """Begin a run that writes into a folder."""
+        run_id = run_id or new_run_id()
+        tasks = Tasks(spark, parallelism_of(spark))
+        return cls(run_id, datetime.now(UTC), StepClock(), tasks, new_scratch(spark, out, run_id))
 
 
 def resolve_batch(  # noqa: PLR0913  where everything lies
@@ -52,79 +78,91 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
     may not be, a NothingResolvedError says why, and the memberships stay as they are.
     ``before_writing`` is called when the input is there, before anything is computed.
     """
-    started_at = datetime.now(UTC)
-    run_id = run or new_run_id()
-    clock = StepClock()
+    folder = out.rstrip("/")
+    world = open_world(spark, world_path, version)
+    say(f"world {world.path}, version {world.version}: {world.entity_count:,} entities")
+    before_writing()
     with ExitStack() as cleaning:
-        # Taking subscriptions apart and looking at the world do not need each other.
+        this = Run.start(spark, folder, run)
+        cleaning.callback(this.scratch.remove)
+        tasks, scratch, clock = this.tasks, this.scratch, this.clock
+        # Reading subscriptions and finding pairs do not need each other.
         beside = cleaning.enter_context(ThreadPoolExecutor(1, "subscriptions"))
-        reading = beside.submit(read_batch, spark, subscriptions)
-        world = open_world(spark, world_path, version)
-        say(f"world {world.path}, version {world.version}: {world.entity_count:,} entities")
-        before_writing()
-        folder = out.rstrip("/")
+        buckets = bucket_count(world.entity_count)
+        reading = beside.submit(_read, tasks, scratch, subscriptions, buckets)
         table = lake_table(spark, f"{folder}/{MEMBERSHIPS_TABLE}")
         before = table.paths(world.version)
-        related = ensure_related(spark, world, say)
+        related = ensure_related(tasks, world, say)
         say(f"related pairs: {related.pair_count:,}, {related.origin}")
         clock.lap("related")
-        read = reading.result()
-        known = open_known_sets(world, read.graph.nodes)
-        batch = compile_batch(read.graph, related, known.nodes)
-        reused = f", {len(known.nodes):,} known from earlier runs" if len(known.nodes) else ""
+        read, graph = reading.result()
+        loop = LevelLoop(tasks, scratch, world, related.buckets, say)
+        most = load_settings().bulk.most_conditions
+        batch = loop.begin(graph, open_set_cache(world), related, most)
+        reused = f", {batch.known_count:,} known from earlier runs" if batch.known_count else ""
         say(
-            f"subscriptions: {read.facts.subscriptions:,} read, "
-            f"{read.facts.descriptors:,} different descriptors, "
-            f"{len(batch.unknown):,} different sets to resolve{reused}"
+            f"subscriptions: {graph.subscriptions:,} read, "
+            f"{graph.descriptors:,} different descriptors, "
+            f"{batch.node_count:,} different sets to resolve{reused}"
         )
         clock.lap("read")
-        loop = LevelLoop(spark, world, related, batch, known)
-        cleaning.callback(loop.release)
-        loop.run(say)
+        reports = loop.run(batch)
         clock.lap("resolve")
-        problems = find_problems(spark, folder, world.version, read, loop.existing)
+        problems = find_problems(
+            tasks, scratch, lake_table(spark, f"{folder}/{PROBLEMS_TABLE}"), world.version,
+            graph, read.places, batch.missing,
+        )  # fmt: skip
         if not may_resolve_nothing:
-            refuse_nothing(read, problems, folder)
+            refuse_nothing(graph, problems, folder)
         clock.lap("report")
-        sets = NewSets(world)
-        results = write_results(read, loop, table, world.version, sets)
+        results = write_results(tasks, scratch, batch, table, world.version)
         commit = table.replace_version(
-            world.version, results.memberships, SCHEMA, [VERSION], run=run_id, before=before
+            world.version,
+            results.memberships,
+            SCHEMA,
+            [VERSION],
+            run=this.run_id,
+            before=before,
         )
         say(f"memberships: {results.rows:,} rows in {folder}/{MEMBERSHIPS_TABLE}")
         clock.lap("write")
-        _keep_sets(sets, results.sets, batch.unknown, results.trouble, say)
+        _keep_sets(batch.sets, results, say)
         reported = problems.commit()
     facts = RunFacts(
         version=world.version,
-        started_at=started_at,
+        started_at=this.started_at,
         world=world.path,
         source=source,
-        subscriptions=subscription_count(read, problems),
-        descriptors=read.facts.descriptors,
+        subscriptions=subscription_count(graph, problems),
+        descriptors=graph.descriptors,
         rows=results.rows,
         related=related.origin,
-        levels=tuple(loop.reports),
+        levels=tuple(reports),
         seconds=clock.seconds,
         problems=reported,
-        run_id=run_id,
+        run_id=this.run_id,
         commit=commit,
+        world_commit=world.commit,
+        snapshot=read.identity,
     )
     write_run(spark, folder, facts)
     return facts
 
 
-def _keep_sets(
-    sets: NewSets,
-    files: list[NewFile],
-    nodes: pa.Table,
-    trouble: str | None,
-    say: Callable[[str], None],
-) -> None:
+def _read(
+    tasks: Tasks, scratch: Scratch, subscriptions: Subscriptions, buckets: int
+) -> tuple[Snapshot, Graph]:
+    read = snapshot(tasks, scratch, subscriptions)
+    slices = slice_count(read.texts, buckets, tasks.parallelism)
+    return read, to_graph(tasks, scratch, read, slices)
+
+
+def _keep_sets(sets: SetCache, results: Results, say: Callable[[str], None]) -> None:
     """Keep what was resolved for later runs; this one is complete without it."""
-    if trouble is None and len(nodes):
+    trouble = results.trouble
+    if trouble is None and results.sets:
         try:
-            sets.keep(files, nodes)
+            sets.keep(results.sets)
         except SpapsError as error:
             trouble = str(error)
     if trouble is not None:

@@ -8,6 +8,7 @@ bulk job by bucket too (``spatial_udfs/bulk/buckets.py``), so a task knows its f
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import SparkSession
 
-from jobs.pipeline.storage_credentials import storage_credentials
+from jobs.pipeline.storage_credentials import HADOOP, storage_credentials
 from schemas.entity import BUCKET, VERSION
 from schemas.errors import WorldError
 from world.memberships.run_commits import (
@@ -216,15 +217,24 @@ def counted(table: LakeTable, files: Sequence[TableFile]) -> list[TableFile]:
 
 
 def lake_table(spark: SparkSession, path: str) -> LakeTable:
-    """The table at a path as Spark understands it: without a scheme, of its default file system."""
-    context = spark.sparkContext
-    configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001 - pyspark has no other way
-    java_path = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001
-    qualified = java_path.getFileSystem(configuration).makeQualified(java_path)
-    uri = str(qualified.toString()).rstrip("/")
-    if uri.startswith("file:/"):
-        return LakeTable(f"{LOCAL}{uri.removeprefix('file:')}", on_disk=DISKS_AS_DISKS)
-    return LakeTable(uri, storage_credentials(configuration))
+    """Return the table at a path; without a scheme it is of Spark's default file system.
+
+    That is the setting ``spark.hadoop.fs.defaultFS``, or else the disk.
+    """
+
+    def setting(name: str) -> str | None:
+        return spark.conf.get(name, None)
+
+    scheme, slashes, place = path.partition(":/")
+    if not slashes:
+        default = (setting(f"{HADOOP}defaultFS") or LOCAL).rstrip("/")
+        if default in (LOCAL, "file:"):
+            scheme, place = "file", os.path.abspath(path)  # noqa: PTH100 - a URI, not a file
+        else:
+            return LakeTable(f"{default}/{path.strip('/')}", storage_credentials(setting))
+    if scheme == "file":
+        return LakeTable(f"{LOCAL}/{place.strip('/')}".rstrip("/"), on_disk=DISKS_AS_DISKS)
+    return LakeTable(path.rstrip("/"), storage_credentials(setting))
 
 
 def lake_errors(uri: str) -> AbstractContextManager[None]:

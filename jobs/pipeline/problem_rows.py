@@ -6,7 +6,7 @@ Tasks make the rows and write them; of the rows themselves only the first come t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -14,15 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.pipeline.exchange import DRIVER, Sent
 from jobs.pipeline.lake_tables import LakeTable, NewFile
+from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.subscriptions.descriptor_parts import DescriptorPart
-from jobs.pipeline.subscriptions.subscription_lines import REASON, WHERE, RowPlaces
+from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.subscriptions.subscription_parts import BadRow, Int64s
+from jobs.pipeline.tables import KIND, PROBLEMS, REASON, WHERE
 from schemas.errors import NoReferenceError
 from schemas.membership import SUB_ID
 from spatial_udfs.position_sets import spread_out
 
-KIND: Final = "kind"
 # Kinds of problems; the first three leave a subscription without result.
 UNREADABLE: Final = "unreadable"
 WRONG_DESCRIPTOR: Final = "wrong descriptor"
@@ -31,10 +33,6 @@ MISSING_REFERENCE: Final = "missing reference"
 ALWAYS_EMPTY: Final = "always empty"
 UNRESOLVED: Final = (UNREADABLE, WRONG_DESCRIPTOR, NO_REFERENCE)
 
-PROBLEM_FIELDS: Final = (KIND, WHERE, SUB_ID, REASON)
-PROBLEM_SCHEMA: Final = pa.schema(
-    {KIND: pa.string(), WHERE: pa.string(), SUB_ID: pa.int64(), REASON: pa.string()}
-)
 _ORDER: Final = [(KIND, "ascending"), (SUB_ID, "ascending"), (WHERE, "ascending")]
 _BEFORE_ALL: Final = -(2**63)
 _ROWS_AT_ONCE: Final = 100_000
@@ -50,39 +48,54 @@ class WrittenProblems(NamedTuple):
     remarks: pa.Table
 
 
-def problem_task(
-    table: LakeTable, version: int, places: RowPlaces, existing: Int64s, listed: int
-) -> Callable[[Iterable[DescriptorPart]], Iterator[WrittenProblems]]:
-    """The task that writes the problems of its parts and lists the first of them.
+class SliceWork(NamedTuple):
+    """A slice, by the files of its descriptors and of its references that do not exist."""
 
-    ``existing`` are the references that the version has, in order.
-    """
+    descriptors: str
+    missing: list[str]
 
-    def write(parts: Iterable[DescriptorPart]) -> Iterator[WrittenProblems]:
+
+class ProblemTask:
+    """Writes the problems of a slice and lists the first of them."""
+
+    def __init__(
+        self, scratch: Scratch, table: LakeTable, version: int, places: RowPlaces, listed: int
+    ) -> None:
+        self._scratch = scratch
+        self._table = table
+        self._version = version
+        self._places = places
+        self._listed = listed
+
+    def __call__(self, work: SliceWork) -> Iterator[Sent]:
         counts: Counter[str] = Counter()
-        first = [PROBLEM_SCHEMA.empty_table()] * 2
+        first = [PROBLEMS.empty_table()] * 2
 
         def noted(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in rows:
                 kind = batch.column(KIND)[0].as_py()
                 counts[kind] += len(batch)
                 at = 0 if kind in UNRESOLVED else 1
-                first[at] = first_rows([first[at], pa.Table.from_batches([batch])], listed)
+                table = pa.Table.from_batches([batch])
+                first[at] = first_rows([first[at], table], self._listed)
                 yield batch
 
+        parts: list[DescriptorPart] = self._scratch.get(work.descriptors)
+        lacking = [np.empty(0, np.int64), *(self._scratch.get(path) for path in work.missing)]
+        missing = np.concatenate(lacking)
         rows = chain.from_iterable(
-            chain(bad_rows(part.bad, places), descriptor_rows(part, existing, version))
+            chain(
+                bad_rows(part.bad, self._places), descriptor_rows(part, missing, self._version)
+            )
             for part in parts
         )
-        files = table.write(version, None, noted(rows), PROBLEM_SCHEMA)
-        yield WrittenProblems(files, counts, *first)
-
-    return write
+        files = self._table.write(self._version, None, noted(rows), PROBLEMS)
+        yield DRIVER, WrittenProblems(files, counts, *first)
 
 
 def first_rows(tables: Sequence[pa.Table], count: int) -> pa.Table:
     """The first rows of all, by kind, number and place; rows without a number come first."""
-    every = pa.concat_tables([PROBLEM_SCHEMA.empty_table(), *tables])
+    every = pa.concat_tables([PROBLEMS.empty_table(), *tables])
     at = every.schema.get_field_index(SUB_ID)
     keys = every.set_column(at, SUB_ID, pc.fill_null(every.column(SUB_ID), _BEFORE_ALL))
     return every.take(pc.sort_indices(keys, sort_keys=_ORDER)[:count])
@@ -102,11 +115,11 @@ def bad_rows(bad: Sequence[BadRow], places: RowPlaces) -> Iterator[pa.RecordBatc
 
 
 def descriptor_rows(
-    part: DescriptorPart, existing: Int64s, version: int
+    part: DescriptorPart, missing: Int64s, version: int
 ) -> Iterator[pa.RecordBatch]:
     """One row for each subscription that has a descriptor with something to say about it."""
     yield from _of_descriptors(part, WRONG_DESCRIPTOR, list(part.errors.items()))
-    none_left, some_missing = _missing_references(part, existing, version)
+    none_left, some_missing = _missing_references(part, missing, version)
     yield from _of_descriptors(part, NO_REFERENCE, none_left)
     yield from _of_descriptors(part, MISSING_REFERENCE, some_missing)
     warnings = [(of, warning) for of, found in part.warnings.items() for warning in found]
@@ -114,11 +127,11 @@ def descriptor_rows(
 
 
 def _missing_references(
-    part: DescriptorPart, existing: Int64s, version: int
+    part: DescriptorPart, lacking: Int64s, version: int
 ) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
     """Descriptors with no reference that exists, and those with some; each with its sentence."""
     none_left, some_missing = [], []
-    is_missing = ~np.isin(part.refs, existing)
+    is_missing = np.isin(part.refs, lacking)
     owners = np.repeat(np.arange(len(part.ref_starts) - 1), np.diff(part.ref_starts))
     for of in np.unique(owners[is_missing]).tolist():
         refs = slice(part.ref_starts[of], part.ref_starts[of + 1])
@@ -152,4 +165,4 @@ def _batch(
     kind: str, where: pa.StringArray, numbers: pa.Int64Array, reasons: pa.StringArray
 ) -> pa.RecordBatch:
     kinds = pa.repeat(pa.scalar(kind), len(numbers))
-    return pa.record_batch([kinds, where, numbers, reasons], schema=PROBLEM_SCHEMA)
+    return pa.record_batch([kinds, where, numbers, reasons], schema=PROBLEMS)

@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
+from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.lake_tables import LakeTable, NewFile, lake_table
 from jobs.pipeline.problem_rows import (
-    KIND,
-    PROBLEM_FIELDS,
-    PROBLEM_SCHEMA,
     UNRESOLVED,
+    ProblemTask,
+    SliceWork,
     WrittenProblems,
     first_rows,
-    problem_task,
 )
-from jobs.pipeline.stages.level_loop import LevelReport
-from jobs.pipeline.subscriptions.batch_reader import ReadBatch
-from jobs.pipeline.subscriptions.subscription_lines import WHERE
-from jobs.pipeline.subscriptions.subscription_parts import Int64s
-from schemas.entity import REFERENCE
+from jobs.pipeline.scratch import Scratch
+from jobs.pipeline.stages.level_loop import LevelReport, Missing
+from jobs.pipeline.subscriptions.graph_slices import Graph
+from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
+from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
 from schemas.errors import NothingResolvedError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
-from world.memberships.run_commits import TIME
 
-PROBLEMS_TABLE: Final = "problems"
-_PROBLEMS_SCHEMA: Final = pa.schema([pa.field(VERSION, pa.int64()), *PROBLEM_SCHEMA])
-_LISTED: Final = pa.list_(pa.struct(list(PROBLEM_SCHEMA)))
-_LEVELS: Final = pa.list_(
-    pa.struct(
-        {"level": pa.int32(), "nodes": pa.int64(), "members": pa.int64(), "seconds": pa.float64()}
-    )
-)
-_RUN_SCHEMA: Final = pa.schema(
-    {
-        VERSION: pa.int64(), "startedAt": TIME, FINISHED_AT: TIME, "world": pa.string(),
-        "source": pa.string(), "subscriptions": pa.int64(), "resolved": pa.int64(),
-        "unresolvedCount": pa.int64(), "remarkCount": pa.int64(), "descriptors": pa.int64(),
-        "nodes": pa.int64(), "rows": pa.int64(), "related": pa.string(), "levels": _LEVELS,
-        "seconds": pa.map_(pa.string(), pa.float64()), "unresolved": _LISTED, "remarks": _LISTED,
-        RUN_ID: pa.string(), COMMIT: pa.int64(),
-    }
-)  # fmt: skip
 # The table ``problems`` has all of them.
 LISTED_IN_RUN: Final = 1_000
 SHOWN: Final = 10
@@ -98,6 +77,9 @@ class RunFacts:
     run_id: str = ""
     # Of the table of memberships: its state after this run.
     commit: int | None = None
+    # What the run read: the state of the world's table of entities, and of the subscriptions.
+    world_commit: int | None = None
+    snapshot: str = ""
 
     @property
     def resolved(self) -> int:
@@ -117,7 +99,7 @@ class RunFacts:
             ("remark", problems.remark_count, problems.remarks()),
         ):
             for row in rows[:SHOWN]:
-                yield f"{title}: {row[WHERE]}: {row['reason']}"
+                yield f"{title}: {row[WHERE]}: {row[REASON]}"
             if count > SHOWN:
                 yield f"{title}: {count - SHOWN:,} more, all of them in the table {PROBLEMS_TABLE}"
         steps = ", ".join(
@@ -143,24 +125,35 @@ class FoundProblems(Problems):
 
         Where nothing is wrong, and the table says nothing else, it stays as it is.
         """
-        self.table.replace_version(self.version, self.files, _PROBLEMS_SCHEMA, [VERSION])
+        self.table.replace_version(self.version, self.files, in_output(PROBLEMS), [VERSION])
         return Problems(self.counts, self.first)
 
 
 def find_problems(
-    spark: SparkSession, folder: str, version: int, read: ReadBatch, existing: Int64s
+    tasks: Tasks,
+    scratch: Scratch,
+    table: LakeTable,
+    version: int,
+    graph: Graph,
+    places: RowPlaces,
+    missing: Sequence[Missing],
 ) -> FoundProblems:
     """Return the problems of the subscriptions, in files that are not committed yet.
 
-    ``existing`` are the references of the batch that the version has, in order.
+    ``missing`` are the files of references that the version does not have.
     """
-    table = lake_table(spark, f"{folder}/{PROBLEMS_TABLE}")
     written: list[WrittenProblems] = []
-    if read.bad_count or read.facts.remarks or _lacks_references(read, existing):
-        task = problem_task(table, version, read.places, existing, LISTED_IN_RUN)
-        # Few files: they are small.
-        parts = read.descriptors.coalesce(spark.sparkContext.defaultParallelism)
-        written = parts.mapPartitions(task).collect()
+    if graph.bad or graph.remarks or missing:
+        task = ProblemTask(scratch, table, version, places, LISTED_IN_RUN)
+        lacking: dict[int, list[str]] = {}
+        for each in missing:
+            lacking.setdefault(each.slice, []).append(each.path)
+        work = [
+            SliceWork(facts.descriptors, lacking.get(facts.number, []))
+            for facts in graph.slices
+            if facts.bad or facts.remarks or facts.number in lacking
+        ]
+        written = tasks.run(task, work, "list problems")
     first = [
         *first_rows([each.unresolved for each in written], LISTED_IN_RUN).to_pylist(),
         *first_rows([each.remarks for each in written], LISTED_IN_RUN).to_pylist(),
@@ -175,14 +168,14 @@ def find_problems(
     )
 
 
-def subscription_count(read: ReadBatch, problems: Problems) -> int:
+def subscription_count(graph: Graph, problems: Problems) -> int:
     """Return how many subscriptions were given, readable or not."""
-    return read.facts.subscriptions + problems.counts.get("unreadable", 0)
+    return graph.subscriptions + problems.counts.get("unreadable", 0)
 
 
-def refuse_nothing(read: ReadBatch, problems: FoundProblems, folder: str) -> None:
+def refuse_nothing(graph: Graph, problems: FoundProblems, folder: str) -> None:
     """Raise an error when subscriptions were given and not one of them can be resolved."""
-    given = subscription_count(read, problems)
+    given = subscription_count(graph, problems)
     if not given or problems.unresolved_count < given:
         return
     problems.commit()
@@ -190,12 +183,8 @@ def refuse_nothing(read: ReadBatch, problems: FoundProblems, folder: str) -> Non
     raise NothingResolvedError(
         f"none of the {given:,} subscriptions could be resolved on world version "
         f"{problems.version}, and no memberships were written; such as {first[WHERE]}: "
-        f"{first['reason']} (all of them: table {folder}/{PROBLEMS_TABLE})"
+        f"{first[REASON]} (all of them: table {folder}/{PROBLEMS_TABLE})"
     )
-
-
-def _lacks_references(read: ReadBatch, existing: Int64s) -> bool:
-    return not np.isin(read.graph.references.column(REFERENCE).to_numpy(), existing).all()
 
 
 def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
@@ -203,7 +192,7 @@ def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
     problems = facts.problems
 
     def listed(rows: list[Row]) -> list[dict[str, object]]:
-        return [{name: row[name] for name in PROBLEM_FIELDS} for row in rows]
+        return [{name: row[name] for name in PROBLEMS.names} for row in rows]
 
     row = {
         VERSION: facts.version,
@@ -231,6 +220,8 @@ def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
         "remarks": listed(problems.remarks()),
         RUN_ID: facts.run_id,
         COMMIT: facts.commit,
+        "worldCommit": facts.world_commit,
+        "snapshot": facts.snapshot,
     }  # fmt: skip
     table = lake_table(spark, f"{folder}/{RUNS_TABLE}")
-    table.append_rows(pa.Table.from_pylist([row], _RUN_SCHEMA))
+    table.append_rows(pa.Table.from_pylist([row], RUNS))

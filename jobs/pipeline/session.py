@@ -1,10 +1,10 @@
-"""The Spark session: the only place that configures Spark.
+"""The Spark session: the only place that configures Spark, by public settings alone.
 
-Jars and extensions stand in conf/spark-defaults.conf. Under ``spark-submit`` the JVM is up
-before Python runs, so they must come from the file that spark-submit reads: the set-up writes
-one into the conf folder of pyspark, with the jars on the class path. Started from plain Python,
-pyspark launches its JVM through spark-submit too; where there was no set-up it is pointed at our
-own file, which has Spark fetch the jars.
+Jars, extensions and the JVM's options stand in conf/spark-defaults.conf. Under ``spark-submit``
+the JVM is up before Python runs, so they must come from the file that spark-submit reads: the
+set-up writes one into the conf folder of pyspark, with the jars on the class path. Started from
+plain Python, pyspark launches its JVM through spark-submit too. Where there was no set-up it is
+pointed at our own file, which has Spark fetch the jars. On Spark Connect the server has them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,13 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import zipfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyspark
-from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from schemas.errors import SettingsError
@@ -33,24 +30,23 @@ CONF_FOLDER: Final = PROJECT_ROOT / "conf"
 # What executors import: the language, the spatial meaning, the checks of an import, and the
 # way to Redis.
 SHIPPED_PACKAGES: Final = ("schemas", "spatial_udfs", "world", "redis_link", "rebuild", "jobs")
-# Chosen by the number of cores, unless whoever starts the job has said it.
 PARTITIONS_SETTING: Final = "spark.sql.shuffle.partitions"
-READERS_SETTING: Final = "spark.sql.files.minPartitionNum"
-# What Delta would write beside rows and commit, and nobody reads: statistics by file help only
-# readers of ordered rows, and ours lie as they came; that rows have the version they replace
-# is so by construction; the sum of a table's whole state, kept with each commit, takes Spark jobs
-# of its own. Together they take as long as the writing.
-PLAIN_COMMITS: Final = {
+# What sessions have beside the file: settings that may change while Spark runs.
+RUNTIME_SETTINGS: Final = {
+    # What Delta would write beside rows and commit, and nobody reads: statistics by file help only
+    # readers of ordered rows; that rows have the version they replace is so by construction; the
+    # sum of a table's whole state, kept with each commit, takes Spark jobs of its own.
     "spark.databricks.delta.stats.collect": "false",
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     "spark.databricks.delta.writeChecksumFile.enabled": "false",
+    # A table of ours has one version in each write. Without this Spark would sort all rows by
+    # it, to have one file open at a time.
+    "spark.sql.maxConcurrentOutputFileWriters": "4",
+    # Rows of geometries are large, and blocks larger.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
-# All Python workers out of one process that has imported everything; Spark would start another
-# one for SQL, only to shorten the stories of its errors.
-ONE_KIND_OF_WORKERS: Final = {
-    "spark.python.daemon.module": "jobs.pipeline.worker_daemon",
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-}
+# On one machine: Delta reads a table's log in 50 tasks by default, which take longer than the log.
+LOCAL_SETTINGS: Final = {"spark.databricks.delta.snapshotPartitions": "2"}
 # A session inside of a longer process is worth the second compiler, which the settings leave out
 # for the drivers of single jobs.
 LONG_LIVED: Final = "--driver-java-options -XX:TieredStopAtLevel=4 pyspark-shell"
@@ -65,37 +61,35 @@ def spark_session(
     shuffle_partitions: int | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session with Sedona and Delta, on whatever master is given or configured."""
+    """Return a session with Sedona and Delta, on whatever master or server is configured."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit: we choose the file
         os.environ.setdefault("SPARK_CONF_DIR", str(_conf_folder()))
         os.environ.setdefault("PYSPARK_SUBMIT_ARGS", LONG_LIVED)
-    # The JVM must be up for SparkConf to see what spark-submit and the conf file say.
-    SparkContext._ensure_initialized()  # noqa: SLF001 - pyspark has no public way to ask this
-    chosen_master = master or SparkConf().get("spark.master", "local[*]") or "local[*]"
-    settings: dict[str, Any] = {
-        "spark.app.name": app_name,
-        "spark.master": chosen_master,
-        **_settings_for(chosen_master),
-        **(extra or {}),
-    }
-    is_first = SparkContext._active_spark_context is None  # noqa: SLF001 - no public way to ask
-    context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
-    if is_first:
-        context.setLogLevel("ERROR")
-        _stop_at_once(context)
-        if _is_one_process(chosen_master):
-            _wake_workers(context)
-    spark = SparkSession.builder.config(map=settings).getOrCreate()
+    # Workers on this machine run in the environment of the driver, activated or not.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
+    for name, value in (extra or {}).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     _check_extensions(spark)
-    given = context.getConf()
-    at_least = 2 * context.defaultParallelism
-    if shuffle_partitions is not None or not given.contains(PARTITIONS_SETTING):
-        spark.conf.set(PARTITIONS_SETTING, str(shuffle_partitions or max(4, at_least)))
-    if not given.contains(READERS_SETTING):
-        spark.conf.set(READERS_SETTING, str(at_least))
-    if not _is_one_process(chosen_master):
-        _ship_packages(context)
+    is_local = _is_one_process(spark.conf.get("spark.master", "") or "")
+    for name, value in (RUNTIME_SETTINGS | (LOCAL_SETTINGS if is_local else {})).items():
+        if name not in (extra or {}):
+            spark.conf.set(name, value)
+    if shuffle_partitions is not None:
+        spark.conf.set(PARTITIONS_SETTING, str(shuffle_partitions))
+    if not is_local or is_connect(spark):
+        _ship_packages(spark)
+    if not is_local and not is_connect(spark):
+        _send_jars(spark)
     return spark
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session talks to a server of Spark Connect."""
+    return not isinstance(spark, SparkSession)
 
 
 class BegunSession:
@@ -125,96 +119,8 @@ def _conf_folder() -> Path:
     return written if is_ours and (written / "spark-defaults.conf").is_file() else CONF_FOLDER
 
 
-def _settings_for(master: str) -> dict[str, str]:
-    """Settings that depend on where the job runs, and so cannot stand in a file."""
-    settings = {
-        **PLAIN_COMMITS,
-        # A table of ours has one version in each write. Without this Spark would sort all rows by
-        # it, to have one file open at a time.
-        "spark.sql.maxConcurrentOutputFileWriters": "4",
-        # What is kept is read again within seconds: packing it costs more than it saves.
-        "spark.sql.inMemoryColumnarStorage.compressed": "false",
-        "spark.ui.showConsoleProgress": "false",
-        # Python computes matrices for a batch at once: a geometry is read once for all its pairs.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-        "spark.submit.pyFiles": _python_files_only(SparkConf().get("spark.submit.pyFiles", "")),
-    }
-    if not SparkConf().contains("spark.sql.adaptive.enabled"):
-        # Plans here know how large their sides are. Adapting them makes every exchange a job
-        # of its own, and joins small partitions until one core does the work of all.
-        settings["spark.sql.adaptive.enabled"] = "false"
-    if master.startswith("local"):
-        settings["spark.ui.enabled"] = "false"
-        # Delta reads a table's log in 50 tasks by default: on one machine the tasks take
-        # longer than the log.
-        settings["spark.databricks.delta.snapshotPartitions"] = "2"
-        # Workers on this machine run in the environment of the driver, activated or not.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if _is_one_process(master):
-        settings |= ONE_KIND_OF_WORKERS
-    else:
-        settings["spark.jars"] = _jars_to_send(
-            SparkConf().get("spark.jars", ""), SparkConf().get(CLASS_PATH, "")
-        )
-    return settings
-
-
 def _is_one_process(master: str) -> bool:
     return master == "local" or master.startswith("local[")
-
-
-def _jars_to_send(given: str | None, class_path: str | None) -> str:
-    """What executors get from the driver: what was asked for, and what it has on its class path.
-
-    Spark's own jars, which they have, stand there as a folder.
-    """
-    found = (part for part in (class_path or "").split(os.pathsep) if part.endswith(".jar"))
-    return ",".join([*filter(None, (given or "").split(",")), *found])
-
-
-def _python_files_only(files: str | None) -> str:
-    """The files given to Python workers without the jars that spark-submit adds to them.
-
-    A worker lists every archive on its path anew before each task, and Sedona's has 65,000
-    entries: half a second of each task that runs Python.
-    """
-    return ",".join(name for name in (files or "").split(",") if not name.endswith(".jar"))
-
-
-def _wake_workers(context: SparkContext) -> None:
-    """Have Spark start the process that Python workers come from, while the session is made.
-
-    It imports for most of a second, which the first task would wait for.
-    """
-
-    def wake() -> None:
-        with suppress(Exception):  # whatever is wrong, the first task of a job will say it
-            context.parallelize([0], 1).foreach(lambda _: None)
-
-    waking = threading.Thread(target=wake, name="waking-workers", daemon=True)
-    stop = context.stop
-
-    def stop_when_awake() -> None:
-        # A task that loses its Spark would be told of as an error of the job.
-        waking.join()
-        stop()
-
-    context.stop = stop_when_awake  # type: ignore[method-assign]
-    waking.start()
-
-
-def _stop_at_once(context: SparkContext) -> None:
-    """Let ``stop`` not wait for the thread that receives accumulators.
-
-    That thread looks once a second whether it shall end: half a second of each job, for nothing.
-    """
-    server = context._accumulatorServer  # noqa: SLF001 - pyspark has no public way to it
-    wait_for_end = server.shutdown
-
-    def end() -> None:
-        threading.Thread(target=wait_for_end, name="accumulators-end", daemon=True).start()
-
-    server.shutdown = end  # type: ignore[method-assign]
 
 
 def _check_extensions(spark: SparkSession) -> None:
@@ -227,7 +133,17 @@ def _check_extensions(spark: SparkSession) -> None:
         )
 
 
-def _ship_packages(context: SparkContext) -> None:
+def _send_jars(spark: SparkSession) -> None:
+    """Send executors what the driver has on its class path beside Spark's own jars.
+
+    Spark's own, which they have, stand there as a folder.
+    """
+    for part in (spark.conf.get(CLASS_PATH, "") or "").split(os.pathsep):
+        if part.endswith(".jar"):
+            spark.sql(f"ADD JAR '{part}'")
+
+
+def _ship_packages(spark: SparkSession) -> None:
     """Send our packages to executors on other machines; theirs have only third-party ones."""
     # Executors fetch the archive from the driver when they first need it: it must outlive us.
     folder = tempfile.mkdtemp(prefix="spaps-packages-")
@@ -237,4 +153,4 @@ def _ship_packages(context: SparkContext) -> None:
         for package in SHIPPED_PACKAGES:
             for source in sorted((PROJECT_ROOT / package).rglob("*.py")):
                 zipped.write(source, source.relative_to(PROJECT_ROOT))
-    context.addPyFile(str(archive))
+    spark.addArtifacts(str(archive), pyfile=True)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, PythonException
 
 from schemas.errors import SpapsError
 
-# An error of ours, or of Python, at the end of the story of a task.
-_OURS: Final = re.compile(r"^schemas\.errors\.\w+: (.+)$", re.MULTILINE)
-_PYTHON: Final = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception): .+)$", re.MULTILINE)
-_IN_PYTHON: Final = "Traceback (most recent call last)"
+_CAUSE: Final = "Caused by: "
 # How Sedona reports what a function could not do.
-_IN_EXPRESSION: Final = re.compile(r"evaluating expression (\w+) .*cause: (.*)")
-_CAUSE: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
-_JAVA_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+\w+: (?=.)")
+_EXPRESSION: Final = "evaluating expression "
 
 
 @contextmanager
@@ -32,33 +26,56 @@ def spark_errors_as(
     """
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except (PySparkException, Py4JError) as error:
         raise kind(f"{what}: {reason_of(error, about)}") from error
 
 
 def reason_of(error: BaseException, about: Sequence[str] = ()) -> str:
-    """One line out of the hundred that Spark writes."""
-    text = str(error).strip()
-    said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else None
-    lines = [line.strip() for line in (said or text).splitlines() if line.strip()]
-    first = lines[0] if lines else type(error).__name__
-    if ours := _OURS.findall(text):
-        return str(ours[-1])
-    if failed := _IN_EXPRESSION.search(first):
-        return f"{failed[1]}: {failed[2]}"
-    named = [line for line in text.splitlines() if any(word in line for word in about)]
+    """Return one line out of the hundred that Spark writes."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    named = [line for line in lines if any(word in line for word in about)]
     if named:
-        return _without_class(named[0].strip())
-    if _IN_PYTHON in text and (raised := _PYTHON.findall(text)):
-        return str(raised[-1])
-    causes = _CAUSE.findall(text)
-    return _without_class(causes[-1] if causes else first)
-
-
-def _without_class(line: str) -> str:
-    return _JAVA_CLASS.sub("", line.removeprefix("Caused by: ").removeprefix(": "))
+        return _without_class(named[0])
+    raised = _raised_in_python(error, lines)
+    if raised:
+        return _without_module(raised)
+    causes = [line for line in lines if line.startswith(_CAUSE)]
+    chosen = causes[-1] if causes else lines[0]
+    failed = next((line for line in lines if _EXPRESSION in line and "cause: " in line), None)
+    if failed is not None:
+        name = failed.partition(_EXPRESSION)[2].split()[0]
+        return f"{name}: {failed.rpartition('cause: ')[2]}"
+    return _without_class(chosen)
 
 
 def raised_in_task(error: BaseException, kind: type[SpapsError]) -> bool:
     """Whether a task failed with an error of ours, of this kind."""
-    return f"\n{kind.__module__}.{kind.__name__}: " in str(error)
+    name = f"{kind.__module__}.{kind.__name__}: "
+    return any(line.startswith(name) for line in str(error).splitlines())
+
+
+def _raised_in_python(error: BaseException, lines: Sequence[str]) -> str | None:
+    """Return the last line of Python's own story, which names the exception."""
+    begins = [place for place, line in enumerate(lines) if line.startswith("Traceback")]
+    if not begins and not isinstance(error, PythonException):
+        return None
+    story = lines[begins[-1] + 1 :] if begins else lines
+    return next((line for line in story if not line.startswith((" ", "\t"))), None)
+
+
+def _without_module(line: str) -> str:
+    """An error of ours needs no name; any other is known by the name of its class."""
+    name, colon, text = line.partition(": ")
+    return text if colon and name.startswith("schemas.errors.") else line
+
+
+def _without_class(line: str) -> str:
+    """The text without the Java class in front of it."""
+    text = line.strip().removeprefix(_CAUSE).removeprefix(": ")
+    while True:
+        name, colon, rest = text.partition(": ")
+        if not (colon and rest and "." in name and " " not in name and "/" not in name):
+            return text
+        text = rest

@@ -1,4 +1,4 @@
-"""Progress of Spark's stages as lines of text, while an action blocks the driver's code."""
+"""Lines about a step that takes long, while it blocks the driver's code."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from jobs.pipeline.session import is_connect
+
 LOOK_SECONDS: Final = 0.5
 # Quick steps stay silent, long ones do not flood a log.
 SAY_SECONDS: Final = 5.0
@@ -17,21 +19,28 @@ SAY_SECONDS: Final = 5.0
 
 @contextmanager
 def stage_progress(spark: SparkSession, what: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Say every few seconds how many tasks of the running stages are done."""
+    """Say every few seconds for how long a step has run, and on Connect how many tasks are done."""
     ending = threading.Event()
     started = time.monotonic()
+    tasks: list[tuple[int, int]] = [(0, 0)]
+
+    def note(stages: list[object] | None, *_: object) -> None:
+        done = sum(getattr(stage, "num_completed_tasks", 0) for stage in stages or ())
+        tasks[0] = done, sum(getattr(stage, "num_tasks", 0) for stage in stages or ())
 
     def watch() -> None:
         said_at = started
         while not ending.wait(LOOK_SECONDS):
             now = time.monotonic()
-            if now - said_at < SAY_SECONDS:
-                continue
-            done, total = _tasks(spark)
-            if total:
-                say(f"{what}: {done} of {total} tasks, {now - started:.0f} s")
-            said_at = now
+            if now - said_at >= SAY_SECONDS:
+                done, total = tasks[0]
+                of = f"{done} of {total} tasks, " if total else ""
+                say(f"{what}: {of}{now - started:.0f} s")
+                said_at = now
 
+    # Only Connect tells an application how far its tasks are.
+    if is_connect(spark):
+        spark.registerProgressHandler(note)
     watcher = threading.Thread(target=watch, name="stage-progress", daemon=True)
     watcher.start()
     try:
@@ -39,10 +48,5 @@ def stage_progress(spark: SparkSession, what: str, say: Callable[[str], None]) -
     finally:
         ending.set()
         watcher.join()
-
-
-def _tasks(spark: SparkSession) -> tuple[int, int]:
-    tracker = spark.sparkContext.statusTracker()
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    known = [stage for stage in stages if stage is not None]
-    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+        if is_connect(spark):
+            spark.removeProgressHandler(note)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 # Keys that Spark was given for a store -> what the deltalake package calls them. Keys that come
 # from the environment or the machine's role are found by both.
@@ -13,9 +14,14 @@ STORE_KEYS: Final = {
     "s3a.endpoint": "AWS_ENDPOINT_URL",
     "s3a.endpoint.region": "AWS_REGION",
 }
+# How Spark's settings name what Hadoop reads.
+HADOOP: Final = "spark.hadoop.fs."
 
 
-def storage_credentials(configuration: Any) -> tuple[tuple[str, str], ...]:
-    """The keys to stores that Spark was given (its Hadoop configuration), by our names."""
-    told = ((ours, configuration.get(f"fs.{theirs}")) for theirs, ours in STORE_KEYS.items())
-    return tuple((name, str(value)) for name, value in told if value is not None)
+def storage_credentials(setting: Callable[[str], str | None]) -> tuple[tuple[str, str], ...]:
+    """Return the keys to stores that Spark was given, by our names.
+
+    ``setting`` returns the value of one of Spark's settings.
+    """
+    told = ((ours, setting(f"{HADOOP}{theirs}")) for theirs, ours in STORE_KEYS.items())
+    return tuple((name, value) for name, value in told if value)

@@ -7,7 +7,14 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.pipeline.lake_tables import LakeTable, TableFile, counted, lake_errors, lake_table
+from jobs.pipeline.lake_tables import (
+    LakeTable,
+    TableFile,
+    counted,
+    files_of,
+    lake_errors,
+    lake_table,
+)
 from schemas.entity import (
     CATEGORIES,
     CHECKSUM,
@@ -36,6 +43,7 @@ class WorldVersion:
     checksum: str
     entity_count: int
     files: tuple[TableFile, ...]
+    commit: int  # of the table of entities
 
     def table(self, name: str) -> LakeTable:
         """A table beside the entities."""
@@ -86,23 +94,23 @@ def open_world(spark: SparkSession, path: str, version: int | None) -> WorldVers
         shown = ", ".join(str(number) for number in sorted(known)[-SHOWN_VERSIONS:]) or "none"
         raise WorldError(f"world {folder} has no version {chosen} (there: {shown})")
     facts = known[chosen]
-    files = _entity_files(spark, folder, chosen, facts[ENTITY_COUNT])
-    return WorldVersion(spark, folder, chosen, facts[CHECKSUM], facts[ENTITY_COUNT], files)
+    files, commit = _entity_files(spark, folder, chosen, facts[ENTITY_COUNT])
+    return WorldVersion(spark, folder, chosen, facts[CHECKSUM], facts[ENTITY_COUNT], files, commit)
 
 
 def _entity_files(
     spark: SparkSession, folder: str, version: int, expected: int
-) -> tuple[TableFile, ...]:
+) -> tuple[tuple[TableFile, ...], int]:
     table = lake_table(spark, f"{folder}/{ENTITIES_TABLE}")
     with lake_errors(f"world {folder} cannot be read"):
         opened = table.opened()
         if opened is None:
             raise WorldError(f"world {folder} cannot be read: it has no table {ENTITIES_TABLE}")
-        files = counted(table, table.files(version))
+        files = counted(table, files_of(opened, version))
     found = sum(file.rows or 0 for file in files)
     if found != expected:
         raise WorldError(
             f"world {folder}: version {version} should have {expected} entities, "
             f"its table has {found}"
         )
-    return tuple(files)
+    return tuple(files), opened.version()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.errors import SpapsError
 from schemas.topology.far_pairs import SHAPE_PAIRS
 from spatial_udfs.entity_table import Int64s
 from spatial_udfs.position_sets import spread_out
@@ -107,17 +108,14 @@ class LevelEdges:
 
 
 def numbers_among(node_ids: Int64s, wanted: Int64s) -> Int32s:
-    """The place of each hash among those of a batch; all of them must be there."""
+    """Return the place of each hash among those of a slice; an error when one is not there."""
     order = np.argsort(node_ids)
-    return order[np.searchsorted(node_ids, wanted, sorter=order)].astype(np.int32)
-
-
-def widest_reaches(
-    edges: LevelEdges, tables: BatchTables, nodes: Int32s, entities: Int64s
-) -> tuple[Int64s, Floats]:
-    """References out of members from which distances are measured, each with its widest reach."""
-    asking, references, joined = edges.references(nodes, entities)
-    return widest(references[joined], tables.reach_of(asking[joined]))
+    places = np.searchsorted(node_ids, wanted, sorter=order)
+    places = places[places < len(node_ids)]
+    numbers: Int32s = order[places].astype(np.int32)
+    if not np.array_equal(node_ids[numbers], wanted):
+        raise SpapsError("a set of the batch is not in its graph: start the run again")
+    return numbers
 
 
 def widest(references: Int64s, reaches: Floats) -> tuple[Int64s, Floats]:

@@ -1,12 +1,7 @@
-"""What tasks find out about the entities of a world, by the bucket that it belongs to.
-
-It travels packed: a row for each bucket that a task has something for, instead of a row for
-each pair.
-"""
+"""What tasks find out about the entities of a world, by the bucket that it belongs to."""
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -14,17 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.entity import CATEGORIES
+from schemas.entity import CATEGORIES, HEAVY
 from spatial_udfs.bulk.batch_tables import Bools, Int32s
 from spatial_udfs.bulk.category_sets import Vocabulary, set_numbers
-from spatial_udfs.bulk.python_workers import spare_idle_work
 from spatial_udfs.bulk.stage_rows import by_bucket
 from spatial_udfs.entity_table import Int64s
 from spatial_udfs.topology.shapes import ShapeCodes
 
-spare_idle_work()
-
-PACKED_TYPES: Final = "bucket int, part binary"
 Places: TypeAlias = NDArray[np.integer] | Bools
 
 
@@ -74,11 +65,16 @@ class EntityColumns(NamedTuple):
 
 
 class BucketPart(NamedTuple):
-    """What one task has found for one bucket."""
+    """What one task has found for one bucket.
+
+    ``geometries`` (WKB) are those of the entities. ``heavy`` are the peids of references with very
+    many pairs whose own bucket this is.
+    """
 
     pairs: PairColumns
     entities: EntityColumns
-    heavy: EntityColumns
+    geometries: pa.Array
+    heavy: Int64s
 
 
 class FoundPairs(NamedTuple):
@@ -86,68 +82,49 @@ class FoundPairs(NamedTuple):
 
     pairs: PairColumns
     spread: Bools
-    heavy: EntityColumns
 
 
 def taken_over(
-    batches: Iterable[pa.RecordBatch], vocabulary: Vocabulary, heavy: Int64s, buckets: int
-) -> Iterator[pa.RecordBatch]:
-    """Pairs of an earlier version (reference, entity, pairKind, categories) as BucketParts.
+    batches: Iterable[pa.RecordBatch], vocabulary: Vocabulary, buckets: int
+) -> Iterator[tuple[int, BucketPart]]:
+    """Pairs of an earlier version (reference, entity, pairKind, categories, heavy), by bucket.
 
-    ``heavy`` are the references that were heavy there; they stay it.
+    References that were heavy there stay it.
     """
     for batch in batches:
         references, entities, kinds = (column.to_numpy() for column in batch.columns[:3])
         pairs = PairColumns(
             references, entities, kinds, set_numbers(batch.column(CATEGORIES), vocabulary)
         )
-        step = FoundPairs(pairs, np.isin(references, heavy), NO_ENTITIES)
-        yield packed([step], NO_ENTITIES, buckets)
+        spread = batch.column(HEAVY).to_numpy(zero_copy_only=False)
+        yield from by_buckets([FoundPairs(pairs, spread)], NO_ENTITIES, NO_GEOMETRIES, buckets)
 
 
-def packed(steps: Sequence[FoundPairs], entities: EntityColumns, buckets: int) -> pa.RecordBatch:
-    """Rows of PACKED_TYPES."""
-    rows = [
-        (bucket, pickle.dumps(part, protocol=5))
-        for bucket, part in _parts(steps, entities, buckets)
-    ]
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([bucket for bucket, _ in rows], pa.int32()),
-            pa.array([part for _, part in rows], pa.binary()),
-        ],
-        names=["bucket", "part"],
-    )
-
-
-def unpacked(part: bytes) -> BucketPart:
-    """A part as a task of this run has packed it."""
-    found: BucketPart = pickle.loads(part)  # noqa: S301 - our own bytes, straight out of a shuffle
-    return found
-
-
-def _parts(
-    steps: Sequence[FoundPairs], entities: EntityColumns, buckets: int
+def by_buckets(
+    steps: Sequence[FoundPairs], entities: EntityColumns, geometries: pa.Array, buckets: int
 ) -> Iterator[tuple[int, BucketPart]]:
-    """What each bucket gets; all of them hear of what is heavy."""
+    """Return what each bucket gets."""
     pairs = PairColumns.joined([step.pairs for step in steps])
     spread = np.concatenate([np.empty(0, np.bool_), *(step.spread for step in steps)])
-    heavy = EntityColumns.joined([step.heavy for step in steps])
-    keys = np.where(spread, pairs.entities, pairs.references)
-    of_pairs = dict(by_bucket(keys, buckets))
+    heavy = np.unique(pairs.references[spread])
+    of_pairs = dict(by_bucket(np.where(spread, pairs.entities, pairs.references), buckets))
     of_entities = dict(by_bucket(entities.peids, buckets))
+    of_heavy = dict(by_bucket(heavy, buckets))
     nothing = np.empty(0, np.int64)
-    for bucket in sorted(of_pairs.keys() | of_entities.keys()):
+    for bucket in sorted({*of_pairs, *of_entities, *of_heavy}):
+        own = of_entities.get(bucket, nothing)
         yield (
             bucket,
             BucketPart(
                 pairs.at(of_pairs.get(bucket, nothing)),
-                entities.at(of_entities.get(bucket, nothing)),
-                heavy,
+                entities.at(own),
+                geometries.take(pa.array(own)),
+                heavy[of_heavy.get(bucket, nothing)],
             ),
         )
 
 
+NO_GEOMETRIES: Final = pa.array([], pa.binary())
 NO_PAIRS: Final = PairColumns(
     np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)
 )

@@ -3,7 +3,7 @@
 Everything that is known of an entity is in its bucket: its shape and categories, the pairs of
 which it is the reference, the sets it is a member of. So a stage goes from bucket to bucket by
 one exchange. A reference with very many pairs is *heavy*: its pairs lie in the buckets of the
-entities at their other end, and every bucket knows the sets that it is a member of.
+entities at their other end, and each of these asks for it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,6 @@ _SECOND_FACTOR: Final = np.uint64(0x94D049BB133111EB)
 def bucket_count(entities: int) -> int:
     """How many buckets a world of so many entities has."""
     return max(1, -(-entities // ENTITIES_PER_BUCKET))
-
-
-def is_home(peids: Int64s, bucket: int, buckets: int) -> NDArray[np.bool_]:
-    """Which of the entities have this bucket as their own."""
-    return np.asarray(bucket_of(peids, buckets) == bucket)
 
 
 def bucket_of(peids: Int64s, buckets: int) -> NDArray[np.int32]:

@@ -21,7 +21,7 @@ from spatial_udfs.bulk.batch_tables import (
     shape_pair,
     widest,
 )
-from spatial_udfs.bulk.stage_rows import Members, NearPairs, NearRows, RelatedRows, all_members
+from spatial_udfs.bulk.stage_rows import FarTotals, Members, NearPairs, NearRows, RelatedRows
 from spatial_udfs.bulk.world_bucket import BucketEntities, PairRows
 from spatial_udfs.entity_table import Int64s
 from spatial_udfs.position_sets import is_in, spread_out
@@ -31,8 +31,6 @@ from spatial_udfs.topology.stored_kinds import reference_shapes
 # The most pairs that are looked at in one go.
 PAIRS_AT_ONCE: Final = 2_000_000
 
-Counts = NDArray[np.int64]
-
 
 class BulkStage:
     """A level of a batch in one bucket."""
@@ -41,22 +39,38 @@ class BulkStage:
         self,
         edges: LevelEdges,
         tables: BatchTables,
-        entities: BucketEntities,
-        state: Sequence[object],
+        entities: BucketEntities | None,
+        members: tuple[Int32s, Int64s],
     ) -> None:
-        """``state``: whatever the bucket holds, the members of earlier levels among it."""
+        """``members`` of earlier levels in this bucket, as nodes and entities.
+
+        Without the ``entities`` only ``ask_related`` works.
+        """
         self._edges = edges
         self._tables = tables
-        self._entities = entities
-        nodes, references, joined = edges.references(*all_members(state))
-        keys = self._keys(nodes, references)
-        self._excluded = np.unique(keys)
-        self._asked = np.unique(keys[joined])
+        self._known_entities = entities
+        self._references = edges.references(*members)
+
+    @property
+    def _entities(self) -> BucketEntities:
+        if self._known_entities is None:
+            raise ValueError("the entities of the bucket were not given")
+        return self._known_entities
+
+    def _asked(self) -> tuple[Int32s, Int64s]:
+        """Nodes and the references that they ask for, each pair once, by node."""
+        nodes, references, joined = self._references
+        return each_once(nodes[joined], references[joined])
+
+    def asked_references(self) -> Int64s:
+        """The references that are asked for, each once."""
+        _, references, joined = self._references
+        return np.unique(references[joined])
 
     def ask_related(self, pairs: PairRows) -> Iterator[RelatedRows]:
         """Pairs of the references that share a point, of selected categories."""
         tables = self._tables
-        nodes, references = self._unkeyed(self._asked)
+        nodes, references = self._asked()
         for part in _portions(references, pairs):
             rows, places = pairs.of(references[part])
             of_rows = nodes[part][rows]
@@ -70,7 +84,7 @@ class BulkStage:
 
     def ask_near(self, near: NearPairs) -> NearRows:
         """Disjoint pairs within the reach of each node that asks for their reference."""
-        nodes, references = self._unkeyed(self._asked)
+        nodes, references = self._asked()
         reaches = self._tables.reach_of(nodes)
         measuring = ~np.isnan(reaches)
         nodes, references, reaches = nodes[measuring], references[measuring], reaches[measuring]
@@ -85,40 +99,39 @@ class BulkStage:
 
     def reaches_asked(self) -> tuple[Int64s, NDArray[np.float64]]:
         """References from which distances are measured, each once with its widest reach."""
-        nodes, references = self._unkeyed(self._asked)
-        home = self._entities.is_home(references)
-        return widest(references[home], self._tables.reach_of(nodes[home]))
+        nodes, references = self._asked()
+        return widest(references, self._tables.reach_of(nodes))
 
-    def references_by_shape(self) -> tuple[Int32s, Counts]:
+    def references_by_shape(self) -> FarTotals:
         """For nodes that far pairs matter to: how many references of each shape are here."""
-        nodes, references = self._unkeyed(self._asked)
-        counted = (self._tables.far_of(nodes) != 0) & self._entities.is_home(references)
+        nodes, references = self._asked()
+        counted = self._tables.far_of(nodes) != 0
         nodes, references = nodes[counted], references[counted]
         shapes = self._entities.shapes[self._entities.places_of(references)]
         found, places = np.unique(nodes, return_inverse=True)
         cells = np.bincount(places * SHAPE_COUNT + shapes, minlength=len(found) * SHAPE_COUNT)
-        return found, cells.reshape(-1, SHAPE_COUNT)
+        return FarTotals(found, cells.reshape(-1, SHAPE_COUNT))
 
     def select(
-        self,
-        related: Sequence[RelatedRows],
-        near: Sequence[NearRows],
-        far_nodes: Int32s,
-        totals: Counts,
+        self, related: Sequence[RelatedRows], near: Sequence[NearRows], far: FarTotals
     ) -> Members:
         """Members of the level in this bucket.
 
-        ``totals``: for each of the ``far_nodes``, how many references of each shape it has in
-        all buckets.
+        ``far``: how many references of each shape the nodes have in all buckets that far pairs
+        matter to.
         """
         rows = [*related, *(self._judged(each) for each in near)]
         keys = [self._keys(each.nodes, each.entities) for each in rows]
         held = [key[each.holds] for key, each in zip(keys, rows, strict=True)]
-        if len(far_nodes):
-            held += self._far(far_nodes, totals, rows, keys)
+        if len(far.nodes):
+            held += self._far(far, rows, keys)
         found = np.unique(np.concatenate(held)) if held else np.empty(0, np.int64)
-        members = found[~is_in(found, self._excluded)]
-        return Members(self._edges.level, *self._unkeyed(members))
+        nodes, references, _ = self._references
+        members = found[~is_in(found, np.unique(self._keys(nodes, references)))]
+        places = np.divmod(members, max(len(self._entities.peids), 1))
+        return Members(
+            self._edges.level, places[0].astype(np.int32), self._entities.peids[places[1]]
+        )
 
     def _judged(self, rows: NearRows) -> RelatedRows:
         """Near rows of selected categories, with the truth of their condition."""
@@ -130,7 +143,7 @@ class BulkStage:
         return RelatedRows(nodes, rows.entities[chosen], holds, reference_shapes)
 
     def _far(
-        self, nodes: Int32s, totals: Counts, rows: Sequence[RelatedRows], keys: Sequence[Int64s]
+        self, far: FarTotals, rows: Sequence[RelatedRows], keys: Sequence[Int64s]
     ) -> Iterator[Int64s]:
         """Node by node, the entities of its categories of which some reference is far and holds.
 
@@ -138,6 +151,7 @@ class BulkStage:
         entities of the node's categories are looked at, and nearly all of these are members.
         """
         tables, entities = self._tables, self._entities
+        nodes, totals = far
         count = len(entities.peids)
         every_key = np.concatenate([np.empty(0, np.int64), *keys])
         every_shape = np.concatenate(
@@ -160,18 +174,22 @@ class BulkStage:
             counted = holding[row][every_shape[near], entities.shapes[places]]
             came = np.searchsorted(wanted, places[counted])
             total = totals[row] @ holding[row]
-            far = total[entities.shapes[wanted]] > np.bincount(came, minlength=len(wanted))
-            yield starts[row] + wanted[far]
+            near_here = np.bincount(came, minlength=len(wanted))
+            yield starts[row] + wanted[total[entities.shapes[wanted]] > near_here]
 
     def _keys(self, nodes: Int32s, entities: Int64s) -> Int64s:
-        """Rows as single numbers; the entities must be of this bucket, or heavy."""
+        """Rows as single numbers; the entities must be of this bucket."""
         count = len(self._entities.peids)
         keys: Int64s = nodes.astype(np.int64) * count + self._entities.places_of(entities)
         return keys
 
-    def _unkeyed(self, keys: Int64s) -> tuple[Int32s, Int64s]:
-        nodes, places = np.divmod(keys, max(len(self._entities.peids), 1))
-        return nodes.astype(np.int32), self._entities.peids[places]
+
+def each_once(nodes: Int32s, entities: Int64s) -> tuple[Int32s, Int64s]:
+    """Return each pair of a node and an entity once, by node."""
+    found, places = np.unique(entities, return_inverse=True)
+    keys = np.unique(nodes.astype(np.int64) * max(len(found), 1) + places)
+    numbers, places = np.divmod(keys, max(len(found), 1))
+    return numbers.astype(np.int32), found[places]
 
 
 def _portions(references: Int64s, pairs: PairRows) -> Iterator[slice]:

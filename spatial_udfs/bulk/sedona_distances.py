@@ -6,21 +6,16 @@ takes the nearest of what is found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from schemas.entity import CATEGORIES, ENTITY, GEOMETRY, PEID, REFERENCE
-from spatial_udfs.bulk.python_workers import spare_idle_work
-
-spare_idle_work()
 
 REACH: Final = "reach"
 DISTANCE: Final = "distance"
-PACKED_TYPES: Final = f"{REFERENCE} binary, {ENTITY} binary, {DISTANCE} binary"
 
 _ORIGIN: Final = "origin"
 _TARGET: Final = "target"
@@ -33,16 +28,13 @@ _WIDENED: Final = f"{REACH} + 1e-6 + 1e-9 * {REACH}"
 def near_pairs(
     asked: DataFrame, entities: DataFrame, categories: Iterable[str], *, few: bool
 ) -> DataFrame:
-    """Disjoint pairs (reference, entity, distance) within the reach that is asked for.
+    """Return disjoint pairs (reference, entity, distance) within the reach that is asked for.
 
-    ``asked`` has REFERENCE and REACH, each reference once. ``entities`` have PEID, CATEGORIES
-    and GEOMETRY (WKB); of these, those with one of the ``categories`` are measured to.
+    ``asked`` has REFERENCE, REACH and GEOMETRY (WKB), each reference once. ``entities`` have PEID,
+    CATEGORIES and GEOMETRY; of these, those with one of the ``categories`` are measured to.
     """
     geometry = F.expr(f"ST_GeomFromWKB({GEOMETRY})")
-    named = F.col(PEID) == F.col(REFERENCE)
-    origins = entities.join(F.broadcast(asked) if few else asked, on=named, how="inner").select(
-        REFERENCE, REACH, geometry.alias(_ORIGIN)
-    )
+    origins = asked.select(REFERENCE, REACH, geometry.alias(_ORIGIN))
     wanted = F.array(*(F.lit(name) for name in sorted(categories)))
     targets = entities.where(F.arrays_overlap(F.col(CATEGORIES), wanted)).select(
         F.col(PEID).alias(ENTITY), geometry.alias(_TARGET)
@@ -54,11 +46,3 @@ def near_pairs(
     measured = pairs.withColumn(DISTANCE, distance).where(F.col(DISTANCE) <= F.col(REACH))
     apart = (F.col(DISTANCE) > _SURELY_APART) | ~F.expr(f"ST_Intersects({_ORIGIN}, {_TARGET})")
     return measured.where(apart).select(REFERENCE, ENTITY, DISTANCE)
-
-
-def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of ``near_pairs`` as whole columns in one row (PACKED_TYPES)."""
-    for batch in batches:
-        if batch.num_rows:
-            columns = [pa.array([column.to_numpy().tobytes()]) for column in batch.columns]
-            yield pa.RecordBatch.from_arrays(columns, names=[REFERENCE, ENTITY, DISTANCE])

@@ -8,25 +8,55 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from schemas.entity import GEOMETRY
+from schemas.entity import GEOMETRY, PEID
 from spatial_udfs.bulk.world_tiles import Boxes
 
 TILE: Final = "tile"
+# Boolean: the entity is in the tiles that its pieces meet, not in all that its box meets.
+LARGE: Final = "large"
+# More corners than that make an entity large, and a piece has so many at the most.
+LARGE_CORNERS: Final = 256
 
 _TILE_BOX: Final = "tileBox"
+_PIECE: Final = "piece"
 _SIDES: Final = ("west", "south", "east", "north")
+_SHAPE: Final = f"ST_GeomFromWKB({GEOMETRY})"
+# Rounding can move the border of a piece; its box is made wider than that.
+_ROOM: Final = 0.001
 
 
-def tiled(entities: DataFrame, tiles: Boxes) -> DataFrame:
-    """Each entity once for each tile that its box meets, with the number of the tile."""
+def tiled(entities: DataFrame, tiles: Boxes, *, with_large: bool) -> DataFrame:
+    """Return each entity once for each tile that its box meets, with the number of the tile.
+
+    With ``with_large`` entities of many corners are cut into pieces, which choose the tiles; one
+    such entity can then come several times for a tile.
+    """
     if len(tiles) == 1:
-        return entities.withColumn(TILE, F.lit(0))
+        return entities.withColumns({TILE: F.lit(0), LARGE: F.lit(False)})  # noqa: FBT003 - a value
     # Finite, because a box of Sedona's must end somewhere; no entity lies out there.
     sides = dict(zip(_SIDES, tiles.clip(-1e15, 1e15).T, strict=True))
     numbered = pa.table({TILE: pa.array(range(len(tiles)), pa.int32()), **sides})
-    frame = entities.sparkSession.createDataFrame(numbered).select(
+    boxes = entities.sparkSession.createDataFrame(numbered).select(
         TILE, F.expr("ST_PolygonFromEnvelope(west, south, east, north)").alias(_TILE_BOX)
     )
+    if not with_large:
+        return _in_boxes(entities, boxes, f"ST_Envelope({_SHAPE})", large=False)
+    corners = F.expr(f"ST_NPoints({_SHAPE})")
+    small = entities.where(corners <= LARGE_CORNERS)
+    large = entities.where(corners > LARGE_CORNERS)
+    # The tile of the lower left corner counts the entity, whether a piece meets it or not.
+    corner = f"ST_Point(ST_XMin({_SHAPE}), ST_YMin({_SHAPE}))"
+    cut = f"array_append(ST_SubDivide({_SHAPE}, {LARGE_CORNERS}), {corner})"
+    pieces = large.select(PEID, F.explode(F.expr(cut)).alias(_PIECE))
+    widened = f"ST_Expand(ST_Envelope({_PIECE}), {_ROOM})"
+    places = _in_boxes(pieces, boxes, widened, large=True).select(PEID, TILE, LARGE).distinct()
+    return _in_boxes(small, boxes, f"ST_Envelope({_SHAPE})", large=False).unionByName(
+        large.join(places, on=PEID, how="inner")
+    )
+
+
+def _in_boxes(rows: DataFrame, boxes: DataFrame, box: str, *, large: bool) -> DataFrame:
     # Boxes, not geometries: the point by which a pair belongs to a tile lies in both boxes.
-    met = F.expr(f"ST_Intersects({_TILE_BOX}, ST_Envelope(ST_GeomFromWKB({GEOMETRY})))")
-    return entities.join(F.broadcast(frame), on=met, how="inner").drop(_TILE_BOX)
+    met = F.expr(f"ST_Intersects({_TILE_BOX}, {box})")
+    joined = rows.join(F.broadcast(boxes), on=met, how="inner").drop(_TILE_BOX)
+    return joined.withColumn(LARGE, F.lit(large))

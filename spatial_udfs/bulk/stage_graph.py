@@ -19,9 +19,6 @@ from schemas.language.conditions import Condition, condition_text
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, Stage, WrittenStage, canonical_condition
-from spatial_udfs.bulk.python_workers import spare_idle_work
-
-spare_idle_work()
 
 # Two rows of one NODE that differ in their PROOF are two different nodes.
 LEVEL: Final = "level"

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spatial_udfs.bulk.batch_tables import Bools, Floats, Int32s
 from spatial_udfs.bulk.buckets import bucket_of
-from spatial_udfs.bulk.world_bucket import HeavyEntities
 from spatial_udfs.entity_table import Int64s
-from spatial_udfs.topology.shapes import ShapeCodes
+from spatial_udfs.topology.shapes import SHAPE_COUNT, ShapeCodes
 
 # The level of members that an earlier run has found.
 KNOWN: Final = -1
@@ -50,29 +50,29 @@ class NearPairs(NamedTuple):
     entities: Int64s
     distances: Floats
 
+
+class FarTotals(NamedTuple):
+    """How many references of each shape the nodes have that far pairs matter to."""
+
+    nodes: Int32s
+    counts: NDArray[np.int64]
+
     @classmethod
-    def of_bytes(cls, references: bytes, entities: bytes, distances: bytes) -> NearPairs:
-        """Out of columns that Spark has carried."""
-        return cls(
-            np.frombuffer(references, np.int64),
-            np.frombuffer(entities, np.int64),
-            np.frombuffer(distances, np.float64),
-        )
+    def added(cls, parts: Sequence[FarTotals]) -> FarTotals:
+        """Return the references of all parts."""
+        nodes = np.concatenate([np.empty(0, np.int32), *(part.nodes for part in parts)])
+        found, places = np.unique(nodes, return_inverse=True)
+        counts = np.zeros((len(found), SHAPE_COUNT), np.int64)
+        for_each = [np.empty((0, SHAPE_COUNT), np.int64), *(part.counts for part in parts)]
+        np.add.at(counts, places, np.concatenate(for_each))
+        return cls(found, counts)
 
 
-Routed = TypeVar("Routed", Members, RelatedRows, NearRows)
 Rows = TypeVar("Rows", Members, RelatedRows, NearRows, NearPairs)
 
 
-def routed(rows: Routed, buckets: int, heavy: HeavyEntities) -> Iterator[tuple[int, Routed]]:
-    """The rows by the bucket of their entity; those of heavy entities go to every bucket."""
-    if not len(rows.entities):
-        return
-    known_everywhere = heavy.among(rows.entities)
-    for bucket in range(buckets if len(known_everywhere) else 0):
-        yield bucket, taken(rows, known_everywhere)
-    if len(known_everywhere):
-        rows = taken(rows, np.delete(np.arange(len(rows.entities)), known_everywhere))
+def routed(rows: Rows, buckets: int) -> Iterator[tuple[int, Rows]]:
+    """Return the rows by the bucket of their entity."""
     for bucket, places in by_bucket(rows.entities, buckets):
         yield bucket, taken(rows, places)
 
@@ -95,12 +95,9 @@ def taken(rows: Rows, places: Int64s | Int32s) -> Rows:
     return type(rows)(*columns)
 
 
-def all_members(blocks: Sequence[object]) -> tuple[Int32s, Int64s]:
-    """Nodes and entities of all members among the blocks."""
-    members = [block for block in blocks if isinstance(block, Members)]
-    if not members:
-        return np.empty(0, np.int32), np.empty(0, np.int64)
+def all_members(members: Sequence[Members]) -> tuple[Int32s, Int64s]:
+    """Return nodes and entities of all members."""
     return (
-        np.concatenate([block.nodes for block in members]),
-        np.concatenate([block.entities for block in members]),
+        np.concatenate([np.empty(0, np.int32), *(block.nodes for block in members)]),
+        np.concatenate([np.empty(0, np.int64), *(block.entities for block in members)]),
     )

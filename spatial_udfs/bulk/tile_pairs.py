@@ -12,19 +12,23 @@ from numpy.typing import NDArray
 
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
 from spatial_udfs.bulk.batch_tables import Bools, Int32s
-from spatial_udfs.bulk.bucket_parts import NO_PAIRS, EntityColumns, FoundPairs, PairColumns, packed
+from spatial_udfs.bulk.bucket_parts import (
+    NO_GEOMETRIES,
+    BucketPart,
+    EntityColumns,
+    FoundPairs,
+    PairColumns,
+    by_buckets,
+)
 from spatial_udfs.bulk.category_sets import Vocabulary, set_numbers
-from spatial_udfs.bulk.python_workers import spare_idle_work
-from spatial_udfs.bulk.sedona_tiles import TILE
+from spatial_udfs.bulk.sedona_tiles import LARGE, TILE
 from spatial_udfs.bulk.world_tiles import Boxes
-from spatial_udfs.entity_table import Int64s, Positions
+from spatial_udfs.entity_table import Positions
 from spatial_udfs.resolution_limits import UNLIMITED
 from spatial_udfs.topology.pair_kinds import PAIRS_OF_SHAPES, Kinds, PairKinds
 from spatial_udfs.topology.pair_matrices import PairMatrices
 from spatial_udfs.topology.shapes import shapes_of, stored_geometries
 from spatial_udfs.topology.stored_kinds import DISJOINT_KINDS, encoded_cells
-
-spare_idle_work()
 
 CHANGED: Final = "changed"  # Boolean: pairs without such an end are not looked for
 # Bounds what a tile holds at once, should all that is in it lie in one place.
@@ -34,17 +38,15 @@ HEAVY_IN_STEP: Final = 1_000
 
 
 class TileTask:
-    """The task for some tiles: batches of entities in, BucketParts out (PACKED_TYPES)."""
+    """The task for some tiles: batches of entities in, what it found for each bucket out."""
 
-    def __init__(self, tiles: Boxes, vocabulary: Vocabulary, buckets: int, heavy: Int64s) -> None:
-        """``heavy`` are references that are heavy whatever is found here."""
+    def __init__(self, tiles: Boxes, vocabulary: Vocabulary, buckets: int) -> None:
         self._tiles = tiles
-        self._heavy = heavy
         self._vocabulary = vocabulary
         self._buckets = buckets
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches have TILE, PEID, CATEGORIES, CHANGED and GEOMETRY (WKB), all rows of a tile."""
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BucketPart]]:
+        """Batches have TILE, PEID, CATEGORIES, CHANGED, LARGE and GEOMETRY: all rows of a tile."""
         filled = [batch for batch in batches if batch.num_rows]
         if not filled:
             return
@@ -53,26 +55,28 @@ class TileTask:
         tile_of_row = table.column(TILE).to_numpy()
         steps: list[FoundPairs] = []
         entities: list[EntityColumns] = []
+        geometries: list[pa.Array] = [NO_GEOMETRIES]
         for number in np.unique(tile_of_row):
-            tile = _TilePairs(
-                _rows_of_tile(table, tile_of_row == number),
-                self._tiles[number],
-                self._vocabulary,
-                kinds,
-            )
-            own = tile.own_entities()
-            entities.append(own)
+            rows = _rows_of_tile(table, tile_of_row == number)
+            tile = _TilePairs(rows, self._tiles[number], self._vocabulary, kinds)
+            own = tile.own_places()
+            entities.append(tile.entities(own))
+            written = rows.column(GEOMETRY).combine_chunks()
+            geometries.append(written.take(pa.array(own)).cast(pa.binary()))
             steps.extend(tile.steps())
-            heavy = own.at(np.isin(own.peids, self._heavy))
-            steps.append(FoundPairs(NO_PAIRS, np.empty(0, np.bool_), heavy))
-        yield packed(steps, EntityColumns.joined(entities), self._buckets)
+        yield from by_buckets(
+            steps, EntityColumns.joined(entities), pa.concat_arrays(geometries), self._buckets
+        )
 
 
 def _rows_of_tile(table: pa.Table, chosen: Bools) -> pa.Table:
-    """Return the chosen rows by ascending peid, the order that makes the matrix of a pair."""
+    """Return the chosen rows by ascending peid, the order that makes the matrix of a pair.
+
+    A large entity comes once for each of its pieces that meet the tile.
+    """
     places = np.flatnonzero(chosen)
-    peids = table.column(PEID).to_numpy()[places]
-    return table.take(places[np.argsort(peids)])
+    _, first = np.unique(table.column(PEID).to_numpy()[places], return_index=True)
+    return table.take(places[first])
 
 
 class _StoredKinds:
@@ -104,6 +108,7 @@ class _TilePairs:
         self._peids = rows.column(PEID).to_numpy()
         self._category_sets = set_numbers(rows.column(CATEGORIES), vocabulary)
         self._changed: Bools = rows.column(CHANGED).to_numpy()
+        self._large: Bools = rows.column(LARGE).to_numpy()
         self._geometries = stored_geometries(rows.column(GEOMETRY).to_numpy(), self._peids)
         self._corners = shapely.bounds(self._geometries)[:, :2]
         self._tree = shapely.STRtree(self._geometries)
@@ -112,9 +117,13 @@ class _TilePairs:
         self._shapes = shapes_of(self._geometries, self._peids)
         self._matrices = PairMatrices(self._geometries, self._shapes, kinds.numbers)
 
-    def own_entities(self) -> EntityColumns:
+    def own_places(self) -> Positions:
         """The entities whose lower left corner is in this tile: each is in one of all tiles."""
-        return self._entities(np.flatnonzero(self._is_here(self._corners)))
+        return np.flatnonzero(self._is_here(self._corners)).astype(np.int32)
+
+    def entities(self, places: Positions) -> EntityColumns:
+        """Facts of some of the entities."""
+        return EntityColumns(self._peids[places], self._shapes[places], self._category_sets[places])
 
     def steps(self) -> Iterator[FoundPairs]:
         """All pairs with a changed end."""
@@ -127,13 +136,18 @@ class _TilePairs:
             yield self._step(first[met], second[met], kinds[met])
 
     def _boxes_meet(self, asked: Positions) -> tuple[Positions, Positions]:
-        """Pairs of this tile: each once, and only those that no other tile has."""
+        """Pairs of this tile: each once, and only those that no other tile has.
+
+        A large entity is not in every tile that its box meets, so a pair with one may be found
+        in several tiles.
+        """
         places, second = self._tree.query(self._geometries[asked])
         first = asked[places]
         # Of two changed ends both ask.
         once = (first < second) | ~self._changed[second]
         first, second = first[once], second[once]
         here = self._is_here(np.maximum(self._corners[first], self._corners[second]))
+        here |= self._large[first] | self._large[second]
         return first[here], second[here]
 
     def _is_here(self, corners: NDArray[np.float64]) -> Bools:
@@ -151,8 +165,8 @@ class _TilePairs:
             self._kinds.of(both_ways),
             self._category_sets[entities],
         )
+        # A pair with a large end may be found in several tiles: where it goes must not depend on
+        # how many pairs there are in one of them.
+        either = self._large[references] | self._large[entities]
         heavy = counts > HEAVY_IN_STEP
-        return FoundPairs(pairs, heavy[references], self._entities(np.flatnonzero(heavy)))
-
-    def _entities(self, places: NDArray[np.integer]) -> EntityColumns:
-        return EntityColumns(self._peids[places], self._shapes[places], self._category_sets[places])
+        return FoundPairs(pairs, np.where(either, self._large[references], heavy[references]))

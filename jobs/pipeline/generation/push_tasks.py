@@ -21,9 +21,6 @@ from redis_link.generation.generation_push import PushToken
 from redis_link.sets.pair_arrays import Int64s, Tally, by_block, tally_of
 from redis_link.sets.set_reader import read_shards
 from schemas.errors import GenerationError
-from spatial_udfs.bulk.python_workers import spare_idle_work
-
-spare_idle_work()
 
 PAIRS_PACKED_AT_ONCE: Final = 1_000_000
 PACKED_SCHEMA: Final = (

@@ -1,7 +1,8 @@
 """From members of nodes to membership rows: the step that makes few rows many, and comes last.
 
-Each bucket writes the rows of its entities, whoever shows them: so a zone that half of all
-subscriptions use is no burden for one task.
+How many rows each file of members makes is known before. So the rows are cut into equal shares,
+whoever shows whom, and a task writes a share. It reads the members of that share, and who shows
+the nodes of their slice.
 """
 
 from __future__ import annotations
@@ -11,27 +12,24 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark import Broadcast
 
+from jobs.pipeline.exchange import DRIVER, Sent, Tasks
 from jobs.pipeline.lake_tables import LakeTable, NewFile
-from jobs.pipeline.pairs.world_buckets import WorldBuckets
-from jobs.pipeline.stages.level_loop import LevelLoop
-from jobs.pipeline.stages.level_tasks import PartitionTask, Routed, staying
-from jobs.pipeline.stages.resolved_set_cache import NewSets
-from jobs.pipeline.subscriptions.batch_reader import ReadBatch
-from jobs.pipeline.subscriptions.descriptor_parts import ShownRows
+from jobs.pipeline.scratch import Scratch
+from jobs.pipeline.stages.batch_state import CellMembers
+from jobs.pipeline.stages.compiled_slice import unknown_nodes
+from jobs.pipeline.stages.level_loop import NOTHING_KNOWN, Batch
+from jobs.pipeline.stages.resolved_set_cache import SetCache
 from schemas.errors import SpapsError
-from spatial_udfs.bulk.batch_tables import BatchTables, Int32s
-from spatial_udfs.bulk.stage_rows import Members, all_members, taken
-from spatial_udfs.entity_table import Int64s
 from world.memberships.membership_table import FILE_SCHEMA
 
-# Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.
-ROWS_IN_BATCH: Final = 250_000
+# A file of so many rows is written by one task, and is worth one.
+LEAST_ROWS_IN_SHARE: Final = 500_000
+MOST_ROWS_IN_SHARE: Final = 5_000_000
 
 
 class Results(NamedTuple):
-    """What tasks have written of members, in files that nobody has committed yet.
+    """What tasks have written, in files that nobody has committed yet.
 
     ``trouble`` says why the sets are not kept.
     """
@@ -46,86 +44,123 @@ class Results(NamedTuple):
         return sum(file.rows for file in self.memberships)
 
 
+class Piece(NamedTuple):
+    """Some of the rows that the members of a file make."""
+
+    members: CellMembers
+    first: int
+    last: int
+
+
+class _SetsOfBucket(NamedTuple):
+    bucket: int
+    members: list[CellMembers]
+
+
+class _SetsOfSlice(NamedTuple):
+    graph: str
+    known: str
+
+
+class _WrittenRows(NamedTuple):
+    files: list[NewFile]
+
+
+class _WrittenSets(NamedTuple):
+    files: list[NewFile]
+    trouble: str | None
+
+
 def write_results(
-    read: ReadBatch, loop: LevelLoop, table: LakeTable, version: int, sets: NewSets
+    tasks: Tasks, scratch: Scratch, batch: Batch, table: LakeTable, version: int
 ) -> Results:
-    """Let each bucket write its rows of memberships, and its members of new sets."""
-    buckets = loop.places.value.buckets
-    everywhere = read.shown().flatMap(lambda shown: [(at, shown) for at in range(buckets)])
-    here = loop.state.mapPartitionsWithIndex(staying).union(everywhere)
-    task = _writing_task(loop.tables, loop.places, table, version, sets)
-    written = here.partitionBy(buckets, int).mapPartitionsWithIndex(task).collect()
-    troubles = [each.trouble for each in written if each.trouble is not None]
+    """Write the rows of memberships, and the new sets for later runs."""
+    task = _WritingTask(scratch, batch, table, version)
+    files = [each for each in batch.state.all_files() if each.rows]
+    work = [*shares_of(files, tasks.parallelism), *_set_work(batch)]
+    found = tasks.run(task, work, "write memberships")
+    rows = [each for each in found if isinstance(each, _WrittenRows)]
+    sets = [each for each in found if isinstance(each, _WrittenSets)]
+    troubles = [each.trouble for each in sets if each.trouble is not None]
     return Results(
-        memberships=[file for each in written for file in each.memberships],
-        sets=[file for each in written for file in each.sets],
+        memberships=[file for each in rows for file in each.files],
+        sets=[file for each in sets for file in each.files],
         trouble=troubles[0] if troubles else None,
     )
 
 
-def _writing_task(
-    tables: Broadcast[BatchTables],
-    world: Broadcast[WorldBuckets],
-    table: LakeTable,
-    version: int,
-    sets: NewSets,
-) -> PartitionTask:
-    def write(bucket: int, rows: Iterable[Routed]) -> Iterator[Results]:
-        blocks: list[Any] = [block for _, block in rows]
-        members = [
-            taken(block, np.flatnonzero(world.value.is_home(bucket, block.entities)))
-            for block in blocks
-            if isinstance(block, Members)
-        ]
-        resolved_now = [block for block in members if block.level > 0]
-        files, trouble = _kept_sets(resolved_now, tables.value, bucket, sets)
-        nodes, peids = all_members(members)
-        shown = [block for block in blocks if isinstance(block, ShownRows)]
-        batches = written_out(nodes, peids, shown, tables.value)
-        yield Results(table.write(version, None, batches, FILE_SCHEMA), files, trouble)
-
-    return write
+def shares_of(files: Sequence[CellMembers], parallelism: int) -> list[list[Piece]]:
+    """Cut the rows of all files into shares of about one size."""
+    total = sum(each.rows for each in files)
+    fair = -(-total // (4 * parallelism))
+    size = min(max(fair, LEAST_ROWS_IN_SHARE), MOST_ROWS_IN_SHARE)
+    count = max(1, -(-total // size))
+    bounds = [total * number // count for number in range(count + 1)]
+    shares: list[list[Piece]] = [[] for _ in range(count)]
+    before = 0
+    for each in files:
+        for number in range(count):
+            first = max(bounds[number] - before, 0)
+            last = min(bounds[number + 1] - before, each.rows)
+            if first < last:
+                shares[number].append(Piece(each, first, last))
+        before += each.rows
+    return [share for share in shares if share]
 
 
-def _kept_sets(
-    members: Sequence[Members], tables: BatchTables, bucket: int, sets: NewSets
-) -> tuple[list[NewFile], str | None]:
-    """The run is complete without them: when they cannot be written, that is only said."""
-    nodes, peids = all_members(members)
-    try:
-        return sets.write_members(bucket, tables.node_ids[nodes], peids), None
-    except SpapsError as error:
-        return [], str(error)
+def _set_work(batch: Batch) -> Iterator[_SetsOfBucket | _SetsOfSlice]:
+    by_bucket: dict[int, list[CellMembers]] = {}
+    for each in batch.state.all_files():
+        if each.level > 0:
+            by_bucket.setdefault(each.bucket, []).append(each)
+    yield from (_SetsOfBucket(bucket, found) for bucket, found in sorted(by_bucket.items()))
+    for facts in batch.graph.slices:
+        known = batch.known.get(facts.number)
+        if known is None or known.kinds:
+            yield _SetsOfSlice(facts.graph, known.known if known else "")
 
 
-def written_out(
-    nodes: Int32s, peids: Int64s, shown: Sequence[ShownRows], tables: BatchTables
-) -> Iterator[pa.RecordBatch]:
-    """Every member of a node with every subscription that shows it, in batches."""
-    order = np.argsort(nodes, kind="stable")
-    nodes, peids = nodes[order], peids[order]
-    for part in shown:
-        first, counts = _members_of(part.nodes, nodes, tables)
-        shows = np.diff(part.starts)
-        ends = np.cumsum(counts * shows)
-        total = int(ends[-1]) if len(ends) else 0
-        for begin in range(0, total, ROWS_IN_BATCH):
-            places = np.arange(begin, min(begin + ROWS_IN_BATCH, total))
-            rows = np.searchsorted(ends, places, side="right")
-            within = places - (ends[rows] - counts[rows] * shows[rows])
-            subscriber, member = np.divmod(within, counts[rows])
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array(part.sub_ids[part.starts[rows] + subscriber]),
-                    pa.array(peids[first[rows] + member]),
-                    pa.array(part.stages[rows]),
-                ],
-                schema=FILE_SCHEMA,
+class _WritingTask:
+    def __init__(self, scratch: Scratch, batch: Batch, table: LakeTable, version: int) -> None:
+        self._scratch = scratch
+        self._table = table
+        self._version = version
+        self._sets: SetCache = batch.sets
+        self._shown = {facts.number: facts.shown for facts in batch.graph.slices}
+        self._compiled = batch.state.compiled
+
+    def __call__(self, work: Any) -> Iterator[Sent]:
+        if isinstance(work, (_SetsOfBucket, _SetsOfSlice)):
+            yield DRIVER, self._kept_sets(work)
+            return
+        files = self._table.write(self._version, None, self._rows(work), FILE_SCHEMA)
+        yield DRIVER, _WrittenRows(files)
+
+    def _rows(self, share: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+        for each, first, last in share:
+            members = self._scratch.get(each.path)
+            shown = self._scratch.get(self._shown[each.slice])
+            rows = shown.written_out(members.nodes, members.entities, first, last)
+            for columns in rows:
+                arrays = [pa.array(column) for column in columns]
+                yield pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)
+
+    def _kept_sets(self, work: _SetsOfBucket | _SetsOfSlice) -> _WrittenSets:
+        """The run is complete without them: when they cannot be written, that is only said."""
+        try:
+            if isinstance(work, _SetsOfSlice):
+                known = self._scratch.get(work.known) if work.known else NOTHING_KNOWN
+                nodes = unknown_nodes(self._scratch.get(work.graph), known)
+                return _WrittenSets(self._sets.write_told(nodes), None)
+            nodes, peids = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+            for each in work.members:
+                members = self._scratch.get(each.path)
+                compiled = self._scratch.get(self._compiled[each.slice])
+                nodes.append(compiled.tables.node_ids[members.nodes])
+                peids.append(members.entities)
+            files = self._sets.write_members(
+                work.bucket, np.concatenate(nodes), np.concatenate(peids)
             )
-
-
-def _members_of(ids: Int64s, nodes: Int32s, tables: BatchTables) -> tuple[Int64s, Int64s]:
-    """For each node (by its id) where its members begin among the ordered ones, and how many."""
-    numbers = tables.numbers_of(ids)
-    first = np.searchsorted(nodes, numbers)
-    return first, np.searchsorted(nodes, numbers, side="right") - first
+            return _WrittenSets(files, None)
+        except SpapsError as error:
+            return _WrittenSets([], str(error))

@@ -7,88 +7,62 @@ its pairs and entities, and writes them as files of the tables beside the world.
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
-from pyspark.storagelevel import StorageLevel
 
+from jobs.pipeline.exchange import BLOCK_TYPES, DRIVER, Sent, Tasks, batches_of
 from jobs.pipeline.lake_tables import LakeTable, NewFile
 from jobs.pipeline.pairs.world_survey import WorldSurvey, survey_world
+from jobs.pipeline.tables import PAIRS, PLACED
 from jobs.pipeline.world_tables import WorldVersion, frame_of_files
 from schemas.entity import (
     CATEGORIES,
-    CATEGORY_SET,
     ENTITY,
     GEOMETRY,
+    HEAVY,
     PAIR_KIND,
     PEID,
     PLACED_TABLE,
     REFERENCE,
     RELATED_TABLE,
-    SHAPE,
 )
 from spatial_udfs.bulk.batch_tables import Int32s
 from spatial_udfs.bulk.bucket_parts import (
-    PACKED_TYPES,
+    NO_GEOMETRIES,
+    BucketPart,
     EntityColumns,
     PairColumns,
     taken_over,
-    unpacked,
 )
 from spatial_udfs.bulk.buckets import bucket_count
-from spatial_udfs.bulk.sedona_tiles import TILE, tiled
+from spatial_udfs.bulk.sedona_tiles import LARGE, TILE, tiled
 from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
-from spatial_udfs.bulk.world_bucket import HeavyEntities
-from spatial_udfs.bulk.world_tiles import ENTITIES_PER_TILE, cut_into_tiles
-from spatial_udfs.entity_table import Int64s
+from spatial_udfs.bulk.world_tiles import cut_into_tiles
 
 # When more than this share has changed, taking pairs over saves nothing.
 MOST_CHANGED: Final = 0.5
 # How many tiles a task has at once, when there are enough for all tasks.
 TILES_PER_TASK: Final = 4
-PAIR_SCHEMA: Final = pa.schema(
-    [
-        pa.field(REFERENCE, pa.int64(), nullable=False),
-        pa.field(ENTITY, pa.int64(), nullable=False),
-        pa.field(PAIR_KIND, pa.int32(), nullable=False),
-        pa.field(CATEGORY_SET, pa.int32(), nullable=False),
-    ]
-)
-PLACED_SCHEMA: Final = pa.schema(
-    [
-        pa.field(PEID, pa.int64(), nullable=False),
-        pa.field(SHAPE, pa.int32(), nullable=False),
-        pa.field(CATEGORY_SET, pa.int32(), nullable=False),
-    ]
-)
 _PAIR_TYPES: Final = f"{REFERENCE} bigint, {ENTITY} bigint, {PAIR_KIND} int"
-# Small enough for a core's cache, large enough to be worth a call.
-_ROWS_IN_BATCH: Final = 250_000
+_HEAVY_TYPES: Final = f"{PEID} bigint, {HEAVY} boolean"
+# Rows of a row group: readers that ask for few references read only the groups that have them.
+PAIRS_IN_GROUP: Final = 8_192
+ENTITIES_IN_GROUP: Final = 4_096
 
 
 class WrittenBucket(NamedTuple):
-    """What a task has written of a bucket, and what it has seen there."""
+    """What a task has written of a bucket, and which kinds of pairs are there."""
 
     pairs: list[NewFile]
     placed: list[NewFile]
     kinds: Int32s
-    heavy: EntityColumns
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BaseVersion:
-    """A version whose pairs may be taken over."""
-
-    version: int
-    heavy: Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +74,6 @@ class RelatedBuild:
     pair_files: list[NewFile]
     placed_files: list[NewFile]
     pair_kinds: tuple[int, ...]
-    heavy: HeavyEntities
     derived_from: int | None
 
     @property
@@ -109,137 +82,123 @@ class RelatedBuild:
         return sum(file.rows for file in self.pair_files)
 
 
-def build_related(
-    spark: SparkSession, world: WorldVersion, base: BaseVersion | None
-) -> RelatedBuild:
-    """Find and write the pairs of a version."""
-    with ThreadPoolExecutor(1, "planning") as beside:
-        # The workers look at the world; meanwhile the driver learns to plan.
-        planned = beside.submit(_plan_ahead, world)
-        survey = survey_world(spark, world)
-        planned.result()
+def build_related(tasks: Tasks, world: WorldVersion, base: int | None) -> RelatedBuild:
+    """Find and write the pairs of a version, with those of the version ``base`` taken over."""
+    survey = survey_world(tasks, world)
     buckets = bucket_count(world.entity_count)
-    no_heavy = np.empty(0, np.int64)
-    marked = _marked(world, base)
     if base is not None:
-        marked = marked.persist(StorageLevel.MEMORY_AND_DISK)
-        share = marked.agg(F.avg(F.col(CHANGED).cast("int"))).collect()[0][0]
+        share = _marked(world, base).agg(F.avg(F.col(CHANGED).cast("int"))).collect()[0][0]
         base = base if share is not None and share <= MOST_CHANGED else None
-    if base is None:
-        parts = _fresh_parts(_marked(world, None), survey, world.entity_count, no_heavy)
-    else:
-        fresh = _fresh_parts(marked, survey, world.entity_count, base.heavy)
-        parts = fresh.unionByName(_taken_over(world, base, marked, survey))
-    task = partial(
-        _write_buckets,
-        version=world.version,
-        related=world.table(RELATED_TABLE),
-        placed=world.table(PLACED_TABLE),
+    entities = _marked(world, base)
+    parts = _fresh_parts(tasks, entities, survey, world.entity_count)
+    if base is not None:
+        parts = parts.unionByName(_taken_over(tasks, world, base, entities, survey))
+    write = partial(
+        _written_bucket, world.version, world.table(RELATED_TABLE), world.table(PLACED_TABLE)
     )
-    rows = parts.repartition(buckets, "bucket").mapInArrow(task, "written binary").collect()
-    marked.unpersist()
-    written: list[WrittenBucket] = [pickle.loads(row[0]) for row in rows]  # noqa: S301 - our tasks'
+    written: list[WrittenBucket] = tasks.values(
+        tasks.cells(parts, write, buckets), "related pairs by tile and bucket"
+    )
     kinds = np.unique(np.concatenate([np.empty(0, np.int32), *(each.kinds for each in written)]))
-    heavy = EntityColumns.joined([each.heavy for each in written])
-    _, first = np.unique(heavy.peids, return_index=True)
     return RelatedBuild(
         survey=survey,
         buckets=buckets,
         pair_files=[file for each in written for file in each.pairs],
         placed_files=[file for each in written for file in each.placed],
         pair_kinds=tuple(kinds.tolist()),
-        heavy=HeavyEntities(*heavy.at(first)),
-        derived_from=None if base is None else base.version,
+        derived_from=base,
     )
 
 
-def _plan_ahead(world: WorldVersion) -> None:
-    """Plan the join for no tiles in particular: the first plan of a process takes a second."""
-    survey = WorldSurvey([[]], 0.0, np.array([[0.0, 0.0], [1.0, 1.0]]))
-    parts = _fresh_parts(_marked(world, None), survey, 2 * ENTITIES_PER_TILE, np.empty(0, np.int64))
-    parts._jdf.queryExecution().executedPlan()  # noqa: SLF001 - explain() prints what it plans
-
-
-def _marked(world: WorldVersion, base: BaseVersion | None) -> DataFrame:
+def _marked(world: WorldVersion, base: int | None) -> DataFrame:
     """Entities with CHANGED: whether the base version has them as they are."""
     entities = world.entities()
     if base is None:
         return entities.withColumn(CHANGED, F.expr("true"))
-    before = world.entities(base.version).select(PEID, F.col(GEOMETRY).alias("old"))
+    before = world.entities(base).select(PEID, F.col(GEOMETRY).alias("old"))
     same = F.col(GEOMETRY).eqNullSafe(F.col("old"))
     return entities.join(before, on=PEID, how="left").withColumn(CHANGED, ~same).drop("old")
 
 
 def _fresh_parts(
-    entities: DataFrame, survey: WorldSurvey, entity_count: int, heavy: Int64s
+    tasks: Tasks, entities: DataFrame, survey: WorldSurvey, entity_count: int
 ) -> DataFrame:
-    """Rows of PACKED_TYPES: all entities, and the pairs with a changed end."""
+    """Blocks of BucketParts: all entities, and the pairs with a changed end."""
     tiles = cut_into_tiles(survey.places, entity_count)
-    at_once = entities.sparkSession.sparkContext.defaultParallelism
-    tasks = min(len(tiles), max(len(tiles) // TILES_PER_TASK, 4 * at_once))
-    sent = tiled(entities, tiles).select(TILE, PEID, CATEGORIES, CHANGED, GEOMETRY)
-    task = TileTask(tiles, survey.vocabulary, bucket_count(entity_count), heavy)
-    return sent.repartition(tasks, TILE).mapInArrow(task, PACKED_TYPES)
+    count = min(len(tiles), max(len(tiles) // TILES_PER_TASK, tasks.most))
+    columns = (TILE, PEID, CATEGORIES, CHANGED, LARGE, GEOMETRY)
+    sent = tiled(entities, tiles, with_large=survey.large > 0).select(*columns)
+    task = TileTask(tiles, survey.vocabulary, bucket_count(entity_count))
+    return sent.repartition(count, TILE).mapInArrow(_as_blocks(task, tasks.most), BLOCK_TYPES)
 
 
 def _taken_over(
-    world: WorldVersion, base: BaseVersion, marked: DataFrame, survey: WorldSurvey
+    tasks: Tasks, world: WorldVersion, base: int, marked: DataFrame, survey: WorldSurvey
 ) -> DataFrame:
     """Pairs of the base version of which both ends are still there and unchanged."""
-    table = world.table(RELATED_TABLE)
-    pairs = frame_of_files(world.spark, table, table.files(base.version), _PAIR_TYPES)
+    pairs, placed = (
+        frame_of_files(world.spark, table, table.files(base), types)
+        for table, types in (
+            (world.table(RELATED_TABLE), _PAIR_TYPES),
+            (world.table(PLACED_TABLE), _HEAVY_TYPES),
+        )
+    )
     same = marked.where(~F.col(CHANGED))
-    references = same.select(F.col(PEID).alias(REFERENCE))
+    references = same.join(placed, on=PEID, how="inner").select(F.col(PEID).alias(REFERENCE), HEAVY)
     entities = same.select(F.col(PEID).alias(ENTITY), CATEGORIES)
     kept = (
-        pairs.join(references, on=REFERENCE, how="left_semi")
+        pairs.join(references, on=REFERENCE, how="inner")
         .join(entities, on=ENTITY, how="inner")
-        .select(REFERENCE, ENTITY, PAIR_KIND, CATEGORIES)
+        .select(REFERENCE, ENTITY, PAIR_KIND, CATEGORIES, HEAVY)
     )
-    task = partial(
-        taken_over,
-        vocabulary=survey.vocabulary,
-        heavy=base.heavy,
-        buckets=bucket_count(world.entity_count),
-    )
-    return kept.mapInArrow(task, PACKED_TYPES)
+    buckets = bucket_count(world.entity_count)
+    task = partial(taken_over, vocabulary=survey.vocabulary, buckets=buckets)
+    return kept.mapInArrow(_as_blocks(task, tasks.most), BLOCK_TYPES)
 
 
-def _write_buckets(
-    batches: Iterable[pa.RecordBatch], version: int, related: LakeTable, placed: LakeTable
-) -> Iterator[pa.RecordBatch]:
-    """The task for some buckets: their parts in, what was written of each out."""
-    parts: dict[int, list[bytes]] = {}
-    for batch in batches:
-        for bucket, part in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            parts.setdefault(bucket, []).append(part)
-    for bucket in sorted(parts):
-        found = [unpacked(part) for part in parts.pop(bucket)]
-        pairs = PairColumns.joined([part.pairs for part in found])
-        # Readers look references up by bisection.
-        order = np.argsort(pairs.references, kind="stable")
-        entities = EntityColumns.joined([part.entities for part in found])
-        by_peid = np.argsort(entities.peids)
-        placed_columns = (entities.peids, entities.shapes.astype(np.int32), entities.category_sets)
-        written = WrittenBucket(
-            related.write(version, bucket, _batches(pairs, order, PAIR_SCHEMA), PAIR_SCHEMA),
-            placed.write(
-                version,
-                bucket,
-                _batches(placed_columns, by_peid, PLACED_SCHEMA),
-                PLACED_SCHEMA,
-            ),
+def _as_blocks(
+    task: Callable[[Iterable[pa.RecordBatch]], Iterator[Sent]], partitions: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches_of(task(batches), partitions)
+
+    return run
+
+
+def _written_bucket(
+    version: int, related: LakeTable, placed: LakeTable, bucket: int, parts: list[BucketPart]
+) -> Iterator[Sent]:
+    """Write what was found for a bucket; a pair that was found twice stands there once."""
+    pairs = PairColumns.joined([part.pairs for part in parts])
+    order = np.lexsort((pairs.entities, pairs.references))
+    pairs = pairs.at(order)
+    again = (pairs.references[1:] == pairs.references[:-1]) & (
+        pairs.entities[1:] == pairs.entities[:-1]
+    )
+    pairs = pairs.at(np.flatnonzero(np.concatenate([[True], ~again])[: len(order)]))
+    entities = EntityColumns.joined([part.entities for part in parts])
+    by_peid = np.argsort(entities.peids)
+    entities = entities.at(by_peid)
+    geometries = pa.concat_arrays([NO_GEOMETRIES, *(part.geometries for part in parts)])
+    heavy = np.concatenate([np.empty(0, np.int64), *(part.heavy for part in parts)])
+    placed_columns = (
+        entities.peids,
+        entities.shapes.astype(np.int32),
+        entities.category_sets,
+        np.isin(entities.peids, heavy),
+        geometries.take(pa.array(by_peid)),
+    )
+    yield (
+        DRIVER,
+        WrittenBucket(
+            related.write(version, bucket, _groups(pairs, PAIRS, PAIRS_IN_GROUP), PAIRS),
+            placed.write(version, bucket, _groups(placed_columns, PLACED, ENTITIES_IN_GROUP), PLACED),
             np.unique(pairs.kinds),
-            EntityColumns.joined([part.heavy for part in found]),
-        )
-        packed = pa.array([pickle.dumps(written, protocol=5)], pa.binary())
-        yield pa.RecordBatch.from_arrays([packed], names=["written"])
+        ),
+    )
 
 
-def _batches(
-    columns: tuple[np.ndarray, ...], order: Int64s, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(order), _ROWS_IN_BATCH):
-        places = order[start : start + _ROWS_IN_BATCH]
-        arrays = [pa.array(column[places]) for column in columns]
+def _groups(columns: tuple[Any, ...], schema: pa.Schema, size: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(columns[0]), size):
+        arrays = [pa.array(column[start : start + size]) for column in columns]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

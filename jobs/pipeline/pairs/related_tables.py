@@ -12,67 +12,40 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
+import shapely
 
+from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.lake_tables import LakeTable, NewFile, lake_errors
-from jobs.pipeline.pairs.related_build import (
-    PAIR_SCHEMA,
-    PLACED_SCHEMA,
-    BaseVersion,
-    RelatedBuild,
-    build_related,
-)
+from jobs.pipeline.pairs.related_build import RelatedBuild, build_related
 from jobs.pipeline.pairs.world_buckets import FilesByBucket, WorldBuckets
 from jobs.pipeline.stage_progress import stage_progress
+from jobs.pipeline.tables import PAIRS, PLACED, RELATED_VERSIONS, WORLD_PARTITIONS, in_world
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import (
     BUCKET,
     BUCKETS,
-    CATEGORY_SET,
     CHECKSUM,
     CREATED_AT,
     DERIVED_FROM,
     DIAMETER,
-    HEAVY,
+    ENGINE,
     METHOD,
     PAIR_COUNT,
     PAIR_KINDS,
-    PEID,
     PLACED_TABLE,
     RELATED_TABLE,
     RELATED_VERSIONS_TABLE,
-    SHAPE,
     VERSION,
     VOCABULARY,
 )
 from schemas.errors import WorldError
 from spatial_udfs.bulk.category_sets import Vocabulary
-from spatial_udfs.bulk.world_bucket import HeavyEntities
 
 # Raise it whenever pairs or kinds could come out differently from before.
-CURRENT_METHOD: Final = 6
-PARTITIONS: Final = [VERSION, BUCKET]
-
-_HEAVY_TYPE: Final = pa.struct(
-    [(PEID, pa.int64()), (SHAPE, pa.int32()), (CATEGORY_SET, pa.int32())]
-)
-_MARKER_SCHEMA: Final = pa.schema(
-    [
-        (VERSION, pa.int64()),
-        (CHECKSUM, pa.string()),
-        (METHOD, pa.int32()),
-        (PAIR_COUNT, pa.int64()),
-        (PAIR_KINDS, pa.list_(pa.int32())),
-        (BUCKETS, pa.int32()),
-        (HEAVY, pa.list_(_HEAVY_TYPE)),
-        (DIAMETER, pa.float64()),
-        (DERIVED_FROM, pa.int64()),
-        (VOCABULARY, pa.list_(pa.list_(pa.string()))),
-        (CREATED_AT, pa.timestamp("us", tz="UTC")),
-    ]
-)
+CURRENT_METHOD: Final = 7
+# Another GEOS may compute other matrices.
+GEOS: Final = f"GEOS {shapely.geos_version_string}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +62,7 @@ class RelatedWorld:
 
 
 def ensure_related(
-    spark: SparkSession, world: WorldVersion, say: Callable[[str], None]
+    tasks: Tasks, world: WorldVersion, say: Callable[[str], None]
 ) -> RelatedWorld:
     """The related pairs of the version, computed and kept when nobody has done so before."""
     markers = world.table(RELATED_VERSIONS_TABLE)
@@ -103,8 +76,8 @@ def ensure_related(
     earlier = [known[number] for number in known if number != world.version]
     base = max(earlier, key=lambda row: int(row[VERSION]), default=None)
     say("no related pairs of this version yet: joining all that share a point")
-    with stage_progress(spark, "related pairs", say):
-        build = build_related(spark, world, None if base is None else _base(base))
+    with stage_progress(tasks.spark, "related pairs", say):
+        build = build_related(tasks, world, None if base is None else int(base[VERSION]))
     marker = _marker(world, build)
     try:
         _commit(world, build, marker)
@@ -126,16 +99,13 @@ def ensure_related(
 
 def _commit(world: WorldVersion, build: RelatedBuild, marker: dict[str, Any]) -> None:
     for name, files, schema in (
-        (RELATED_TABLE, build.pair_files, PAIR_SCHEMA),
-        (PLACED_TABLE, build.placed_files, PLACED_SCHEMA),
+        (RELATED_TABLE, build.pair_files, PAIRS),
+        (PLACED_TABLE, build.placed_files, PLACED),
     ):
-        world.table(name).replace_version(world.version, files, _partitioned(schema), PARTITIONS)
-    row = pa.Table.from_pylist([marker], schema=_MARKER_SCHEMA)
+        table = world.table(name)
+        table.replace_version(world.version, files, in_world(schema), WORLD_PARTITIONS)
+    row = pa.Table.from_pylist([marker], schema=RELATED_VERSIONS)
     world.table(RELATED_VERSIONS_TABLE).append_rows(row)
-
-
-def _base(marker: dict[str, Any]) -> BaseVersion:
-    return BaseVersion(marker[VERSION], _heavy(marker).peids)
 
 
 def _usable_markers(table: LakeTable) -> dict[int, dict[str, Any]]:
@@ -143,7 +113,8 @@ def _usable_markers(table: LakeTable) -> dict[int, dict[str, Any]]:
         rows = table.rows()
     if rows is None:
         return {}
-    usable = [row for row in rows.to_pylist() if row.get(METHOD) == CURRENT_METHOD]
+    same = (CURRENT_METHOD, GEOS)
+    usable = [row for row in rows.to_pylist() if (row.get(METHOD), row.get(ENGINE)) == same]
     return {row[VERSION]: row for row in sorted(usable, key=lambda row: row[CREATED_AT])}
 
 
@@ -154,25 +125,15 @@ def _forget(table: LakeTable, version: int) -> None:
             opened.delete(f"{VERSION} = {version}")
 
 
-def _partitioned(schema: pa.Schema) -> pa.Schema:
-    """The schema of the table: that of its files, and what their folders say."""
-    return pa.schema([(VERSION, pa.int64()), (BUCKET, pa.int32()), *schema])
-
-
 def _marker(world: WorldVersion, build: RelatedBuild) -> dict[str, Any]:
-    heavy = build.heavy
-    columns = (heavy.peids.tolist(), heavy.shapes.tolist(), heavy.category_sets.tolist())
     return {
         VERSION: world.version,
         CHECKSUM: world.checksum,
         METHOD: CURRENT_METHOD,
+        ENGINE: GEOS,
         PAIR_COUNT: build.pair_count,
         PAIR_KINDS: list(build.pair_kinds),
         BUCKETS: build.buckets,
-        HEAVY: [
-            {PEID: peid, SHAPE: shape, CATEGORY_SET: number}
-            for peid, shape, number in zip(*columns, strict=True)
-        ],
         DIAMETER: build.survey.diameter,
         DERIVED_FROM: build.derived_from,
         VOCABULARY: build.survey.vocabulary,
@@ -195,7 +156,6 @@ def _related(
     return RelatedWorld(
         buckets=WorldBuckets(
             buckets=marker[BUCKETS],
-            heavy=_heavy(marker),
             related=world.table(RELATED_TABLE),
             pair_files=pair_files,
             placed=world.table(PLACED_TABLE),
@@ -206,15 +166,6 @@ def _related(
         pair_count=marker[PAIR_COUNT],
         diameter=marker[DIAMETER],
         origin=origin,
-    )
-
-
-def _heavy(marker: dict[str, Any]) -> HeavyEntities:
-    rows = marker[HEAVY]
-    return HeavyEntities(
-        np.array([row[PEID] for row in rows], np.int64),
-        np.array([row[SHAPE] for row in rows], np.uint8),
-        np.array([row[CATEGORY_SET] for row in rows], np.int32),
     )
 
 

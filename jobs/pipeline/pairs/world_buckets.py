@@ -1,12 +1,11 @@
 """The buckets of a world version as tasks read them: files of the lake, remembered by workers.
 
-Files never change once they are written, so a worker that has read one for a level need not
-read it again for the next.
+Rows of a file ascend by reference or peid, in small row groups. A task that asks for few reads
+only the row groups that have them.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,19 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.pipeline.lake_tables import LakeTable, lake_errors
-from schemas.entity import CATEGORY_SET, ENTITY, PAIR_KIND, PEID, REFERENCE, SHAPE
-from spatial_udfs.bulk.batch_tables import Bools
-from spatial_udfs.bulk.buckets import is_home
-from spatial_udfs.bulk.world_bucket import BucketEntities, HeavyEntities, PairRows
+from jobs.pipeline.scratch import remembered
+from jobs.pipeline.tables import PAIRS, PLACED
+from schemas.entity import CATEGORY_SET, ENTITY, GEOMETRY, HEAVY, PAIR_KIND, PEID, REFERENCE, SHAPE
+from spatial_udfs.bulk.world_bucket import BucketEntities, PairRows
 from spatial_udfs.entity_table import Int64s
 
-# What a worker remembers at the most. A bucket has some 5 MB.
-MOST_REMEMBERED_BYTES: Final = 256 << 20
+# When more of a file's row groups are asked for, all of it is read and remembered.
+MOST_READ_IN_PARTS: Final = 0.5
 
-Columns = tuple[Any, ...]  # of integers, as wide as their fields
 FilesByBucket = Mapping[int, tuple[str, ...]]
-
-_remembered: OrderedDict[tuple[str, tuple[str, ...], tuple[str, ...]], Columns] = OrderedDict()
+_PAIR_COLUMNS: Final = [REFERENCE, ENTITY, PAIR_KIND, CATEGORY_SET]
+_PLACED_COLUMNS: Final = [PEID, SHAPE, CATEGORY_SET, HEAVY]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,66 +34,97 @@ class WorldBuckets:
     """Where each bucket of a version lies; sent to tasks with their code."""
 
     buckets: int
-    heavy: HeavyEntities
     related: LakeTable
     pair_files: FilesByBucket
     placed: LakeTable
     placed_files: FilesByBucket
 
-    def is_home(self, bucket: int, peids: Int64s) -> Bools:
-        """Which of the entities have this bucket as their own; no file is read for that."""
-        return is_home(peids, bucket, self.buckets)
-
-    def pairs(self, bucket: int) -> PairRows:
-        """The related pairs of a bucket."""
-        names = (REFERENCE, ENTITY, PAIR_KIND, CATEGORY_SET)
-        references, entities, kinds, category_sets = columns_of(
-            self.related, self.pair_files.get(bucket, ()), names
-        )
-        return PairRows(references, entities, kinds, category_sets)
+    def pairs(self, bucket: int, asked: Int64s) -> PairRows:
+        """Return related pairs of a bucket, those of the asked references (ascending) at least."""
+        paths = self.pair_files.get(bucket, ())
+        rows = _some_rows(self.related, paths, _PAIR_COLUMNS, asked)
+        return PairRows(*_arrays(rows, _PAIR_COLUMNS, ordered=len(paths) < 2))
 
     def entities(self, bucket: int) -> BucketEntities:
-        """The entities of a bucket, and the heavy ones of all."""
-        names = (PEID, SHAPE, CATEGORY_SET)
-        peids, shapes, category_sets = columns_of(
-            self.placed, self.placed_files.get(bucket, ()), names
-        )
-        own = (peids, shapes.astype(np.uint8), category_sets)
-        return BucketEntities.of(bucket, self.buckets, own, self.heavy)
+        """Return the entities of a bucket, without their geometry."""
+        paths = self.placed_files.get(bucket, ())
+        rows = _all_rows(self.placed, paths, _PLACED_COLUMNS)
+        columns = _arrays(rows, _PLACED_COLUMNS, ordered=len(paths) < 2)
+        peids, shapes, category_sets, heavy = columns
+        return BucketEntities(peids, shapes.astype(np.uint8), category_sets, heavy.astype(np.bool_))
+
+    def geometries(self, bucket: int, asked: Int64s) -> pa.Array:
+        """Return the geometries (WKB) of entities of a bucket; the peids ascend."""
+        names = [PEID, GEOMETRY]
+        rows = _some_rows(self.placed, self.placed_files.get(bucket, ()), names, asked)
+        peids = rows.column(PEID).to_numpy()
+        order = np.argsort(peids)
+        places = order[np.searchsorted(peids, asked, sorter=order)]
+        return rows.column(GEOMETRY).combine_chunks().take(pa.array(places))
 
 
-def columns_of(table: LakeTable, paths: Sequence[str], names: tuple[str, ...]) -> Columns:
-    """Columns of some files, by the first of them in ascending order."""
-    key = (table.uri, tuple(paths), names)
-    if key in _remembered:
-        _remembered.move_to_end(key)
-        return _remembered[key]
-    columns = _read(table, paths, names)
-    _remembered[key] = columns
-    while len(_remembered) > 1 and _size() > MOST_REMEMBERED_BYTES:
-        _remembered.popitem(last=False)
-    return columns
-
-
-def _read(table: LakeTable, paths: Sequence[str], names: tuple[str, ...]) -> Columns:
-    if not paths:
-        return tuple(
-            np.empty(0, np.int64 if place < 1 else np.int32) for place in range(len(names))
-        )
-    store, parts = table.store(), []
+def _some_rows(
+    table: LakeTable, paths: Sequence[str], names: list[str], asked: Int64s
+) -> pa.Table:
+    parts = [_empty(names)]
     with lake_errors(table.uri):
+        store = table.store()
+        for path in paths:
+            footer = remembered((table.uri, path, "footer"), lambda at=path: _footer(store, at))
+            groups = asked_groups(footer, names[0], asked)
+            if len(groups) > MOST_READ_IN_PARTS * footer.num_row_groups:
+                parts.append(_all_rows(table, [path], names))
+            elif len(groups):
+                with store.open_input_file(path) as opened:
+                    file = pq.ParquetFile(opened, metadata=footer)
+                    read = file.read_row_groups(groups.tolist(), columns=names, use_threads=False)
+                    parts.append(read.select(names))
+    return pa.concat_tables(parts[1:] or parts)
+
+
+def asked_groups(footer: pq.FileMetaData, name: str, asked: Int64s) -> Int64s:
+    """Return the row groups of a file that can have one of the asked numbers, which ascend."""
+    place = footer.schema.names.index(name)
+    found = [footer.row_group(number).column(place) for number in range(footer.num_row_groups)]
+    least, most = (
+        np.array([getattr(one.statistics, bound) for one in found], np.int64)
+        for bound in ("min", "max")
+    )
+    return np.flatnonzero(
+        np.searchsorted(asked, least) < np.searchsorted(asked, most, side="right")
+    )
+
+
+def _all_rows(table: LakeTable, paths: Sequence[str], names: list[str]) -> pa.Table:
+    def read() -> tuple[int, pa.Table]:
+        parts = [_empty(names)]
+        store = table.store()
         for path in paths:
             with store.open_input_file(path) as opened:
-                file = pq.ParquetFile(opened)
-                parts.append(file.read(columns=list(names), use_threads=False))
-    rows = pa.concat_tables(parts).select(list(names))
-    columns = tuple(column.to_numpy() for column in rows.columns)
-    first = columns[0]
-    if (first[1:] >= first[:-1]).all():
+                part = pq.ParquetFile(opened).read(columns=names, use_threads=False)
+                parts.append(part.select(names))
+        rows = pa.concat_tables(parts[1:] or parts).combine_chunks()
+        return rows.nbytes, rows
+
+    with lake_errors(table.uri):
+        found: pa.Table = remembered((table.uri, *paths, *names), read)
+        return found
+
+
+def _footer(store: Any, path: str) -> tuple[int, pq.FileMetaData]:
+    with store.open_input_file(path) as opened:
+        footer = pq.read_metadata(opened)
+    return footer.serialized_size, footer
+
+
+def _empty(names: list[str]) -> pa.Table:
+    schema = PAIRS if names[0] == REFERENCE else PLACED
+    return pa.schema([schema.field(name) for name in names]).empty_table()
+
+
+def _arrays(rows: pa.Table, names: list[str], *, ordered: bool) -> tuple[Any, ...]:
+    columns = tuple(rows.column(name).to_numpy() for name in names)
+    if ordered:
         return columns
-    order = np.argsort(first, kind="stable")
+    order = np.argsort(columns[0], kind="stable")
     return tuple(column[order] for column in columns)
-
-
-def _size() -> int:
-    return sum(column.nbytes for columns in _remembered.values() for column in columns)

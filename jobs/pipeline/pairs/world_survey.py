@@ -5,24 +5,22 @@ Tasks read the files themselves; what comes to the driver is small however large
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
 import shapely
-from pyspark.sql import SparkSession
 
-from jobs.pipeline.lake_tables import LakeTable, TableFile
+from jobs.pipeline.exchange import DRIVER, Sent, Tasks
+from jobs.pipeline.lake_tables import TableFile, lake_errors
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import CATEGORIES, ENTITIES_TABLE, GEOMETRY, PEID
 from spatial_udfs.bulk.category_sets import Vocabulary, in_order, vocabulary_of
-from spatial_udfs.bulk.python_workers import spare_idle_work
+from spatial_udfs.bulk.sedona_tiles import LARGE_CORNERS
 from spatial_udfs.bulk.world_tiles import LARGEST_SAMPLE, Places
 from spatial_udfs.topology.shapes import stored_geometries
-
-spare_idle_work()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,22 +30,42 @@ class WorldSurvey:
     vocabulary: Vocabulary
     diameter: float
     places: Places
+    large: int  # entities of many corners
 
 
 class _Part(NamedTuple):
     sets: set[tuple[str, ...]]
     box: tuple[float, float, float, float]  # nan where there is nothing
     places: Places
+    large: int
 
 
-def survey_world(spark: SparkSession, world: WorldVersion) -> WorldSurvey:
+def survey_world(tasks: Tasks, world: WorldVersion) -> WorldSurvey:
     """Look at every entity once."""
-    shares = _row_groups(world.files, spark.sparkContext.defaultParallelism)
+    shares = _row_groups(world.files, tasks.parallelism)
     one_of = -(-world.entity_count // LARGEST_SAMPLE) or 1
-    task = _survey_task(world.table(ENTITIES_TABLE), one_of)
-    parts = (
-        spark.sparkContext.parallelize(shares, max(len(shares), 1)).mapPartitions(task).collect()
-    )
+    table = world.table(ENTITIES_TABLE)
+
+    def survey(share: tuple[str, int, int]) -> Iterator[Sent]:
+        path, part, of = share
+        with lake_errors(table.uri), table.store().open_input_file(path) as opened:
+            file = pq.ParquetFile(opened)
+            groups = list(range(part, file.num_row_groups, of))
+            if not groups:
+                return
+            columns = [PEID, CATEGORIES, GEOMETRY]
+            rows = file.read_row_groups(groups, columns=columns, use_threads=False)
+        written, peids = (rows.column(name).to_numpy() for name in (GEOMETRY, PEID))
+        shapes = stored_geometries(written, peids)
+        corners = shapely.bounds(shapes)
+        low, high = corners[:, :2], corners[:, 2:]
+        box = (*np.nanmin(low, axis=0), *np.nanmax(high, axis=0))
+        drawn = low[::one_of]
+        large = int((shapely.get_num_coordinates(shapes) > LARGE_CORNERS).sum())
+        sets = vocabulary_of(rows.column(CATEGORIES))
+        yield DRIVER, _Part(sets, box, drawn[~np.isnan(drawn).any(axis=1)], large)
+
+    parts: list[_Part] = tasks.run(survey, shares, "look at the world")
     sets = set().union(*(part.sets for part in parts)) if parts else set()
     boxes = np.array([part.box for part in parts], np.float64).reshape(-1, 4)
     places = [np.empty((0, 2)), *(part.places for part in parts)]
@@ -55,36 +73,11 @@ def survey_world(spark: SparkSession, world: WorldVersion) -> WorldSurvey:
     east, north = np.nanmax(boxes[:, 2:], axis=0, initial=-np.inf)
     # No two entities are further apart than the box around all is wide.
     diameter = float(np.hypot(east - west, north - south)) if west <= east else 0.0
-    return WorldSurvey(in_order(sets), diameter, np.concatenate(places))
+    large = sum(part.large for part in parts)
+    return WorldSurvey(in_order(sets), diameter, np.concatenate(places), large)
 
 
 def _row_groups(files: tuple[TableFile, ...], parallelism: int) -> list[tuple[str, int, int]]:
     """(file, part, of): every ``of``-th row group of a file, from number ``part``."""
     of = -(-2 * parallelism // max(len(files), 1))
     return [(file.path, part, of) for file in files for part in range(of)]
-
-
-def _survey_task(
-    table: LakeTable, one_of: int
-) -> Callable[[Iterable[tuple[str, int, int]]], Iterator[_Part]]:
-    def survey(shares: Iterable[tuple[str, int, int]]) -> Iterator[_Part]:
-        store = table.store()
-        for path, part, of in shares:
-            with store.open_input_file(path) as opened:
-                file = pq.ParquetFile(opened)
-                groups = list(range(part, file.num_row_groups, of))
-                if groups:
-                    columns = [PEID, CATEGORIES, GEOMETRY]
-                    rows = file.read_row_groups(groups, columns=columns, use_threads=False)
-                    written, peids = (rows.column(name).to_numpy() for name in (GEOMETRY, PEID))
-                    corners = shapely.bounds(stored_geometries(written, peids))
-                    low, high = corners[:, :2], corners[:, 2:]
-                    box = (*np.nanmin(low, axis=0), *np.nanmax(high, axis=0))
-                    drawn = low[::one_of]
-                    yield _Part(
-                        vocabulary_of(rows.column(CATEGORIES)),
-                        box,
-                        drawn[~np.isnan(drawn).any(axis=1)],
-                    )
-
-    return survey

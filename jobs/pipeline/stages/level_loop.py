@@ -1,47 +1,58 @@
 """Level after level: the members of all nodes, those of one level at once.
 
-Levels follow each other without a stop: a task selects the members of a level and asks for the
-next one before it lets its bucket go. Nothing is held in memory between two stages but what the
-exchanges keep on disk, so the loss of an executor costs a few tasks.
+A level has one exchange. Tasks for the cells of its references find entities in any bucket; tasks
+for the cells of these entities decide who is a member, and write them into the scratch folder.
+What they write is where the next level begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark import RDD
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.storagelevel import StorageLevel
 
-from jobs.pipeline.pairs.related_tables import RelatedWorld
+from jobs.pipeline.exchange import DRIVER, Sent, Tasks
+from jobs.pipeline.pairs.world_buckets import WorldBuckets
+from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.stage_progress import stage_progress
-from jobs.pipeline.stages.level_progress import LevelProgress
-from jobs.pipeline.stages.level_tasks import (
-    FarTotals,
-    LevelTasks,
-    existing,
-    known_members,
-    measured,
-    members_here,
-    staying,
+from jobs.pipeline.stages.batch_state import BatchState, CellMembers, CellReader, reader
+from jobs.pipeline.stages.compiled_slice import (
+    NOTHING_KNOWN,
+    KnownNodes,
+    LevelPlan,
+    Meaning,
+    compile_slice,
+    level_plans,
+    meaning_of,
+    unknown_nodes,
 )
-from jobs.pipeline.stages.resolved_set_cache import KnownSets
-from jobs.pipeline.subscriptions.compiled_batch import CompiledBatch, LevelPlan
+from jobs.pipeline.stages.distances import near_rows
+from jobs.pipeline.stages.resolved_set_cache import SetCache
+from jobs.pipeline.subscriptions.graph_slices import (
+    Graph,
+    SliceFacts,
+    StageKind,
+    level_sources,
+    node_ids,
+    stage_kinds,
+)
 from jobs.pipeline.world_tables import WorldVersion
-from schemas.entity import REFERENCE
-from spatial_udfs.bulk.batch_tables import widest_reaches
-from spatial_udfs.bulk.sedona_distances import PACKED_TYPES, REACH, near_pairs, packed
-from spatial_udfs.bulk.stage_rows import Members, routed
+from schemas.entity import NODE, REFERENCE
+from spatial_udfs.bulk.batch_tables import Int32s, numbers_among
+from spatial_udfs.bulk.bulk_stage import BulkStage
+from spatial_udfs.bulk.stage_rows import (
+    FarTotals,
+    Members,
+    NearRows,
+    RelatedRows,
+    by_bucket,
+    routed,
+)
 from spatial_udfs.entity_table import Int64s
-from spatial_udfs.topology.shapes import SHAPE_COUNT
-
-# Up to so many references are sent to every task that measures distances.
-BROADCAST_ORIGINS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,136 +65,238 @@ class LevelReport:
     seconds: float
 
 
-class LevelLoop:
-    """Resolves a batch. Its state has a partition for each bucket, with the members of all levels.
+class SliceKnown(NamedTuple):
+    """What is left of a slice when known nodes are not resolved again."""
 
-    Level 0 are the references as written, as far as they exist.
-    """
+    number: int
+    known: str  # the file of the known nodes
+    count: int  # of these
+    kinds: list[StageKind]
+
+
+class Missing(NamedTuple):
+    """References of a slice that the world does not have, in a file."""
+
+    slice: int
+    path: str
+
+
+class Written(NamedTuple):
+    """References as written, on their way to the cell of each."""
+
+    nodes: Int32s
+    entities: Int64s
+
+
+class KnownHere(NamedTuple):
+    """Tells a cell that it has members of known nodes."""
+
+    known: str
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """A batch on its way through the levels."""
+
+    graph: Graph
+    state: BatchState
+    plans: list[LevelPlan]
+    sets: SetCache
+    known: dict[int, SliceKnown]
+    missing: list[Missing]
+
+    @property
+    def known_count(self) -> int:
+        """How many nodes earlier runs have resolved."""
+        return sum(each.count for each in self.known.values())
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes this run resolves."""
+        return sum(plan.nodes for plan in self.plans)
+
+
+def find_known(tasks: Tasks, scratch: Scratch, graph: Graph, sets: SetCache) -> list[SliceKnown]:
+    """Return what earlier runs have resolved, by slice."""
+    if sets.is_empty:
+        return []
+
+    def look_up(facts: SliceFacts) -> Iterator[Sent]:
+        tables = scratch.get(facts.graph)
+        known = sets.known_of(tables.nodes)
+        if len(known.nodes):
+            kinds = stage_kinds(unknown_nodes(tables, known))
+            path = scratch.put("known", known)
+            yield DRIVER, SliceKnown(facts.number, path, len(known.nodes), kinds)
+
+    return tasks.run(look_up, graph.slices, "look known sets up")
+
+
+class LevelLoop:
+    """Resolves a batch in a world."""
 
     def __init__(
         self,
-        spark: SparkSession,
+        tasks: Tasks,
+        scratch: Scratch,
         world: WorldVersion,
-        related: RelatedWorld,
-        batch: CompiledBatch,
-        known: KnownSets,
+        buckets: WorldBuckets,
+        say: Callable[[str], None],
     ) -> None:
-        self._spark = spark
+        self._tasks = tasks
+        self._scratch = scratch
         self._world = world
-        self._batch = batch
-        self._known = known
-        self._buckets = related.buckets.buckets
-        context = spark.sparkContext
-        self.tables = context.broadcast(batch.tables)
-        self.places = context.broadcast(related.buckets)
-        self._heavy = related.buckets.heavy
-        self.reports: list[LevelReport] = []
-        self.existing: Int64s = np.empty(0, np.int64)
-        self.state: RDD[Any] = context.emptyRDD()
+        self._buckets = buckets
+        self._say = say
 
-    def run(self, say: Callable[[str], None]) -> None:
-        """All levels, each with a line that says what came out."""
-        levels = self._batch.levels
-        last = max((plan.level for plan in levels), default=0)
-
-        def tell(plan: LevelPlan, members: int, seconds: float) -> None:
-            say(
-                f"level {plan.level} of {last}: {plan.nodes:,} sets, "
-                f"{members:,} members, {seconds:.1f} s"
-            )
-
-        with (
-            stage_progress(self._spark, "levels", say),
-            LevelProgress(self._spark, levels, self._buckets, tell) as progress,
-        ):
-            self.state = self._begun()
-            for plan in levels:
-                self._advance(plan, progress)
-            found = self.state.mapPartitionsWithIndex(members_here(self.places)).collect()
-            counts = np.sum([here.counts(last) for here in found], axis=0)
-            progress.finish(counts)
-        self.existing = np.unique(np.concatenate([here.references for here in found]))
-        self.reports = [
-            LevelReport(plan.level, plan.nodes, int(counts[plan.level]), seconds)
-            for plan, seconds in zip(levels, progress.seconds(), strict=True)
+    def begin(self, graph: Graph, sets: SetCache, related: Any, most: int) -> Batch:
+        """Give the graph its meaning, and bring its references and known members to their cells."""
+        tasks, scratch, world = self._tasks, self._scratch, self._buckets
+        known = {each.number: each for each in find_known(tasks, scratch, graph, sets)}
+        kinds = [
+            kind
+            for facts in graph.slices
+            for kind in (known[facts.number].kinds if facts.number in known else facts.kinds)
         ]
+        meaning = meaning_of(kinds, related, most)
+        meant = scratch.put("meaning", meaning)
+        last = max((facts.number for facts in graph.slices), default=0)
+        state = BatchState(world.buckets, last + 1)
+        slices, buckets, known_buckets = state.slices, world.buckets, sets.buckets()
 
-    def release(self) -> None:
-        """Let Spark forget what tasks looked up."""
-        self.state.unpersist()
-        self.tables.destroy()
-        self.places.destroy()
+        def route(work: tuple[SliceFacts, str]) -> Iterator[Sent]:
+            facts, known_path = work
+            tables, shown = scratch.get(facts.graph), scratch.get(facts.shown)
+            own = scratch.get(known_path) if known_path else NOTHING_KNOWN
+            compiled = scratch.put("slice", compile_slice(tables, shown, own, scratch.get(meant)))
+            yield DRIVER, (facts.number, compiled)
+            nodes = numbers_among(node_ids(tables), tables.references.column(NODE).to_numpy())
+            peids = tables.references.column(REFERENCE).to_numpy()
+            for bucket, places in by_bucket(peids, buckets):
+                cell = bucket * slices + facts.number
+                yield cell, (compiled, Written(nodes[places], peids[places]))
+            for bucket in known_buckets if known_path else ():
+                yield bucket * slices + facts.number, (compiled, KnownHere(known_path))
 
-    def _begun(self) -> RDD[Any]:
-        """The references that exist, and the members that are known."""
-        batch = self._batch
-        written = Members(0, batch.reference_nodes, batch.references)
-        sent = list(routed(written, self._buckets, self._heavy))
-        context = self._spark.sparkContext
-        begun = context.parallelize(sent, 1)
-        if len(self._known.nodes):
-            numbers = context.parallelize(range(self._buckets), self._buckets)
-            task = known_members(self._known, self.tables, self.places)
-            begun = begun.union(numbers.mapPartitionsWithIndex(task))
-        return self._exchanged(begun, existing(self.places))
+        def settle(cell: int, blocks: list[tuple[str, Any]]) -> Iterator[Sent]:
+            yield from _settled(scratch, world, sets, divmod(cell, slices), blocks)
 
-    def _advance(self, plan: LevelPlan, progress: LevelProgress) -> None:
-        """Add a level to what is to be done."""
-        tasks = LevelTasks(plan.edges, self.tables, self.places, progress.counts)
-        asking = self.state
-        if plan.edges.with_distances:
-            near = self._near(tasks, plan).rdd.flatMap(measured(self._buckets))
-            here = asking.mapPartitionsWithIndex(staying).union(near)
-            asking = here.partitionBy(self._buckets, int).values()
-        found = asking.mapPartitionsWithIndex(tasks.ask)
-        self.state = self._exchanged(found, tasks.select(self._totals(tasks, plan)))
+        work = [
+            (facts, known[facts.number].known if facts.number in known else "")
+            for facts in graph.slices
+        ]
+        settled = tasks.cells(tasks.units(route, work), settle, state.cells)
+        found = tasks.values(settled, "bring references to their buckets")
+        state.compiled = dict(each for each in found if type(each) is tuple)
+        state.add(each for each in found if isinstance(each, CellMembers))
+        sources = {pair for facts in graph.slices for pair in facts.sources}
+        return Batch(
+            graph,
+            state,
+            level_plans(kinds, sources, meaning),
+            sets,
+            known,
+            [each for each in found if isinstance(each, Missing)],
+        )
 
-    def _exchanged(self, rows: RDD[Any], task: Callable[..., Any]) -> RDD[Any]:
-        """What the task makes of each bucket, when all has come there."""
-        state = rows.partitionBy(self._buckets, int).mapPartitionsWithIndex(task)
-        # With a checkpoint folder the loss of a machine's disk costs a level, without it the run.
-        if self._spark.sparkContext.getCheckpointDir() is not None:
-            state.persist(StorageLevel.MEMORY_AND_DISK)
-            state.checkpoint()
-            state.count()
-        return state
+    def run(self, batch: Batch) -> list[LevelReport]:
+        """All levels, each with a line that says what came out."""
+        last = max((plan.level for plan in batch.plans), default=0)
+        reports = []
+        for plan in batch.plans:
+            what = f"level {plan.level} of {last}: {plan.nodes:,} sets"
+            began = time.monotonic()
+            with stage_progress(self._tasks.spark, what, self._say):
+                found = self._resolved(batch.state, plan, what)
+            batch.state.add(found)
+            members = sum(each.count for each in found)
+            seconds = time.monotonic() - began
+            reports.append(LevelReport(plan.level, plan.nodes, members, seconds))
+            self._say(f"{what}, {members:,} members, {seconds:.1f} s")
+        return reports
 
-    def _near(self, tasks: LevelTasks, plan: LevelPlan) -> DataFrame:
-        """Disjoint pairs of the level's references within their widest reach."""
-        batch = self._batch
-        if len(batch.references) <= BROADCAST_ORIGINS and plan.from_references_alone:
-            few = True
-            asked = widest_reaches(
-                plan.edges, batch.tables, batch.reference_nodes, batch.references
-            )
-        else:
-            everywhere: RDD[tuple[int, float]] = self.state.mapPartitionsWithIndex(tasks.reaches)
-            few = everywhere.count() <= BROADCAST_ORIGINS
-            if few:
-                rows = everywhere.collect()
-                asked = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
-        if few:
-            columns = pa.table(
-                {REFERENCE: pa.array(asked[0], pa.int64()), REACH: pa.array(asked[1], pa.float64())}
-            )
-            frame = self._spark.createDataFrame(columns)
-        else:
-            frame = self._spark.createDataFrame(everywhere, f"{REFERENCE} bigint, {REACH} double")
-        pairs = near_pairs(frame, self._world.entities(), plan.near_names, few=few)
-        return pairs.mapInArrow(packed, PACKED_TYPES)
-
-    def _totals(self, tasks: LevelTasks, plan: LevelPlan) -> FarTotals:
-        """How many references the nodes have that far pairs matter to, of all buckets."""
-        nothing = FarTotals(np.empty(0, np.int32), np.empty((0, SHAPE_COUNT), np.int64))
-        if not plan.edges.with_far:
-            return nothing
-        parts = self.state.mapPartitionsWithIndex(tasks.far_references).collect()
-        return reduce(added, parts, nothing)
+    def _resolved(self, state: BatchState, plan: LevelPlan, what: str) -> list[CellMembers]:
+        """Ask, exchange, select."""
+        tasks = self._tasks
+        task = LevelTask(
+            reader(self._scratch, state, self._buckets, plan.sources), plan.level
+        )
+        cells = state.asking(plan.sources)
+        asked = tasks.units(task.ask, cells)
+        if plan.with_distances:
+            near = near_rows(tasks, task.cells, plan, cells, self._world)
+            asked = asked if near is None else asked.unionByName(near)
+        return tasks.values(tasks.cells(asked, task.select, state.cells), what)
 
 
-def added(one: FarTotals, other: FarTotals) -> FarTotals:
-    """The references of both."""
-    nodes, places = np.unique(np.concatenate([one.nodes, other.nodes]), return_inverse=True)
-    counts = np.zeros((len(nodes), SHAPE_COUNT), np.int64)
-    np.add.at(counts, places, np.concatenate([one.counts, other.counts]))
-    return FarTotals(nodes, counts)
+class LevelTask:
+    """What tasks do for a level."""
+
+    def __init__(self, cells: CellReader, level: int) -> None:
+        self.cells = cells
+        self._level = level
+
+    def ask(self, cell: tuple[int, int]) -> Iterator[Sent]:
+        """Send what the references of a cell find to the cell of each entity."""
+        cells, (bucket, number) = self.cells, cell
+        compiled = cells.compiled(number)
+        edges = compiled.levels.get(self._level)
+        if edges is None:
+            return
+        state = cells.state
+        own, heavy = cells.members(*cell), cells.heavy_elsewhere(*cell)
+        both = (np.concatenate([own[0], heavy[0]]), np.concatenate([own[1], heavy[1]]))
+        stage = BulkStage(edges, compiled.tables, None, both)
+        pairs = cells.world.pairs(bucket, stage.asked_references())
+        for related in stage.ask_related(pairs):
+            for to, rows in routed(related, state.buckets):
+                yield state.cell(to, number), rows
+        if edges.with_far:
+            here = BulkStage(edges, compiled.tables, cells.world.entities(bucket), own)
+            totals = here.references_by_shape()
+            for to in range(state.buckets if len(totals.nodes) else 0):
+                yield state.cell(to, number), totals
+
+    def select(self, number_of_cell: int, blocks: list[Any]) -> Iterator[Sent]:
+        """Decide who is a member in a cell, and write them."""
+        cells = self.cells
+        cell = divmod(number_of_cell, cells.state.slices)
+        compiled = cells.compiled(cell[1])
+        entities = cells.world.entities(cell[0])
+        stage = BulkStage(
+            compiled.levels[self._level], compiled.tables, entities, cells.members(*cell)
+        )
+        members = stage.select(
+            [block for block in blocks if isinstance(block, RelatedRows)],
+            [block for block in blocks if isinstance(block, NearRows)],
+            FarTotals.added([block for block in blocks if isinstance(block, FarTotals)]),
+        )
+        for kept in cells.keep(cell, members, entities, compiled):
+            yield DRIVER, kept
+
+
+def _settled(
+    scratch: Scratch,
+    world: WorldBuckets,
+    sets: SetCache,
+    cell: tuple[int, int],
+    blocks: Sequence[tuple[str, Any]],
+) -> Iterator[Sent]:
+    """Keep the references of a cell that exist, and the members of known nodes."""
+    compiled = scratch.get(blocks[0][0])
+    entities = world.entities(cell[0])
+    cells = CellReader(scratch, "", world)
+    written = [block for _, block in blocks if isinstance(block, Written)]
+    if written:
+        nodes = np.concatenate([each.nodes for each in written])
+        peids = np.concatenate([each.entities for each in written])
+        there = entities.has(peids)
+        level_0 = Members(0, nodes[there], peids[there])
+        for kept in cells.keep(cell, level_0, entities, compiled):
+            yield DRIVER, kept
+        if not there.all():
+            yield DRIVER, Missing(cell[1], scratch.put("missing", np.unique(peids[~there])))
+    for known in {block.known for _, block in blocks if isinstance(block, KnownHere)}:
+        members = sets.members(cell[0], scratch.get(known), compiled.tables)
+        for kept in cells.keep(cell, members, entities, compiled):
+            yield DRIVER, kept

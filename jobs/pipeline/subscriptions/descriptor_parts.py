@@ -1,7 +1,7 @@
 """Descriptors taken apart by a task, with the subscriptions that have them.
 
-The nodes of the graph go to the driver; who shows which node, and what is wrong with whose
-descriptor, stays with the task's part.
+They are divided into slices by the node of their first stage. All nodes of a descriptor descend
+from that one, so a slice holds whole graphs: its levels are resolved without any other slice.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from spatial_udfs.bulk.stage_graph import (
     REFERRED,
     graph_of,
 )
-
-SHOWN_AT_ONCE: Final = 1_000_000
+from spatial_udfs.position_sets import spread_out
 
 _NUMBERED: Final = [pa.field(NODE, pa.int64()), pa.field(PROOF, pa.int64())]
 _NODE_FIELDS: Final = [
@@ -45,25 +44,6 @@ GRAPH_SCHEMA: Final = pa.schema(
 )
 
 
-class ShownRows(NamedTuple):
-    """Row i: the subscriptions ``sub_ids[starts[i]:starts[i + 1]]`` show a node as a stage."""
-
-    nodes: Int64s
-    stages: Int32s
-    starts: Int64s
-    sub_ids: Int64s
-
-
-class GraphPart(NamedTuple):
-    """What the driver gets of a part: its nodes, and how much there is."""
-
-    graph: bytes  # Arrow IPC, GRAPH_SCHEMA
-    subscriptions: int
-    descriptors: int
-    remarks: int
-    bad: int
-
-
 class DescriptorPart(NamedTuple):
     """Descriptor i belongs to ``sub_ids[starts[i]:starts[i + 1]]``."""
 
@@ -76,51 +56,48 @@ class DescriptorPart(NamedTuple):
     shown_by: Int64s  # the descriptor
     shown_nodes: Int64s
     shown_stages: Int32s
-    graph: bytes
+    graph: pa.Table  # GRAPH_SCHEMA
     bad: list[BadRow]
 
-    def for_driver(self) -> GraphPart:
-        """The part without subscriptions."""
-        uses = np.diff(self.starts)
-        return GraphPart(
-            graph=self.graph,
-            subscriptions=len(self.sub_ids),
-            descriptors=len(uses),
-            remarks=len(self.errors) + sum(map(len, self.warnings.values())),
-            bad=len(self.bad),
-        )
-
-    def shown(self) -> Iterator[ShownRows]:
-        """Which subscriptions show which node, some of them at once."""
-        first = self.starts[self.shown_by]
-        ends = np.cumsum(self.starts[self.shown_by + 1] - first)
-        total = int(ends[-1]) if len(ends) else 0
-        before = np.concatenate([[0], ends])
-        for start in range(0, total, SHOWN_AT_ONCE):
-            end = min(start + SHOWN_AT_ONCE, total)
-            rows = slice(
-                int(np.searchsorted(ends, start, "right")), int(np.searchsorted(before, end))
-            )
-            bounds = np.clip(np.append(before[rows], end), start, end)
-            shift = np.repeat(first[rows] - before[rows], np.diff(bounds))
-            yield ShownRows(
-                self.shown_nodes[rows],
-                self.shown_stages[rows],
-                bounds - start,
-                self.sub_ids[np.arange(start, end) + shift],
-            )
+    @property
+    def remarks(self) -> int:
+        """How many descriptors are wrong, and how many warnings there are."""
+        return len(self.errors) + sum(map(len, self.warnings.values()))
 
 
-def descriptor_part(part: SubscriptionPart, salt: int) -> DescriptorPart:
-    """Take the descriptors of a part apart; ``salt`` changes the numbers of all nodes."""
+def descriptor_parts(
+    part: SubscriptionPart, salt: int, slices: int
+) -> Iterator[tuple[int, DescriptorPart]]:
+    """Take the descriptors of a part apart, by slice; ``salt`` changes the numbers of all nodes."""
     graphs = [graph_of(text, salt) for text in part.texts.to_pylist()]
+    owners = np.array([_slice_of(graph, slices) for graph in graphs], np.int64)
+    uses = np.bincount(part.text_of, minlength=len(graphs))
+    sub_ids = part.sub_ids[np.argsort(part.text_of, kind="stable")]
+    first = np.cumsum(uses) - uses
+    for number in range(slices):
+        own = np.flatnonzero(owners == number)
+        bad = part.bad if number == 0 else []
+        if len(own) or bad:
+            _, rows = spread_out(first[own], uses[own])
+            found = [graphs[place] for place in own.tolist()]
+            yield number, _part_of(found, sub_ids[rows], uses[own], bad)
+
+
+def _slice_of(graph: tuple[Any, ...], slices: int) -> int:
+    """The slice of a descriptor's first stage; wrong descriptors have none and go to the first."""
+    nodes = graph[4]
+    return int(nodes[0][0]) % slices if nodes else 0
+
+
+def _part_of(
+    graphs: list[tuple[Any, ...]], sub_ids: Int64s, uses: Int64s, bad: list[BadRow]
+) -> DescriptorPart:
     errors, warnings, _, refs, _, shown = zip(*graphs, strict=True) if graphs else ((),) * 6
     flat = [(of, node, stage) for of, rows in enumerate(shown) for node, stage in rows]
     by, nodes, stages = np.array(flat, np.int64).reshape(-1, 3).T
-    uses = np.bincount(part.text_of, minlength=len(graphs))
     return DescriptorPart(
-        sub_ids=part.sub_ids[np.argsort(part.text_of, kind="stable")],
-        starts=np.concatenate([[0], np.cumsum(uses)]),
+        sub_ids=sub_ids,
+        starts=np.concatenate([[0], np.cumsum(uses)]).astype(np.int64),
         errors={of: error for of, error in enumerate(errors) if error is not None},
         warnings={of: found for of, found in enumerate(warnings) if found},
         refs=np.array([ref for found in refs for ref in found], np.int64),
@@ -129,18 +106,18 @@ def descriptor_part(part: SubscriptionPart, salt: int) -> DescriptorPart:
         shown_nodes=nodes,
         shown_stages=stages.astype(np.int32),
         graph=_graph(graphs),
-        bad=part.bad,
+        bad=bad,
     )
 
 
-def _graph(graphs: list[tuple[Any, ...]]) -> bytes:
+def _graph(graphs: list[tuple[Any, ...]]) -> pa.Table:
     """The graphs as rows, each node once: it stands where it came first."""
     seen: set[tuple[int, int]] = set()
     bases, refs, nodes = [], [], []
     for error, _, base, found_refs, found, _ in graphs:
         if error is not None:
             continue
-        # Two nodes are the same when number and proof are: where only one is, the driver sees both.
+        # Two nodes are the same when number and proof are: where only one is, the slice sees both.
         new = [node for node in found if node[:2] not in seen]
         seen.update(node[:2] for node in new)
         if new or base not in seen:
@@ -148,7 +125,7 @@ def _graph(graphs: list[tuple[Any, ...]]) -> bytes:
             bases.append(base)
             refs.append(found_refs)
             nodes.append(new)
-    table = pa.table(
+    return pa.table(
         [
             _structs(bases, _NUMBERED),
             _lists(refs, pa.array([ref for found in refs for ref in found], pa.int64())),
@@ -156,11 +133,6 @@ def _graph(graphs: list[tuple[Any, ...]]) -> bytes:
         ],
         schema=GRAPH_SCHEMA,
     )
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, GRAPH_SCHEMA) as writer:
-        writer.write_table(table)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
 
 
 def _structs(rows: list[tuple[Any, ...]], fields: list[pa.Field]) -> pa.StructArray:

@@ -1,9 +1,4 @@
-"""The nodes of a whole batch as columns on the driver.
-
-They belong to the batch and not to the world: a node takes some hundred bytes, and what it
-resolves to never comes here. Telling nodes apart in this way takes milliseconds where a
-handful of Spark jobs took seconds.
-"""
+"""The nodes of a slice of a batch as columns: each node once."""
 
 from __future__ import annotations
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from jobs.pipeline.subscriptions.subscription_lines import BYTES_IN_ROW, ROWS_IN_PART, Subscriptions
+from jobs.pipeline.subscriptions.subscription_lines import ROWS_IN_PART, Subscriptions
 from jobs.pipeline.subscriptions.subscription_parts import SubscriptionPart, part_of_texts
 from redis_link.connection.client import connect
 from redis_link.connection.url import masked
@@ -18,12 +17,12 @@ from redis_link.registry.registry_reader import registered_subscriptions, regist
 from schemas.generation import RegistryCoverage
 
 
-def open_registered(spark: SparkSession, redis_url: str) -> tuple[Subscriptions, RegistryCoverage]:
+def open_registered(redis_url: str) -> tuple[Subscriptions, RegistryCoverage]:
     """All registered subscriptions, and what a generation made of them covers."""
     with closing(connect(redis_url)) as client:
         coverage = registry_coverage(client)
 
-    def read(_: Iterable[int]) -> Iterator[SubscriptionPart]:
+    def read(_: int) -> Iterator[SubscriptionPart]:
         with closing(connect(redis_url)) as client:
             registered = registered_subscriptions(client)
             while batch := list(islice(registered, ROWS_IN_PART)):
@@ -32,7 +31,5 @@ def open_registered(spark: SparkSession, redis_url: str) -> tuple[Subscriptions,
                 yield part_of_texts(sub_ids, texts)
 
     # One task reads the registry: one hash, walked by one cursor, that gives each number once.
-    parts = spark.sparkContext.parallelize([0], 1).mapPartitions(read)
-    # There are at most as many as numbers were given.
-    size = coverage.up_to * BYTES_IN_ROW
-    return Subscriptions(parts, size, masked(redis_url), numbers_differ=True), coverage
+    source = masked(redis_url)
+    return Subscriptions(source, lambda _: [0], read, numbers_differ=True), coverage

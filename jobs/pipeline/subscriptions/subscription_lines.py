@@ -1,28 +1,28 @@
-"""Where the subscriptions of a run are, and how tasks get them: as parts of arrays.
+"""Where the subscriptions of a run are, and how tasks read them: as parts of arrays.
 
 They come as JSON lines (a file or a folder of them) or as a Delta table, or the driver holds
 them; registered ones are in ``jobs/pipeline/subscriptions/registered_subscriptions.py``. Opening
-looks at names and sizes alone: ``jobs/pipeline/subscriptions/batch_reader.py`` reads.
+looks at names and sizes alone: ``jobs/pipeline/subscriptions/snapshot.py`` reads.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 from deltalake.exceptions import DeltaError
-from pyspark import RDD
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from jobs.pipeline.lake_tables import LOCAL, LakeTable, lake_table
 from jobs.pipeline.spark_errors import spark_errors_as
 from jobs.pipeline.subscriptions.jsonl_fast_path import LINES_IN_RANGE, parts_of_range
 from jobs.pipeline.subscriptions.line_ranges import (
-    BLOCK_BYTES,
     LineRange,
     blocks_of,
     line_files,
@@ -34,15 +34,18 @@ from jobs.pipeline.subscriptions.subscription_parts import (
     SubscriptionPart,
     part_of_texts,
 )
-from jobs.pipeline.subscriptions.subscription_tables import open_table, table_parts
+from jobs.pipeline.subscriptions.subscription_tables import (
+    SubscriptionTable,
+    open_table,
+    parts_of_files,
+    rows_by_spark,
+)
 from schemas.errors import SourceError
 
 WHERE: Final = "where"  # string: the line, for a person
 REASON: Final = "reason"  # string: what is wrong, for a person
 
 ROWS_IN_PART: Final = 100_000
-# What a descriptor takes, where only the number of subscriptions is known.
-BYTES_IN_ROW: Final = 150
 ROOT: Final = f"{LOCAL}/"
 _PATTERN: Final = re.compile(r"[*?\[]")
 
@@ -64,33 +67,35 @@ class RowPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """Subscriptions that tasks can read."""
+    """Subscriptions that tasks can read.
 
-    parts: RDD[SubscriptionPart]
-    size: int  # bytes, about
+    ``shares`` cuts them for so many tasks at once, and ``read`` reads a share in a task. Those in
+    ``held`` are with the driver; those in ``rows`` (a column of pickled parts) only Spark reads.
+    """
+
     source: str  # for a person
-    ranges: tuple[LineRange, ...] = ()
+    shares: Callable[[int], Sequence[Any]] = lambda _: ()
+    read: Callable[[Any], Iterator[SubscriptionPart]] = iter
+    held: tuple[SubscriptionPart, ...] = ()
+    rows: DataFrame | None = None
     # A number that is used twice counts where it is first. A table has no order: there the
     # first by its text counts.
     by_text: bool = False
     numbers_differ: bool = False
 
-    @property
-    def is_small(self) -> bool:
-        """Whether one task can hold all of it."""
-        return self.parts.getNumPartitions() == 1 and self.size <= BLOCK_BYTES
 
-    def places(self, facts: Iterable[PartFacts]) -> RowPlaces:
-        """Where rows stand, when their lines are counted: by range, never by file."""
-        counts = [0] * len(self.ranges)
-        for part in facts if counts else ():
-            counts[part.range_number] += part.lines
-        before: list[int] = []
-        for lines in self.ranges:
-            goes_on = lines.start > 0
-            before.append(before[-1] + counts[lines.number - 1] if goes_on else 0)
-        names = tuple(lines.path.rpartition("/")[2] for lines in self.ranges)
-        return RowPlaces(names, tuple(before))
+def places_of(shares: Sequence[Any], facts: Iterable[PartFacts]) -> RowPlaces:
+    """Where rows stand, when their lines are counted: by range, never by file."""
+    ranges = [each for share in shares if isinstance(share, list) for each in share]
+    counts = [0] * len(ranges)
+    for part in facts if counts else ():
+        counts[part.range_number] += part.lines
+    before: list[int] = []
+    for lines in ranges:
+        goes_on = lines.start > 0
+        before.append(before[-1] + counts[lines.number - 1] if goes_on else 0)
+    names = tuple(lines.path.rpartition("/")[2] for lines in ranges)
+    return RowPlaces(names, tuple(before))
 
 
 def open_subscriptions(spark: SparkSession, path: str) -> Subscriptions:
@@ -101,25 +106,26 @@ def open_subscriptions(spark: SparkSession, path: str) -> Subscriptions:
             at = lake_table(spark, path)
             folder, files = _files(at)
             if files is None:
-                table = open_table(at, path)
-                return Subscriptions(table_parts(spark, table), table.size, path, by_text=True)
+                return _of_table(spark, open_table(at, path))
             if not files and folder != at:
                 raise SourceError(f"{what}: nothing has that name")
-            return _of_lines(spark, folder, files, path)
+            return _of_lines(folder, files, path)
     except (OSError, DeltaError, pa.ArrowException) as error:
         raise SourceError(f"{what}: {' '.join(str(error).split())}") from error
 
 
 def subscriptions_of(
-    spark: SparkSession, sub_ids: Int64s, texts: pa.StringArray, source: str
+    spark: SparkSession,  # noqa: ARG001 - as for every other source
+    sub_ids: Int64s,
+    texts: pa.StringArray,
+    source: str,
 ) -> Subscriptions:
     """Subscriptions that the driver holds, each number once."""
-    parts = [
+    parts = tuple(
         part_of_texts(sub_ids[at : at + ROWS_IN_PART], texts[at : at + ROWS_IN_PART])
         for at in range(0, len(sub_ids), ROWS_IN_PART)
-    ]
-    spread = spark.sparkContext.parallelize(parts, max(len(parts), 1))
-    return Subscriptions(spread, texts.nbytes, source, numbers_differ=True)
+    )
+    return Subscriptions(source, held=parts, numbers_differ=True)
 
 
 def _files(at: LakeTable) -> tuple[LakeTable, list[pa_fs.FileInfo] | None]:
@@ -138,24 +144,37 @@ def _files(at: LakeTable) -> tuple[LakeTable, list[pa_fs.FileInfo] | None]:
     return around, line_files(around.store(), "", name) if _PATTERN.search(name) else []
 
 
-def _of_lines(
-    spark: SparkSession, folder: LakeTable, files: Sequence[pa_fs.FileInfo], path: str
-) -> Subscriptions:
-    context = spark.sparkContext
-    shares = line_ranges(files, context.defaultParallelism)
-    ranges = tuple(each for share in shares for each in share)
-    spread = context.parallelize(shares, max(len(shares), 1))
-    size = sum(lines.unpacked_bytes for lines in ranges)
-    return Subscriptions(spread.mapPartitions(_line_task(folder)), size, path, ranges)
-
-
-def _line_task(
-    folder: LakeTable,
-) -> Callable[[Iterable[list[LineRange]]], Iterator[SubscriptionPart]]:
-    def read(shares: Iterable[list[LineRange]]) -> Iterator[SubscriptionPart]:
+def _of_lines(folder: LakeTable, files: Sequence[pa_fs.FileInfo], path: str) -> Subscriptions:
+    def read(share: list[LineRange]) -> Iterator[SubscriptionPart]:
         store = folder.store()
-        for share in shares:
+        with _read_errors(path):
             for lines in share:
                 yield from parts_of_range(lines.number, blocks_of(store, lines))
 
-    return read
+    line_ranges(files, 1)  # what cannot be read is said here
+    return Subscriptions(path, partial(line_ranges, files), read)
+
+
+def _of_table(spark: SparkSession, table: SubscriptionTable) -> Subscriptions:
+    if table.paths is None:
+        return Subscriptions(table.path, rows=rows_by_spark(spark, table.path), by_text=True)
+    paths = table.paths
+
+    def read(share: tuple[str, ...]) -> Iterator[SubscriptionPart]:
+        with _read_errors(table.path):
+            yield from parts_of_files(table.at, share)
+
+    def shares(at_once: int) -> list[tuple[str, ...]]:
+        count = max(1, min(len(paths), at_once))
+        return [paths[at::count] for at in range(count)]
+
+    return Subscriptions(table.path, shares, read, by_text=True)
+
+
+@contextmanager
+def _read_errors(source: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, DeltaError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise SourceError(f"{source} cannot be read: {reason}") from error

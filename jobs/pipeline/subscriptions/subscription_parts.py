@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -16,9 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spatial_udfs.bulk.buckets import bucket_of
-from spatial_udfs.bulk.python_workers import spare_idle_work
-
-spare_idle_work()
 
 Int64s: TypeAlias = NDArray[np.int64]
 Int32s: TypeAlias = NDArray[np.int32]
@@ -47,16 +44,6 @@ class SubscriptionPart(NamedTuple):
     lines: int = 0
 
 
-class Told(NamedTuple):
-    """Something for the driver, on its way among parts."""
-
-    what: Any
-
-
-# What tasks exchange: the number of the task that gets it, and a part or something told.
-Sent: TypeAlias = tuple[int, Any]
-
-
 class PartFacts(NamedTuple):
     """What the driver learns of a part: between which numbers it is, and how many lines it was."""
 
@@ -65,6 +52,8 @@ class PartFacts(NamedTuple):
     largest: int
     range_number: int
     lines: int
+    texts: int  # different ones
+    digest: int  # of numbers and texts, in whatever order they come
 
 
 def facts_of(part: SubscriptionPart) -> PartFacts:
@@ -76,7 +65,18 @@ def facts_of(part: SubscriptionPart) -> PartFacts:
         largest=int(part.sub_ids.max()) if count else 0,
         range_number=part.range_number,
         lines=part.lines,
+        texts=len(part.texts),
+        digest=_digest(part),
     )
+
+
+def _digest(part: SubscriptionPart) -> int:
+    """A number that equal subscriptions give: a sum over all of them."""
+    sums = np.fromiter((crc32(text.as_buffer()) for text in part.texts), np.uint64, len(part.texts))
+    with np.errstate(over="ignore"):
+        numbers = (part.sub_ids.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (numbers ^ (numbers >> np.uint64(29))) * (sums[part.text_of] | np.uint64(1))
+        return int(mixed.sum(dtype=np.uint64))
 
 
 def may_share_numbers(parts: Iterable[PartFacts]) -> bool:
@@ -152,16 +152,6 @@ def part_of_texts(
         text_of=known.indices.to_numpy(zero_copy_only=False).astype(np.int32),
         bad=bad or [],
     )
-
-
-def sent_parts(sent: Iterable[Sent]) -> list[Any]:
-    """The parts among what was sent."""
-    return [value for _, value in sent if not isinstance(value, Told)]
-
-
-def told(sent: Iterable[Sent]) -> list[Any]:
-    """What is for the driver."""
-    return [value.what for _, value in sent if isinstance(value, Told)]
 
 
 def _cut(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
-from pyspark import RDD
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.pipeline.lake_tables import PLAIN_READER, LakeTable
@@ -21,8 +20,6 @@ from schemas.errors import SourceError
 from schemas.membership import DESCRIPTOR, SUB_ID
 
 _ROWS_AT_ONCE: Final = 100_000
-# How much shorter equal beginnings of descriptors are in a file.
-_PACKED: Final = 8
 _COLUMNS: Final = (SUB_ID, DESCRIPTOR)
 _INTEGERS: Final = ("byte", "short", "integer", "long")
 _UNUSABLE: Final = "the row has no subId of 0 .. 2^63-1, or no descriptor"
@@ -35,7 +32,6 @@ class SubscriptionTable:
     at: LakeTable
     path: str
     paths: tuple[str, ...] | None
-    size: int  # bytes, about
 
 
 def open_table(at: LakeTable, path: str) -> SubscriptionTable:
@@ -45,7 +41,7 @@ def open_table(at: LakeTable, path: str) -> SubscriptionTable:
     except DeltaError:
         opened = None
     if opened is None:
-        return SubscriptionTable(at, path, None, 0)
+        return SubscriptionTable(at, path, None)
     fields = {each.name: getattr(each.type, "type", "") for each in opened.schema().fields}
     _check_columns(list(fields), path)
     is_plain = (
@@ -58,18 +54,7 @@ def open_table(at: LakeTable, path: str) -> SubscriptionTable:
     paths: list[str] = actions.column("path").to_pylist()
     # Files elsewhere, or in folders whose names are written in signs of their own.
     is_plain &= not any("%" in each or ":/" in each for each in paths)
-    size = _PACKED * sum(actions.column("size_bytes").to_pylist())
-    return SubscriptionTable(at, path, tuple(sorted(paths)) if is_plain else None, size)
-
-
-def table_parts(spark: SparkSession, table: SubscriptionTable) -> RDD[SubscriptionPart]:
-    """The rows of the table."""
-    if table.paths is None:
-        return _read_by_spark(spark, table.path)
-    context = spark.sparkContext
-    count = max(1, min(len(table.paths), context.defaultParallelism))
-    shares = [table.paths[at::count] for at in range(count)]
-    return context.parallelize(shares, count).mapPartitions(_file_task(table.at))
+    return SubscriptionTable(at, path, tuple(sorted(paths)) if is_plain else None)
 
 
 def _check_columns(names: list[str], path: str) -> None:
@@ -78,27 +63,23 @@ def _check_columns(names: list[str], path: str) -> None:
         raise SourceError(f"{path} is no table of subscriptions: it lacks {', '.join(missing)}")
 
 
-def _file_task(
-    table: LakeTable,
-) -> Callable[[Iterable[tuple[str, ...]]], Iterator[SubscriptionPart]]:
-    def read(shares: Iterable[tuple[str, ...]]) -> Iterator[SubscriptionPart]:
-        store = table.store()
-        for path in (path for share in shares for path in share):
-            with store.open_input_file(path) as stored:
-                file = pq.ParquetFile(stored)
-                there = [name for name in _COLUMNS if name in file.schema_arrow.names]
-                for batch in file.iter_batches(_ROWS_AT_ONCE, columns=there):
-                    yield _part_of(batch)
-
-    return read
+def parts_of_files(table: LakeTable, paths: Iterable[str]) -> Iterator[SubscriptionPart]:
+    """Read the rows of some files of the table; for tasks."""
+    store = table.store()
+    for path in paths:
+        with store.open_input_file(path) as stored:
+            file = pq.ParquetFile(stored)
+            there = [name for name in _COLUMNS if name in file.schema_arrow.names]
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=there):
+                yield _part_of(batch)
 
 
-def _read_by_spark(spark: SparkSession, path: str) -> RDD[SubscriptionPart]:
+def rows_by_spark(spark: SparkSession, path: str) -> DataFrame:
+    """Read a table whose rows are not simply those of its files; one column of pickled parts."""
     rows = spark.read.format("delta").load(path)
     _check_columns(rows.columns, path)
     columns = rows.select(F.col(SUB_ID).cast("bigint"), F.col(DESCRIPTOR).cast("string"))
-    packed = columns.mapInArrow(_pack, "part binary")
-    return packed.rdd.map(lambda row: pickle.loads(row[0]))  # noqa: S301 - packed by _pack
+    return columns.mapInArrow(_pack, "part binary")
 
 
 def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,207 @@
+"""The graph of a batch in slices: its nodes, who shows them, and what is wrong with whom.
+
+A slice holds whole graphs and lies in files of the scratch folder. What comes to the driver of it
+is how many nodes there are of each kind of stage: a level, a condition and patterns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.pipeline.exchange import DRIVER, Sent, Tasks
+from jobs.pipeline.scratch import Scratch
+from jobs.pipeline.subscriptions.descriptor_parts import (
+    GRAPH_SCHEMA,
+    DescriptorPart,
+    descriptor_parts,
+)
+from jobs.pipeline.subscriptions.graph_tables import GraphTables, exploded_lists, graph_tables
+from jobs.pipeline.subscriptions.snapshot import PartFile, Snapshot
+from jobs.pipeline.subscriptions.subscription_parts import (
+    Int32s,
+    Int64s,
+    SubscriptionPart,
+    by_text,
+    each_once,
+    merged,
+)
+from schemas.entity import NODE
+from schemas.errors import SpapsError
+from spatial_udfs.bulk.batch_tables import numbers_among
+from spatial_udfs.bulk.numbered_conditions import CONDITION
+from spatial_udfs.bulk.shown_rows import ShownNodes
+from spatial_udfs.bulk.stage_graph import LEVEL, PATTERNS, REFERRED
+
+# Two of a million nodes share a number once in ten million batches; twice in a row, never.
+_ATTEMPTS: Final = 3
+# A slice is held by a task. Small ones only serve to keep all cores busy.
+MOST_TEXTS_IN_SLICE: Final = 200_000
+LEAST_TEXTS_IN_SLICE: Final = 2_000
+
+
+class StageKind(NamedTuple):
+    """What nodes have in common that are resolved in the same way, with their number."""
+
+    level: int
+    condition: str
+    patterns: str
+    nodes: int
+
+
+class SliceFacts(NamedTuple):
+    """A slice: the files that it lies in, and how much it is."""
+
+    number: int
+    graph: str  # GraphTables
+    shown: str  # ShownNodes
+    descriptors: str  # a list of DescriptorParts
+    subscriptions: int
+    distinct: int  # descriptors
+    remarks: int
+    bad: int
+    kinds: list[StageKind]
+    sources: set[tuple[int, int]]  # a level, and a level whose members are references there
+    clash: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The slices of a batch."""
+
+    slices: tuple[SliceFacts, ...]
+    subscriptions: int
+    descriptors: int
+    remarks: int  # wrong descriptors and warnings
+    bad: int  # rows that are no subscriptions
+
+
+def slice_count(texts: int, buckets: int, parallelism: int) -> int:
+    """Return in how many slices to cut a batch, so that all cores have cells to work on."""
+    wanted = -(-4 * parallelism // buckets)
+    worth = texts // LEAST_TEXTS_IN_SLICE
+    return max(1, -(-texts // MOST_TEXTS_IN_SLICE), min(wanted, worth))
+
+
+def to_graph(tasks: Tasks, scratch: Scratch, subscriptions: Snapshot, slices: int) -> Graph:
+    """Take the descriptors apart into nodes; each distinct text is read once."""
+    for salt in range(_ATTEMPTS):
+        found = _slices(tasks, scratch, subscriptions, slices, salt)
+        if not any(each.clash for each in found):
+            return Graph(
+                slices=tuple(sorted(found)),
+                subscriptions=sum(each.subscriptions for each in found),
+                descriptors=sum(each.distinct for each in found),
+                remarks=sum(each.remarks for each in found),
+                bad=sum(each.bad for each in found),
+            )
+    raise SpapsError("the nodes of this batch cannot be told apart; divide the subscriptions")
+
+
+def _slices(
+    tasks: Tasks, scratch: Scratch, subscriptions: Snapshot, slices: int, salt: int
+) -> list[SliceFacts]:
+    what = "take descriptors apart"
+    is_by_text = subscriptions.by_text
+
+    def joined(number: int, parts: list[DescriptorPart]) -> Iterator[Sent]:
+        yield DRIVER, _written_slice(scratch, number, parts)
+
+    if subscriptions.is_small:
+
+        def take_apart(files: Sequence[PartFile]) -> Iterator[Sent]:
+            whole = each_once(merged([scratch.get(file.path) for file in files]), by_text=is_by_text)
+            for number, part in descriptor_parts(whole, salt, slices):
+                yield from joined(number, [part])
+
+        return tasks.run(take_apart, [subscriptions.files], what) if subscriptions.files else []
+
+    texts = max(1, min(tasks.most, subscriptions.texts // LEAST_TEXTS_IN_SLICE))
+
+    def cut(file: PartFile) -> Iterator[Sent]:
+        yield from by_text(each_once(scratch.get(file.path), by_text=is_by_text), texts)
+
+    def divide(_: int, parts: list[SubscriptionPart]) -> Iterator[Sent]:
+        yield from descriptor_parts(merged(parts), salt, slices)
+
+    by_slice = tasks.cells(tasks.units(cut, subscriptions.files), divide, texts)
+    return tasks.values(tasks.cells(by_slice, joined, slices), what)
+
+
+def _written_slice(scratch: Scratch, number: int, parts: list[DescriptorPart]) -> SliceFacts:
+    tables = [GRAPH_SCHEMA.empty_table(), *(part.graph for part in parts)]
+    graph = graph_tables(pa.concat_tables(tables))
+    ids = node_ids(graph)
+    rest = [part._replace(graph=None) for part in parts]
+    return SliceFacts(
+        number=number,
+        graph=scratch.put("graph", graph),
+        shown=scratch.put("shown", _shown(ids, parts)) if not graph.clash else "",
+        descriptors=scratch.put("descriptors", rest),
+        subscriptions=sum(len(part.sub_ids) for part in parts),
+        distinct=sum(len(part.starts) - 1 for part in parts),
+        remarks=sum(part.remarks for part in parts),
+        bad=sum(len(part.bad) for part in parts),
+        kinds=stage_kinds(graph.nodes),
+        sources=level_sources(graph),
+        clash=graph.clash,
+    )
+
+
+def node_ids(graph: GraphTables) -> Int64s:
+    """Return the hashes of a slice's nodes by number: first the references as written."""
+    bases = np.unique(graph.references.column(NODE).to_numpy())
+    ids: Int64s = np.concatenate([bases, graph.nodes.column(NODE).to_numpy()])
+    return ids
+
+
+def stage_kinds(nodes: pa.Table) -> list[StageKind]:
+    """Return the kinds of stages of some nodes, each with its number of nodes."""
+    columns = (nodes.column(name).to_pylist() for name in (LEVEL, CONDITION, PATTERNS))
+    counts = Counter(zip(*columns, strict=True))
+    return [StageKind(*kind, count) for kind, count in counts.items()]
+
+
+def level_sources(graph: GraphTables) -> set[tuple[int, int]]:
+    """Return for each level whose members are references there, by level."""
+    levels = _levels_of(graph)
+    own = graph.nodes.column(LEVEL).to_numpy()
+    owners, referred = exploded_lists(graph.nodes.column(REFERRED).combine_chunks())
+    sources = levels[numbers_among(node_ids(graph), referred.to_numpy())]
+    pairs = np.unique(np.stack([own[owners], sources]), axis=1)
+    return {(int(level), int(source)) for level, source in pairs.T}
+
+
+def _levels_of(graph: GraphTables) -> Int32s:
+    """The level of each node by number; 0 for the references as written."""
+    own = graph.nodes.column(LEVEL).to_numpy()
+    bases = len(node_ids(graph)) - len(own)
+    return np.concatenate([np.zeros(bases, np.int32), own])
+
+
+def _shown(ids: Int64s, parts: Sequence[DescriptorPart]) -> ShownNodes:
+    """Who shows which node, by ascending node."""
+    columns: list[tuple[Any, ...]] = []
+    for part in parts:
+        first = part.starts[part.shown_by]
+        counts = part.starts[part.shown_by + 1] - first
+        columns.append((part.shown_nodes, part.shown_stages, first, counts))
+    before = np.cumsum([0, *(len(part.sub_ids) for part in parts)])
+    firsts = [column[2] + start for column, start in zip(columns, before, strict=False)]
+    nodes = np.concatenate([np.empty(0, np.int64), *(column[0] for column in columns)])
+    stages = np.concatenate([np.empty(0, np.int32), *(column[1] for column in columns)])
+    counts = np.concatenate([np.empty(0, np.int64), *(column[3] for column in columns)])
+    return ShownNodes.by_node(
+        numbers_among(ids, nodes),
+        stages,
+        np.concatenate([np.empty(0, np.int64), *firsts]),
+        counts,
+        np.concatenate([np.empty(0, np.int64), *(part.sub_ids for part in parts)]),
+    )
+
+
