@@ -1,8 +1,7 @@
 """Work for tasks as DataFrames of blocks: units in, one exchange between, values out.
 
 A row is a block: a pickled value and the cell that it belongs to. Blocks are few and hold whole
-arrays, so Spark moves them at the speed of bytes. The column TARGET is what Spark partitions by.
-Its values are chosen so that each partition gets the same number of cells.
+arrays, so Spark moves them at the speed of bytes.
 
 A task that fails with an error of ours sends it as a block, and the driver raises it. Spark
 repeats tasks for every other error.
@@ -21,13 +20,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from schemas import errors
 from schemas.errors import SpapsError
 
-TARGET: Final = "target"
+CELL: Final = "cell"
 BLOCK: Final = "block"
-BLOCK_TYPES: Final = f"{TARGET} int, {BLOCK} binary"
+BLOCK_TYPES: Final = f"{CELL} int, {BLOCK} binary"
 # A value for the driver: tasks behind an exchange hand it on.
 DRIVER: Final = -1
 
@@ -38,6 +38,9 @@ UnitTask: TypeAlias = Callable[[Any], Iterable[Sent]]
 # From the number of a cell and all that came to it to what it sends.
 CellTask: TypeAlias = Callable[[int, list[Any]], Iterable[Sent]]
 BatchTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+# So many rows are worth a task of their own.
+ROWS_IN_TASK: Final = 500_000
 
 _ROWS_IN_BATCH: Final = 64
 _BYTES_IN_BATCH: Final = 8 << 20
@@ -51,51 +54,52 @@ class Failure(NamedTuple):
 
 
 class Tasks:
-    """Runs tasks in a session, with as many partitions as it has room for."""
+    """Runs tasks in a session, in as many partitions as the work is worth.
+
+    A task of Python costs some tenths of a second before it begins, so small work is done by one
+    task for each core.
+    """
 
     def __init__(self, spark: SparkSession, parallelism: int) -> None:
         self.spark = spark
         self.parallelism = parallelism
-        # Several for each core, so that a slow one does not hold up the others.
-        self.most = 4 * parallelism
 
-    def units(self, task: UnitTask, work: Sequence[Any], *, partitions: int = 0) -> DataFrame:
+    def partitions(self, count: int, size: int) -> int:
+        """Return how many tasks share so many pieces of work, which have about ``size`` rows."""
+        return max(1, min(count, max(self.parallelism, -(-size // ROWS_IN_TASK))))
+
+    def units(self, task: UnitTask, work: Sequence[Any], size: int = 0) -> DataFrame:
         """Return the blocks that the task sends for each unit of work."""
-        count = min(len(work), partitions or self.most)
-        if not count:
+        if not work:
             return self.spark.createDataFrame([], BLOCK_TYPES)
-        numbers = self.spark.range(0, len(work), 1, count)
-        return numbers.mapInArrow(_unit_batches(task, work, partitions or self.most), BLOCK_TYPES)
+        numbers = self.spark.range(0, len(work), 1, self.partitions(len(work), size))
+        return numbers.mapInArrow(_unit_batches(task, work), BLOCK_TYPES)
 
-    def cells(self, blocks: DataFrame, task: CellTask, count: int) -> DataFrame:
+    def cells(self, blocks: DataFrame, task: CellTask, count: int, size: int = 0) -> DataFrame:
         """Return what the task sends for each of ``count`` cells, when its blocks are together."""
-        partitions = max(1, min(count, self.most))
-        exchanged = blocks.repartition(partitions, TARGET)
-        return exchanged.mapInArrow(_cell_batches(task, self.most), BLOCK_TYPES)
+        partitions = self.partitions(count, size)
+        # What Spark's hash brings to each partition: all get the same number of cells.
+        keys = F.array(*(F.lit(int(key)) for key in partition_keys(partitions)))
+        key = F.element_at(keys, F.pmod(F.col(CELL), F.lit(partitions)) + 1)
+        exchanged = blocks.repartition(partitions, key)
+        return exchanged.mapInArrow(_cell_batches(task), BLOCK_TYPES)
 
     def values(self, blocks: DataFrame, what: str) -> list[Any]:
         """Run it, under a tag that the Spark UI shows, and return all values."""
         with tagged(self.spark, what):
-            found = [pickle.loads(row[0])[1] for row in blocks.select(BLOCK).collect()]  # noqa: S301
+            found = [pickle.loads(row[0]) for row in blocks.select(BLOCK).collect()]  # noqa: S301
         return _without_failures(found)
 
-    def run(self, task: UnitTask, work: Sequence[Any], what: str) -> list[Any]:
+    def run(self, task: UnitTask, work: Sequence[Any], what: str, size: int = 0) -> list[Any]:
         """Run the task for each unit, without an exchange, and return all values."""
-        return self.values(self.units(task, work), what) if work else []
+        return self.values(self.units(task, work, size), what) if work else []
 
 
 def parallelism_of(spark: SparkSession) -> int:
-    """Return how many tasks run at once, as far as Spark knows: its default number of parts.
-
-    The workers of Python that it starts are there when the first step begins.
-    """
-    return len(spark.range(0, 4096).mapInArrow(_one_row, "part int").collect())
-
-
-def _one_row(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for _ in batches:
-        pass
-    yield pa.RecordBatch.from_arrays([pa.array([0], pa.int32())], names=["part"])
+    """Return how many tasks run at once, as far as Spark knows: its default number of parts."""
+    plan = str(spark.sql("EXPLAIN SELECT * FROM range(8)").collect()[0][0])
+    parts = plan.partition("splits=")[2].partition(")")[0]
+    return int(parts) if parts.isdecimal() else 2
 
 
 @contextmanager
@@ -109,21 +113,20 @@ def tagged(spark: SparkSession, what: str) -> Iterator[None]:
         spark.removeTag(tag)
 
 
-def batches_of(sent: Iterable[Sent], partitions: int) -> Iterator[pa.RecordBatch]:
+def batches_of(sent: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
     """Return values and their cells as rows of BLOCK_TYPES."""
-    keys = partition_keys(partitions)
-    targets: list[int] = []
+    cells: list[int] = []
     blocks: list[bytes] = []
     size = 0
     for cell, value in _with_failures(sent):
-        targets.append(int(keys[cell % partitions]))
-        blocks.append(pickle.dumps((cell, value), protocol=5))
+        cells.append(cell)
+        blocks.append(pickle.dumps(value, protocol=5))
         size += len(blocks[-1])
         if len(blocks) == _ROWS_IN_BATCH or size > _BYTES_IN_BATCH:
-            yield _batch(targets, blocks)
-            targets, blocks, size = [], [], 0
+            yield _batch(cells, blocks)
+            cells, blocks, size = [], [], 0
     if blocks:
-        yield _batch(targets, blocks)
+        yield _batch(cells, blocks)
 
 
 @cache
@@ -159,27 +162,25 @@ def _rotated(values: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     return found
 
 
-def _unit_batches(task: UnitTask, work: Sequence[Any], partitions: int) -> BatchTask:
+def _unit_batches(task: UnitTask, work: Sequence[Any]) -> BatchTask:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
-        yield from batches_of(
-            chain.from_iterable(task(work[number]) for number in numbers), partitions
-        )
+        yield from batches_of(chain.from_iterable(task(work[number]) for number in numbers))
 
     return run
 
 
-def _cell_batches(task: CellTask, partitions: int) -> BatchTask:
+def _cell_batches(task: CellTask) -> BatchTask:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         cells: dict[int, list[Any]] = {}
         for batch in batches:
-            for block in batch.column(BLOCK):
-                cell, value = pickle.loads(block.as_buffer())  # noqa: S301 - our tasks' own
+            for cell, block in zip(batch.column(CELL).to_pylist(), batch.column(BLOCK), strict=True):
+                value = pickle.loads(block.as_buffer())  # noqa: S301 - our tasks' own
                 cells.setdefault(cell, []).append(value)
         for_driver = cells.pop(DRIVER, [])
-        yield from batches_of(((DRIVER, value) for value in for_driver), partitions)
+        yield from batches_of((DRIVER, value) for value in for_driver)
         yield from batches_of(
-            chain.from_iterable(task(cell, cells.pop(cell)) for cell in sorted(cells)), partitions
+            chain.from_iterable(task(cell, cells.pop(cell)) for cell in sorted(cells))
         )
 
     return run
@@ -207,6 +208,6 @@ def _error_of(failure: Failure) -> SpapsError:
     return error
 
 
-def _batch(targets: list[int], blocks: list[bytes]) -> pa.RecordBatch:
-    columns = [pa.array(targets, pa.int32()), pa.array(blocks, pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, names=[TARGET, BLOCK])
+def _batch(cells: list[int], blocks: list[bytes]) -> pa.RecordBatch:
+    columns = [pa.array(cells, pa.int32()), pa.array(blocks, pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, names=[CELL, BLOCK])

@@ -12,6 +12,7 @@ import shutil
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -59,6 +60,9 @@ class Scratch:
     def remove(self) -> None:
         """Remove the folder with all that is in it."""
         _remove(self.at, "")
+        if self.at.on_disk:
+            with suppress(OSError):  # another run has one there
+                Path(self.at.uri.removeprefix(LOCAL)).parent.rmdir()
 
 
 def new_scratch(spark: SparkSession, out: str, run: str) -> Scratch:

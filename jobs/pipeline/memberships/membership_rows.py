@@ -78,7 +78,7 @@ def write_results(
     task = _WritingTask(scratch, batch, table, version)
     files = [each for each in batch.state.all_files() if each.rows]
     work = [*shares_of(files, tasks.parallelism), *_set_work(batch)]
-    found = tasks.run(task, work, "write memberships")
+    found = tasks.run(task, work, "write memberships", sum(each.rows for each in files))
     rows = [each for each in found if isinstance(each, _WrittenRows)]
     sets = [each for each in found if isinstance(each, _WrittenSets)]
     troubles = [each.trouble for each in sets if each.trouble is not None]

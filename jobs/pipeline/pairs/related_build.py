@@ -49,7 +49,9 @@ from spatial_udfs.bulk.world_tiles import cut_into_tiles
 # When more than this share has changed, taking pairs over saves nothing.
 MOST_CHANGED: Final = 0.5
 # How many tiles a task has at once, when there are enough for all tasks.
-TILES_PER_TASK: Final = 4
+TILES_PER_TASK: Final = 16
+# Rows of an entity and its pairs, about.
+ROWS_OF_ENTITY: Final = 10
 _PAIR_TYPES: Final = f"{REFERENCE} bigint, {ENTITY} bigint, {PAIR_KIND} int"
 _HEAVY_TYPES: Final = f"{PEID} bigint, {HEAVY} boolean"
 # Rows of a row group: readers that ask for few references read only the groups that have them.
@@ -92,12 +94,13 @@ def build_related(tasks: Tasks, world: WorldVersion, base: int | None) -> Relate
     entities = _marked(world, base)
     parts = _fresh_parts(tasks, entities, survey, world.entity_count)
     if base is not None:
-        parts = parts.unionByName(_taken_over(tasks, world, base, entities, survey))
+        parts = parts.unionByName(_taken_over(world, base, entities, survey))
     write = partial(
         _written_bucket, world.version, world.table(RELATED_TABLE), world.table(PLACED_TABLE)
     )
+    size = ROWS_OF_ENTITY * world.entity_count
     written: list[WrittenBucket] = tasks.values(
-        tasks.cells(parts, write, buckets), "related pairs by tile and bucket"
+        tasks.cells(parts, write, buckets, size), "related pairs by tile and bucket"
     )
     kinds = np.unique(np.concatenate([np.empty(0, np.int32), *(each.kinds for each in written)]))
     return RelatedBuild(
@@ -125,15 +128,15 @@ def _fresh_parts(
 ) -> DataFrame:
     """Blocks of BucketParts: all entities, and the pairs with a changed end."""
     tiles = cut_into_tiles(survey.places, entity_count)
-    count = min(len(tiles), max(len(tiles) // TILES_PER_TASK, tasks.most))
+    count = min(len(tiles), max(len(tiles) // TILES_PER_TASK, 2 * tasks.parallelism))
     columns = (TILE, PEID, CATEGORIES, CHANGED, LARGE, GEOMETRY)
     sent = tiled(entities, tiles, with_large=survey.large > 0).select(*columns)
     task = TileTask(tiles, survey.vocabulary, bucket_count(entity_count))
-    return sent.repartition(count, TILE).mapInArrow(_as_blocks(task, tasks.most), BLOCK_TYPES)
+    return sent.repartition(count, TILE).mapInArrow(_as_blocks(task), BLOCK_TYPES)
 
 
 def _taken_over(
-    tasks: Tasks, world: WorldVersion, base: int, marked: DataFrame, survey: WorldSurvey
+    world: WorldVersion, base: int, marked: DataFrame, survey: WorldSurvey
 ) -> DataFrame:
     """Pairs of the base version of which both ends are still there and unchanged."""
     pairs, placed = (
@@ -153,14 +156,14 @@ def _taken_over(
     )
     buckets = bucket_count(world.entity_count)
     task = partial(taken_over, vocabulary=survey.vocabulary, buckets=buckets)
-    return kept.mapInArrow(_as_blocks(task, tasks.most), BLOCK_TYPES)
+    return kept.mapInArrow(_as_blocks(task), BLOCK_TYPES)
 
 
 def _as_blocks(
-    task: Callable[[Iterable[pa.RecordBatch]], Iterator[Sent]], partitions: int
+    task: Callable[[Iterable[pa.RecordBatch]], Iterator[Sent]],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches_of(task(batches), partitions)
+        yield from batches_of(task(batches))
 
     return run
 

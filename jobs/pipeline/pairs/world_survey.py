@@ -65,7 +65,7 @@ def survey_world(tasks: Tasks, world: WorldVersion) -> WorldSurvey:
         sets = vocabulary_of(rows.column(CATEGORIES))
         yield DRIVER, _Part(sets, box, drawn[~np.isnan(drawn).any(axis=1)], large)
 
-    parts: list[_Part] = tasks.run(survey, shares, "look at the world")
+    parts: list[_Part] = tasks.run(survey, shares, "look at the world", 5 * world.entity_count)
     sets = set().union(*(part.sets for part in parts)) if parts else set()
     boxes = np.array([part.box for part in parts], np.float64).reshape(-1, 4)
     places = [np.empty((0, 2)), *(part.places for part in parts)]
@@ -79,5 +79,5 @@ def survey_world(tasks: Tasks, world: WorldVersion) -> WorldSurvey:
 
 def _row_groups(files: tuple[TableFile, ...], parallelism: int) -> list[tuple[str, int, int]]:
     """(file, part, of): every ``of``-th row group of a file, from number ``part``."""
-    of = -(-2 * parallelism // max(len(files), 1))
+    of = -(-parallelism // max(len(files), 1))
     return [(file.path, part, of) for file in files for part in range(of)]

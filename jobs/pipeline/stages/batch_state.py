@@ -68,6 +68,10 @@ class BatchState:
                 cells |= {(bucket, number) for bucket in range(self.buckets)}
         return sorted(cells)
 
+    def count(self, levels: frozenset[int]) -> int:
+        """How many members there are of some levels."""
+        return sum(each.count for each in self.all_files() if _counts(each, levels))
+
     def all_files(self) -> list[CellMembers]:
         """All members' files, by slice and bucket."""
         files = [each for found in self.members.values() for each in found]

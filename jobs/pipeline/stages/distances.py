@@ -46,10 +46,11 @@ def near_rows(
     plan: LevelPlan,
     asking: Sequence[tuple[int, int]],
     world: WorldVersion,
+    size: int,
 ) -> DataFrame | None:
     """Return blocks of NearRows for the cells of the entities; None where nobody measures."""
     task = _DistanceTask(cells, plan.level)
-    origins: list[Origins] = tasks.run(task.origins, asking, f"level {plan.level}: origins")
+    origins: list[Origins] = tasks.run(task.origins, asking, f"level {plan.level}: origins", size)
     if not origins:
         return None
     paths = [f"{cells.scratch.at.uri}/{each.path}" for each in origins]
@@ -59,11 +60,11 @@ def near_rows(
         frame = frame.groupBy(REFERENCE).agg(*widest)
     few = sum(each.count for each in origins) <= BROADCAST_ORIGINS
     pairs = near_pairs(frame, world.entities(), plan.near_names, few=few)
-    blocks = pairs.mapInArrow(_by_reference(cells.state.buckets, tasks.most), BLOCK_TYPES)
-    return tasks.cells(blocks, task.ask, cells.state.buckets)
+    blocks = pairs.mapInArrow(_by_reference(cells.state.buckets), BLOCK_TYPES)
+    return tasks.cells(blocks, task.ask, cells.state.buckets, size)
 
 
-def _by_reference(buckets: int, partitions: int) -> Any:
+def _by_reference(buckets: int) -> Any:
     """The task that packs measured pairs by the bucket of their reference."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,7 +74,7 @@ def _by_reference(buckets: int, partitions: int) -> Any:
                 for bucket, places in by_bucket(pairs.references, buckets):
                     yield bucket, taken(pairs, places)
 
-        yield from batches_of(sent(), partitions)
+        yield from batches_of(sent())
 
     return pack
 

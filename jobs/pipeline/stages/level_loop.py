@@ -55,6 +55,10 @@ from spatial_udfs.bulk.stage_rows import (
 from spatial_udfs.entity_table import Int64s
 
 
+# A member finds so many rows as a reference, about.
+ROWS_OF_MEMBER: Final = 10
+
+
 @dataclass(frozen=True, slots=True)
 class LevelReport:
     """What one level cost and gave."""
@@ -222,11 +226,12 @@ class LevelLoop:
             reader(self._scratch, state, self._buckets, plan.sources), plan.level
         )
         cells = state.asking(plan.sources)
-        asked = tasks.units(task.ask, cells)
+        size = ROWS_OF_MEMBER * state.count(plan.sources)
+        asked = tasks.units(task.ask, cells, size)
         if plan.with_distances:
-            near = near_rows(tasks, task.cells, plan, cells, self._world)
+            near = near_rows(tasks, task.cells, plan, cells, self._world, size)
             asked = asked if near is None else asked.unionByName(near)
-        return tasks.values(tasks.cells(asked, task.select, state.cells), what)
+        return tasks.values(tasks.cells(asked, task.select, state.cells, size), what)
 
 
 class LevelTask:

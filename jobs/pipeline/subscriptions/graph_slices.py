@@ -121,7 +121,9 @@ def _slices(
 
         return tasks.run(take_apart, [subscriptions.files], what) if subscriptions.files else []
 
-    texts = max(1, min(tasks.most, subscriptions.texts // LEAST_TEXTS_IN_SLICE))
+    # Taking a text apart costs as much as a hundred rows elsewhere.
+    size = max(subscriptions.subscriptions, 100 * subscriptions.texts)
+    texts = tasks.partitions(subscriptions.texts, size)
 
     def cut(file: PartFile) -> Iterator[Sent]:
         yield from by_text(each_once(scratch.get(file.path), by_text=is_by_text), texts)
@@ -129,8 +131,8 @@ def _slices(
     def divide(_: int, parts: list[SubscriptionPart]) -> Iterator[Sent]:
         yield from descriptor_parts(merged(parts), salt, slices)
 
-    by_slice = tasks.cells(tasks.units(cut, subscriptions.files), divide, texts)
-    return tasks.values(tasks.cells(by_slice, joined, slices), what)
+    by_slice = tasks.cells(tasks.units(cut, subscriptions.files, size), divide, texts, size)
+    return tasks.values(tasks.cells(by_slice, joined, slices, size), what)
 
 
 def _written_slice(scratch: Scratch, number: int, parts: list[DescriptorPart]) -> SliceFacts:
@@ -141,7 +143,7 @@ def _written_slice(scratch: Scratch, number: int, parts: list[DescriptorPart]) -
     return SliceFacts(
         number=number,
         graph=scratch.put("graph", graph),
-        shown=scratch.put("shown", _shown(ids, parts)) if not graph.clash else "",
+        shown=scratch.put("shown", shown_nodes(ids, parts)) if not graph.clash else "",
         descriptors=scratch.put("descriptors", rest),
         subscriptions=sum(len(part.sub_ids) for part in parts),
         distinct=sum(len(part.starts) - 1 for part in parts),
@@ -184,8 +186,8 @@ def _levels_of(graph: GraphTables) -> Int32s:
     return np.concatenate([np.zeros(bases, np.int32), own])
 
 
-def _shown(ids: Int64s, parts: Sequence[DescriptorPart]) -> ShownNodes:
-    """Who shows which node, by ascending node."""
+def shown_nodes(ids: Int64s, parts: Sequence[DescriptorPart]) -> ShownNodes:
+    """Return who shows which node, by ascending node."""
     columns: list[tuple[Any, ...]] = []
     for part in parts:
         first = part.starts[part.shown_by]

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from jobs.pipeline.exchange import BLOCK_TYPES, DRIVER, Sent, Tasks, batches_of
+from jobs.pipeline.exchange import BLOCK_TYPES, DRIVER, ROWS_IN_TASK, Sent, Tasks, batches_of
 from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.subscriptions.subscription_lines import RowPlaces, Subscriptions, places_of
 from jobs.pipeline.subscriptions.subscription_parts import (
@@ -69,7 +69,7 @@ class Snapshot:
 
 def snapshot(tasks: Tasks, scratch: Scratch, source: Subscriptions) -> Snapshot:
     """Read all subscriptions into the scratch folder."""
-    shares = source.shares(2 * tasks.parallelism)
+    shares = source.shares(tasks.parallelism)
     what = "read subscriptions"
     if source.held:
         files = [_kept(scratch, part) for part in source.held]
@@ -82,7 +82,7 @@ def snapshot(tasks: Tasks, scratch: Scratch, source: Subscriptions) -> Snapshot:
             for part in read(share):
                 yield DRIVER, _kept(scratch, part)
 
-        files = tasks.run(keep, shares, what)
+        files = tasks.run(keep, shares, what, len(shares) * ROWS_IN_TASK)
     places = places_of(shares, [file.facts for file in files])
     found = Snapshot(tuple(files), places, source.by_text)
     # One task that takes all of them apart sees by itself which come twice.
@@ -106,7 +106,7 @@ def _row_batches(scratch: Scratch) -> Any:
             for batch in batches
             for row in batch.column(0)
         )
-        yield from batches_of(((DRIVER, _kept(scratch, part)) for part in parts), 1)
+        yield from batches_of((DRIVER, _kept(scratch, part)) for part in parts)
 
     return keep
 
@@ -115,7 +115,8 @@ def _each_number_once(
     tasks: Tasks, scratch: Scratch, files: Sequence[PartFile], *, by_text: bool
 ) -> list[PartFile]:
     """Bring equal numbers together, and leave the first of each."""
-    count = max(1, min(tasks.most, sum(file.facts.subscriptions for file in files) // 20_000))
+    size = sum(file.facts.subscriptions for file in files)
+    count = tasks.partitions(len(files), size)
 
     def cut(file: PartFile) -> Iterator[Sent]:
         yield from by_number(scratch.get(file.path), count)
@@ -123,5 +124,5 @@ def _each_number_once(
     def join(_: int, parts: list[SubscriptionPart]) -> Iterator[Sent]:
         yield DRIVER, _kept(scratch, each_once(merged(parts), by_text=by_text))
 
-    joined = tasks.cells(tasks.units(cut, files), join, count)
+    joined = tasks.cells(tasks.units(cut, files, size), join, count, size)
     return tasks.values(joined, "compare subscription numbers")

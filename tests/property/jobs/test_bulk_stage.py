@@ -18,38 +18,53 @@ from hypothesis import HealthCheck, Phase, example, find, given, settings
 from hypothesis import strategies as st
 
 from jobs.pipeline.pairs.related_tables import RelatedWorld
-from jobs.pipeline.stages.level_loop import added
-from jobs.pipeline.stages.level_tasks import FarTotals
-from jobs.pipeline.subscriptions.compiled_batch import CompiledBatch, LevelPlan, compile_batch
-from jobs.pipeline.subscriptions.descriptor_parts import descriptor_part
-from jobs.pipeline.subscriptions.graph_tables import graph_tables
+from jobs.pipeline.stages.compiled_slice import (
+    NOTHING_KNOWN,
+    CompiledSlice,
+    LevelPlan,
+    compile_slice,
+    level_plans,
+    meaning_of,
+)
+from jobs.pipeline.subscriptions.descriptor_parts import descriptor_parts
+from jobs.pipeline.subscriptions.graph_slices import (
+    level_sources,
+    node_ids,
+    shown_nodes,
+    stage_kinds,
+)
+from jobs.pipeline.subscriptions.graph_tables import GraphTables, graph_tables
 from jobs.pipeline.subscriptions.subscription_parts import part_of_texts
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import read_neighborhood
 from spatial_udfs.bulk import tile_pairs
-from spatial_udfs.bulk.bucket_parts import BucketPart, EntityColumns, PairColumns, unpacked
+from spatial_udfs.bulk.batch_tables import numbers_among
+from spatial_udfs.bulk.bucket_parts import BucketPart, EntityColumns, PairColumns
 from spatial_udfs.bulk.bulk_stage import BulkStage
-from spatial_udfs.bulk.sedona_tiles import TILE
+from spatial_udfs.bulk.sedona_tiles import LARGE, TILE
+from spatial_udfs.bulk.shown_rows import ShownNodes
 from spatial_udfs.bulk.stage_rows import (
+    FarTotals,
     Members,
     NearPairs,
     NearRows,
     RelatedRows,
+    all_members,
     by_bucket,
     routed,
     taken,
 )
 from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
-from spatial_udfs.bulk.world_bucket import BucketEntities, HeavyEntities, PairRows
+from spatial_udfs.bulk.world_bucket import BucketEntities, PairRows
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.topology.shapes import SHAPE_COUNT
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
 from tests.strategies.neighborhoods import neighborhoods
 from tests.strategies.worlds import worlds
 
 DIAMETER = 1e6
+NOBODY = np.empty(0, np.int64)
 # Cells that GEOS fills differently in the two orders of the known pair, and what shares a point.
 RELATED_BY_A_CELL = [
     read_neighborhood(f"({{{reference}}},{{#}},{condition})")
@@ -72,29 +87,24 @@ class SmallWorld:
                 PEID: table.peids,
                 CATEGORIES: pa.array(self.vocabulary, pa.list_(pa.string())),
                 CHANGED: np.ones(len(table), np.bool_),
+                LARGE: np.zeros(len(table), np.bool_),
                 GEOMETRY: pa.array(shapely.to_wkb(table.geometries).tolist(), pa.binary()),
             }
         )
         # Spark brings rows in any order: here it is never the one of the peids.
         backwards = np.arange(len(table))[::-1]
-        task = TileTask(everywhere, self.vocabulary, buckets, np.empty(0, np.int64))
+        task = TileTask(everywhere, self.vocabulary, buckets)
         with patch.object(tile_pairs, "HEAVY_IN_STEP", heavy_from):
-            parts: list[tuple[int, BucketPart]] = [
-                (row["bucket"], unpacked(row["part"]))
-                for batch in task(rows.take(backwards).to_batches())
-                for row in batch.to_pylist()
-            ]
-        heavy = EntityColumns.joined([part.heavy for _, part in parts])
-        _, first = np.unique(heavy.peids, return_index=True)
-        self.heavy = HeavyEntities(*heavy.at(first))
+            parts: list[tuple[int, BucketPart]] = list(task(rows.take(backwards).to_batches()))
         self._parts = parts
+        self.heavy = np.unique(np.concatenate([NOBODY, *(part.heavy for _, part in parts)]))
         kinds = [part.pairs.kinds for _, part in parts]
         self.pair_kinds = np.unique(np.concatenate([np.empty(0, np.int32), *kinds]))
 
     def entities(self, bucket: int) -> BucketEntities:
         own = EntityColumns.joined([part.entities for at, part in self._parts if at == bucket])
         own = own.at(np.argsort(own.peids))
-        return BucketEntities.of(bucket, self.buckets, tuple(own), self.heavy)
+        return BucketEntities(*own, heavy=np.isin(own.peids, self.heavy))
 
     def pairs(self, bucket: int) -> PairRows:
         own = PairColumns.joined([part.pairs for at, part in self._parts if at == bucket])
@@ -112,81 +122,90 @@ class SmallWorld:
             yield bucket, taken(pairs, places)
 
 
-def compiled(world: SmallWorld, wanted: list[Neighborhood]) -> tuple[CompiledBatch, Any]:
+def compiled(
+    world: SmallWorld, wanted: list[Neighborhood]
+) -> tuple[CompiledSlice, list[LevelPlan], GraphTables, ShownNodes]:
     texts = [each.to_json() for each in wanted]
-    part = descriptor_part(part_of_texts(np.arange(len(texts)), pa.array(texts)), 0)
-    with pa.ipc.open_stream(part.for_driver().graph) as reader:
-        graph = graph_tables(reader.read_all())
+    parts = descriptor_parts(part_of_texts(np.arange(len(texts)), pa.array(texts)), 0, 1)
+    found = [part for _, part in parts]
+    graph = graph_tables(pa.concat_tables([part.graph for part in found]))
     related = RelatedWorld(
         buckets=None, vocabulary=world.vocabulary, pair_kinds=tuple(world.pair_kinds.tolist()),
         pair_count=0, diameter=DIAMETER, origin="",
     )  # type: ignore[arg-type]  # fmt: skip
-    return compile_batch(graph, related, np.empty(0, np.int64)), part
+    kinds = stage_kinds(graph.nodes)
+    meaning = meaning_of(kinds, related, 1_000)
+    shown = shown_nodes(node_ids(graph), found)
+    batch = compile_slice(graph, shown, NOTHING_KNOWN, meaning)
+    return batch, level_plans(kinds, level_sources(graph), meaning), graph, shown
 
 
-def advanced(
-    world: SmallWorld, batch: CompiledBatch, plan: LevelPlan, state: dict[int, list[Any]]
-) -> dict[int, list[Any]]:
+State = dict[int, list[Members]]
+
+
+def advanced(world: SmallWorld, batch: CompiledSlice, level: int, state: State) -> State:
     """One level in all buckets."""
+    edges = batch.levels[level]
 
-    def stage(bucket: int, blocks: list[Any]) -> BulkStage:
-        return BulkStage(plan.edges, batch.tables, world.entities(bucket), blocks)
+    def stage(bucket: int, blocks: list[Members]) -> BulkStage:
+        return BulkStage(edges, batch.tables, world.entities(bucket), all_members(blocks))
 
-    totals = FarTotals(np.empty(0, np.int32), np.empty((0, SHAPE_COUNT), np.int64))
-    if plan.edges.with_far:
-        for bucket, blocks in state.items():
-            here = FarTotals(*stage(bucket, blocks).references_by_shape())
-            totals = added(totals, here)
-    found: dict[int, list[Any]] = {bucket: list(blocks) for bucket, blocks in state.items()}
+    heavy = {
+        bucket: [taken(block, np.flatnonzero(np.isin(block.entities, world.heavy)))
+                 for block in blocks]
+        for bucket, blocks in state.items()
+    }  # fmt: skip
+    found: dict[int, list[Any]] = {bucket: [] for bucket in state}
+    near: dict[int, list[NearPairs]] = {}
+    for bucket, pairs in world.near():
+        near.setdefault(bucket, []).append(pairs)
+    totals = []
     for bucket, blocks in state.items():
-        for related in stage(bucket, blocks).ask_related(world.pairs(bucket)):
-            for at, rows in routed(related, world.buckets, world.heavy):
-                found[at].append(rows)
-    for bucket, near in world.near() if plan.edges.with_distances else ():
-        near_rows = stage(bucket, state[bucket]).ask_near(near)
-        for at, measured in routed(near_rows, world.buckets, world.heavy):
-            found[at].append(measured)
+        elsewhere = [each for at, found_there in heavy.items() if at != bucket for each in found_there]
+        asking = BulkStage(edges, batch.tables, None, all_members([*blocks, *elsewhere]))
+        for related in asking.ask_related(world.pairs(bucket)):
+            for to, rows in routed(related, world.buckets):
+                found[to].append(rows)
+        if edges.with_distances:
+            for pairs in near.get(bucket, ()):
+                for to, rows in routed(stage(bucket, blocks).ask_near(pairs), world.buckets):
+                    found[to].append(rows)
+        if edges.with_far:
+            totals.append(stage(bucket, blocks).references_by_shape())
     return {
         bucket: [
-            *state[bucket],
+            *blocks,
             stage(bucket, blocks).select(
-                [block for block in blocks if isinstance(block, RelatedRows)],
-                [block for block in blocks if isinstance(block, NearRows)],
-                *totals,
+                [row for row in found[bucket] if isinstance(row, RelatedRows)],
+                [row for row in found[bucket] if isinstance(row, NearRows)],
+                FarTotals.added(totals),
             ),
         ]
-        for bucket, blocks in found.items()
+        for bucket, blocks in state.items()
     }
 
 
 def resolved(world: SmallWorld, wanted: list[Neighborhood]) -> set[tuple[int, int, int]]:
-    """Rows (number of the neighborhood, peid, stage) of visible stages."""
-    batch, part = compiled(world, wanted)
-    state: dict[int, list[Any]] = {bucket: [] for bucket in range(world.buckets)}
-    written = Members(0, batch.reference_nodes, batch.references)
-    for bucket, rows in routed(written, world.buckets, world.heavy):
+    batch, plans, graph, shown = compiled(world, wanted)
+    references = graph.references.column("reference").to_numpy()
+    nodes = numbers_among(node_ids(graph), graph.references.column("node").to_numpy())
+    state: State = {bucket: [] for bucket in range(world.buckets)}
+    for bucket, rows in routed(Members(0, nodes, references), world.buckets):
         there = world.entities(bucket).has(rows.entities)
         state[bucket].append(taken(rows, np.flatnonzero(there)))
-    for plan in batch.levels:
-        state = advanced(world, batch, plan, state)
-    members: dict[int, set[int]] = {}
-    for bucket, blocks in state.items():
-        entities = world.entities(bucket)
+    for plan in plans:
+        state = advanced(world, batch, plan.level, state)
+    rows = []
+    for blocks in state.values():
         for block in blocks:
-            home = entities.is_home(block.entities)
-            ids = batch.tables.node_ids[block.nodes[home]].tolist()
-            for node, peid in zip(ids, block.entities[home].tolist(), strict=True):
-                assert peid not in members.setdefault(node, set()), "a member stands twice"
-                members[node].add(peid)
-    return {
-        (sub_id, peid, stage)
-        for shown in part.shown()
-        for row, (node, stage) in enumerate(
-            zip(shown.nodes.tolist(), shown.stages.tolist(), strict=True)
-        )
-        for sub_id in shown.sub_ids[shown.starts[row] : shown.starts[row + 1]].tolist()
-        for peid in members.get(node, ())
-    }
+            ordered = taken(block, np.argsort(block.nodes, kind="stable"))
+            count = int(batch.uses[ordered.nodes].sum())
+            # In two shares, as two tasks would write them.
+            for first, last in ((0, count // 2), (count // 2, count)):
+                for columns in shown.written_out(ordered.nodes, ordered.entities, first, last):
+                    rows += list(zip(*(column.tolist() for column in columns), strict=True))
+    assert len(set(rows)) == len(rows), "a row stands twice"
+    return set(rows)
 
 
 def expected(table: EntityTable, wanted: list[Neighborhood]) -> set[tuple[int, int, int]]:
@@ -229,18 +248,13 @@ def test_stages_give_what_the_definition_gives_where_rounding_matters(
     assert resolved(SmallWorld(table, buckets, heavy_from), wanted) == expected(table, wanted)
 
 
-def _nobody(_: HeavyEntities, peids: Any) -> Any:
-    return np.empty(0, np.int32) if len(peids) else peids
-
-
 @pytest.mark.parametrize(
     ("target", "name", "broken"),
     [
-        (HeavyEntities, "among", _nobody),
+        (BulkStage, "ask_related", lambda _stage, _pairs: iter(())),
         (BulkStage, "ask_near", lambda _, near: NearRows(near.references[:0].astype(np.int32),
          near.entities[:0], near.distances[:0], near.references[:0].astype(np.uint8))),
-        (BulkStage, "references_by_shape", lambda _: (
-            np.empty(0, np.int32), np.empty((0, SHAPE_COUNT), np.int64))),
+        (BulkStage, "references_by_shape", lambda _: FarTotals.added([])),
     ],
 )  # fmt: skip
 def test_a_broken_stage_is_caught(target: Any, name: str, broken: Any) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
 from spatial_udfs.bulk import tile_pairs
-from spatial_udfs.bulk.bucket_parts import BucketPart, unpacked
+from spatial_udfs.bulk.bucket_parts import BucketPart
 from spatial_udfs.bulk.buckets import bucket_of
-from spatial_udfs.bulk.sedona_tiles import TILE
+from spatial_udfs.bulk.sedona_tiles import LARGE, TILE
 from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
 from spatial_udfs.bulk.world_tiles import ENTITIES_PER_TILE, Boxes, cut_into_tiles
 from spatial_udfs.entity_table import EntityTable
@@ -28,7 +28,6 @@ from tests.strategies.worlds import table_of, worlds
 
 Pair = tuple[int, int, str, int]
 BUCKETS = 3
-NOBODY = np.empty(0, np.int64)
 
 
 def small_tiles(world: EntityTable, per_tile: int) -> Boxes:
@@ -55,14 +54,12 @@ def found_parts(
             PEID: world.peids[entity],
             CATEGORIES: [[f"{place:03d}"] for place in entity],
             CHANGED: changed[entity],
+            LARGE: np.zeros(len(entity), np.bool_),
             GEOMETRY: shapely.to_wkb(world.geometries[entity]),
         }
     )
-    task = TileTask(tiles, [[f"{place:03d}"] for place in range(len(world))], BUCKETS, NOBODY)
-    batches = task(rows.to_batches(max_chunksize=3))
-    return [
-        (row["bucket"], unpacked(row["part"])) for batch in batches for row in batch.to_pylist()
-    ]
+    task = TileTask(tiles, [[f"{place:03d}"] for place in range(len(world))], BUCKETS)
+    return list(task(rows.to_batches(max_chunksize=3)))
 
 
 def found_pairs(
@@ -131,7 +128,7 @@ def test_tiles_that_gape_or_overlap_are_caught(moved: float) -> None:
 def test_each_bucket_gets_what_is_looked_up_in_it(world: EntityTable, per_tile: int) -> None:
     with patch.object(tile_pairs, "HEAVY_IN_STEP", 2):
         parts = found_parts(world, small_tiles(world, per_tile), np.ones(len(world), np.bool_))
-    heavy = {peid for _, part in parts for peid in part.heavy.peids.tolist()}
+    heavy = {peid for _, part in parts for peid in part.heavy.tolist()}
     for bucket, part in parts:
         references, entities = part.pairs.references, part.pairs.entities
         home = bucket_of(references, BUCKETS) == bucket
@@ -154,7 +151,7 @@ def test_a_reference_with_very_many_pairs_is_heavy() -> None:
     world = table_of([*rows, zone])
     with patch.object(tile_pairs, "HEAVY_IN_STEP", 20):
         parts = found_parts(world, small_tiles(world, 100), np.ones(len(world), np.bool_))
-    assert {peid for _, part in parts for peid in part.heavy.peids.tolist()} == {1_000}
+    assert {peid for _, part in parts for peid in part.heavy.tolist()} == {1_000}
     shares = [int((part.pairs.references == 1_000).sum()) for _, part in parts]
     assert sum(shares) == len(rows)
     assert max(shares) < len(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,21 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from jobs.pipeline.subscriptions import batch_reader as batch_reading
-from jobs.pipeline.subscriptions import line_ranges, subscription_lines
-from jobs.pipeline.subscriptions.batch_reader import ReadBatch, read_batch
+from jobs.pipeline import exchange
+from jobs.pipeline.exchange import Tasks, parallelism_of
+from jobs.pipeline.scratch import Scratch, new_scratch
+from jobs.pipeline.subscriptions import graph_slices, line_ranges, subscription_lines
+from jobs.pipeline.subscriptions import snapshot as snapshots
+from jobs.pipeline.subscriptions.descriptor_parts import descriptor_parts
+from jobs.pipeline.subscriptions.graph_slices import Graph, node_ids, slice_count, to_graph
 from jobs.pipeline.subscriptions.graph_tables import graph_tables
-from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions, subscriptions_of
+from jobs.pipeline.subscriptions.snapshot import Snapshot, snapshot
+from jobs.pipeline.subscriptions.subscription_lines import (
+    Subscriptions,
+    open_subscriptions,
+    subscriptions_of,
+)
+from jobs.pipeline.subscriptions.subscription_parts import part_of_texts
 from schemas.errors import SourceError, SpapsError
 from spatial_udfs.bulk.stage_graph import graph_of
 
@@ -36,14 +47,41 @@ def line(number: int, descriptor: str) -> str:
     return f'{{"subId": {number}, "descriptor": {descriptor}}}\n'
 
 
-def shown(read: ReadBatch) -> Shown:
+@dataclass
+class Read:
+    """What tasks left of a batch, with the files."""
+
+    snapshot: Snapshot
+    graph: Graph
+    scratch: Scratch
+
+    def tables(self) -> list[Any]:
+        return [self.scratch.get(facts.graph) for facts in self.graph.slices]
+
+    def descriptors(self) -> list[Any]:
+        return [
+            part for facts in self.graph.slices for part in self.scratch.get(facts.descriptors)
+        ]
+
+
+def read_batch(spark: Any, folder: Path, subscriptions: Subscriptions) -> Read:
+    tasks = Tasks(spark, parallelism_of(spark))
+    scratch = new_scratch(spark, str(folder / "read"), "29990101")
+    read = snapshot(tasks, scratch, subscriptions)
+    slices = slice_count(read.texts, 1, tasks.parallelism)
+    return Read(read, to_graph(tasks, scratch, read, slices), scratch)
+
+
+def shown(read: Read) -> Shown:
     """Rows (node, stage, subId), each once."""
-    found = [
-        (int(rows.nodes[at]), int(rows.stages[at]), sub_id)
-        for rows in read.shown().collect()
-        for at in range(len(rows.nodes))
-        for sub_id in rows.sub_ids[rows.starts[at] : rows.starts[at + 1]].tolist()
-    ]
+    found = []
+    for facts, tables in zip(read.graph.slices, read.tables(), strict=True):
+        rows, ids = read.scratch.get(facts.shown), node_ids(tables)
+        found += [
+            (int(ids[rows.nodes[at]]), int(rows.stages[at]), sub_id)
+            for at in range(len(rows.nodes))
+            for sub_id in rows.sub_ids[rows.starts[at] : rows.starts[at + 1]].tolist()
+        ]
     assert len(set(found)) == len(found)
     return set(found)
 
@@ -56,10 +94,11 @@ def expected(texts: dict[int, str], salt: int = 0) -> Shown:
     }
 
 
-def bad(read: ReadBatch) -> dict[str, str]:
-    rows = read.descriptors.flatMap(lambda part: part.bad).collect()
-    assert len(rows) == read.bad_count
-    return {read.places.where(row.place, row.sub_id): row.reason for row in rows}
+def bad(read: Read) -> dict[str, str]:
+    rows = [row for part in read.descriptors() for row in part.bad]
+    assert len(rows) == read.graph.bad
+    places = read.snapshot.places
+    return {places.where(row.place, row.sub_id): row.reason for row in rows}
 
 
 @pytest.fixture
@@ -67,9 +106,10 @@ def by_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small inputs be read as large ones are."""
     monkeypatch.setattr(line_ranges, "LEAST_BYTES", 1_000)
     monkeypatch.setattr(line_ranges, "MOST_BYTES", 4_000)
-    monkeypatch.setattr(batch_reading, "LEAST_BYTES", 1_000)
-    monkeypatch.setattr(subscription_lines, "BLOCK_BYTES", 0)
     monkeypatch.setattr(subscription_lines, "ROWS_IN_PART", 30)
+    monkeypatch.setattr(snapshots, "FEW_SUBSCRIPTIONS", 0)
+    monkeypatch.setattr(graph_slices, "LEAST_TEXTS_IN_SLICE", 4)
+    monkeypatch.setattr(exchange, "ROWS_IN_TASK", 100)
 
 
 @pytest.fixture(params=["one task", "many tasks"])
@@ -84,22 +124,24 @@ def test_nodes_and_who_shows_them(spark: Any, tmp_path: Path, layout: str) -> No
     path = tmp_path / "s.jsonl"
     path.write_text("".join(line(number, each) for number, each in texts.items()))
     subscriptions = open_subscriptions(spark, str(path))
-    assert (subscriptions.parts.getNumPartitions() > 1) == (layout == "many tasks")
-    read = read_batch(spark, subscriptions)
+    assert (len(subscriptions.shares(2)) > 1) == (layout == "many tasks")
+    read = read_batch(spark, tmp_path, subscriptions)
     assert shown(read) == expected(texts)
     assert bad(read) == {}
     graphs = [graph_of(each) for each in set(TEXTS)]
     nodes = {node[:2] for graph in graphs for node in graph[4]}
-    found = read.graph.nodes
-    assert nodes == set(
-        zip(found.column("node").to_pylist(), found.column("proof").to_pylist(), strict=True)
-    )
-    assert len(read.graph.references) == 7
-    assert read.facts == batch_reading.BatchFacts(
-        subscriptions=200,
-        descriptors=len(graphs),
-        remarks=0,
-    )
+    tables = read.tables()
+    assert (len(tables) > 1) == (layout == "many tasks")
+    found = [
+        node
+        for each in tables
+        for node in zip(*(each.nodes.column(name).to_pylist() for name in ("node", "proof")),
+                        strict=True)
+    ]  # fmt: skip
+    assert sorted(nodes) == sorted(found), "a node is in one slice"
+    assert len({ref for each in tables for ref in each.references["reference"].to_pylist()}) == 7
+    graph = read.graph
+    assert (graph.subscriptions, graph.descriptors, graph.remarks) == (200, len(graphs), 0)
 
 
 @pytest.mark.usefixtures("layout")
@@ -111,7 +153,7 @@ def test_the_first_of_a_number_counts_and_bad_lines_have_their_places(
     (tmp_path / "a.jsonl").write_text(f"{{no\n\n{lines}{line(70, text(99))}")
     (tmp_path / "b.jsonl").write_text(line(60, text(98)) + line(7, '{"refs": []}') + line(8, "{}"))
     (tmp_path / "_SUCCESS").write_text("")
-    read = read_batch(spark, open_subscriptions(spark, str(tmp_path)))
+    read = read_batch(spark, tmp_path, open_subscriptions(spark, str(tmp_path)))
     assert shown(read) == expected(texts)
     found = bad(read)
     assert "not JSON" in found.pop("a.jsonl line 1")
@@ -119,21 +161,21 @@ def test_the_first_of_a_number_counts_and_bad_lines_have_their_places(
         "a.jsonl line 53": "subId 70 came before",
         "b.jsonl line 1": "subId 60 came before",
     }
-    assert (read.facts.subscriptions, read.facts.remarks) == (52, 2)
+    assert (read.graph.subscriptions, read.graph.remarks) == (52, 2)
 
 
 @pytest.mark.usefixtures("by_many")
-def test_what_the_driver_holds_is_read_in_the_same_way(spark: Any) -> None:
+def test_what_the_driver_holds_is_read_in_the_same_way(spark: Any, tmp_path: Path) -> None:
     texts = dict(enumerate(TEXTS))
     numbers = np.array(list(texts), np.int64)
     given = subscriptions_of(spark, numbers, pa.array(TEXTS, pa.string()), "the driver")
-    assert given.parts.getNumPartitions() > 1
-    assert shown(read_batch(spark, given)) == expected(texts)
+    assert len(given.held) > 1
+    assert shown(read_batch(spark, tmp_path, given)) == expected(texts)
 
 
 def test_nothing_is_no_error(spark: Any, tmp_path: Path) -> None:
-    read = read_batch(spark, open_subscriptions(spark, str(tmp_path)))
-    assert (read.facts.subscriptions, read.bad_count, len(read.graph.nodes)) == (0, 0, 0)
+    read = read_batch(spark, tmp_path, open_subscriptions(spark, str(tmp_path)))
+    assert (read.graph.subscriptions, read.graph.bad, read.graph.slices) == (0, 0, ())
     assert shown(read) == set()
 
 
@@ -175,7 +217,7 @@ def test_a_table_of_subscriptions(spark: Any, tmp_path: Path, reader: str) -> No
 
     write_table(path, rename_columns if reader == "spark" else None)
     subscriptions = open_subscriptions(spark, path)
-    read = read_batch(spark, subscriptions)
+    read = read_batch(spark, tmp_path, subscriptions)
     # A table has no order: the first text counts.
     assert shown(read) == expected({1: text(1), 2: text(2)})
     unusable = "the row has no subId of 0 .. 2^63-1, or no descriptor"
@@ -185,7 +227,7 @@ def test_a_table_of_subscriptions(spark: Any, tmp_path: Path, reader: str) -> No
         "subId null": unusable,
         "subId 90": unusable,
     }
-    assert read.bad_count == 5
+    assert read.graph.bad == 5
 
 
 @pytest.mark.parametrize(
@@ -203,32 +245,55 @@ def test_what_cannot_be_read_is_said(
         (tmp_path / name).write_bytes(each)
     path = tmp_path if content else tmp_path / "absent.jsonl"
     with pytest.raises(SourceError, match=reason):
-        read_batch(spark, open_subscriptions(spark, str(path)))
+        read_batch(spark, tmp_path, open_subscriptions(spark, str(path)))
 
 
 def test_a_pattern_stands_for_its_files(spark: Any, tmp_path: Path) -> None:
     for number, name in enumerate(("a1.jsonl", "a2.jsonl", "b.jsonl")):
         (tmp_path / name).write_text(line(number, text(number)))
-    read = read_batch(spark, open_subscriptions(spark, str(tmp_path / "a*.jsonl")))
+    read = read_batch(spark, tmp_path, open_subscriptions(spark, str(tmp_path / "a*.jsonl")))
     assert shown(read) == expected({0: text(0), 1: text(1)})
 
 
-@pytest.mark.usefixtures("layout")
 def test_nodes_that_share_a_number_get_other_numbers(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = dict(enumerate(TEXTS))
     path = tmp_path / "s.jsonl"
     path.write_text("".join(line(number, each) for number, each in texts.items()))
+    slices = graph_slices._slices
     clashes = [True, False]
 
-    def with_clash(graphs: pa.Table) -> Any:
-        tables = graph_tables(graphs)
-        return type(tables)(tables.nodes, tables.references, clashes.pop(0))
+    def with_clash(*arguments: Any) -> Any:
+        clash = clashes.pop(0)
+        return [facts._replace(clash=clash) for facts in slices(*arguments)]
 
-    monkeypatch.setattr(batch_reading, "graph_tables", with_clash)
-    read = read_batch(spark, open_subscriptions(spark, str(path)))
+    monkeypatch.setattr(graph_slices, "_slices", with_clash)
+    read = read_batch(spark, tmp_path, open_subscriptions(spark, str(path)))
     assert shown(read) == expected(texts, salt=1) != expected(texts)
     clashes = [True] * 3
     with pytest.raises(SpapsError, match="cannot be told apart"):
-        read_batch(spark, open_subscriptions(spark, str(path)))
+        read_batch(spark, tmp_path, open_subscriptions(spark, str(path)))
+
+
+def test_two_nodes_of_one_number_are_a_clash() -> None:
+    parts = descriptor_parts(part_of_texts(np.arange(2), pa.array(TEXTS[:2])), 0, 1)
+    [(_, part)] = parts
+    graph = part.graph
+    assert not graph_tables(graph).clash
+    place = graph.schema.get_field_index("base")
+    other = pa.array([{**row, "proof": row["proof"] + 1} for row in graph.column(place).to_pylist()],
+                     graph.schema.field(place).type)  # fmt: skip
+    assert graph_tables(pa.concat_tables([graph, graph.set_column(place, "base", other)])).clash
+
+
+def test_subscriptions_are_read_once(spark: Any, tmp_path: Path) -> None:
+    """What a task does again comes from the snapshot, not from the source."""
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(line(number, each) for number, each in enumerate(TEXTS)))
+    tasks = Tasks(spark, parallelism_of(spark))
+    scratch = new_scratch(spark, str(tmp_path / "read"), "29990101")
+    read = snapshot(tasks, scratch, open_subscriptions(spark, str(path)))
+    path.write_text(line(1, TEXTS[0]))
+    graph = to_graph(tasks, scratch, read, 1)
+    assert shown(Read(read, graph, scratch)) == expected(dict(enumerate(TEXTS)))

@@ -12,7 +12,6 @@ import pytest
 
 from jobs.pipeline import lake_tables
 from jobs.pipeline.lake_tables import LakeTable, lake_table
-from jobs.pipeline.storage_credentials import storage_credentials
 from jobs.push_to_redis import push_generation
 from redis_link.connection.client import connect
 from redis_link.generation import generation_store
@@ -65,22 +64,25 @@ def test_everything_goes_through_the_store(spark: Any, tmp_path: Path) -> None:
 
 
 def test_keys_that_spark_has_are_handed_on(spark: Any) -> None:
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     settings = {
-        "fs.s3a.access.key": "ann",
-        "fs.s3a.secret.key": "secret",
-        "fs.s3a.endpoint": "http://127.0.0.1:9",
+        "spark.hadoop.fs.s3a.access.key": "ann",
+        "spark.hadoop.fs.s3a.secret.key": "secret",
+        "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:9",
     }
     for name, value in settings.items():
-        hadoop.set(name, value)
+        spark.conf.set(name, value)
     try:
-        table = lake_table(spark, "/some/where")
-        assert table == LakeTable("file:///some/where", on_disk=True)
-        assert dict(storage_credentials(hadoop)) == {
+        assert lake_table(spark, "/some/where") == LakeTable("file:///some/where", on_disk=True)
+        assert lake_table(spark, "file:/some/where/").uri == "file:///some/where"
+        table = lake_table(spark, "s3a://bucket/some/where")
+        assert (table.uri, table.on_disk) == ("s3a://bucket/some/where", False)
+        assert dict(table.keys) == {
             "AWS_ACCESS_KEY_ID": "ann",
             "AWS_SECRET_ACCESS_KEY": "secret",
             "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
         }
+        spark.conf.set("spark.hadoop.fs.defaultFS", "s3a://bucket")
+        assert lake_table(spark, "/some/where") == table
     finally:
-        for name in settings:
-            hadoop.unset(name)
+        for name in (*settings, "spark.hadoop.fs.defaultFS"):
+            spark.conf.unset(name)

@@ -44,7 +44,7 @@ def jobs_of(spark: Any, city: EntityTable, tmp_path: Path) -> Callable[[list[Nei
     world = write_world(tmp_path / "world", city)
     first = write_lines(tmp_path / "first.jsonl", different(1, city.peids.tolist(), 0))
     run_bulk(spark, world, first, tmp_path / "first")
-    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()  # only a test looks there
 
     def run(batch: list[Neighborhood]) -> int:
         name = f"{len(batch)}-{len(batch[0].stages)}"

@@ -10,6 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+
+from jobs.pipeline.exchange import parallelism_of, partition_keys, spark_hash
 from jobs.pipeline.session import CONF_FOLDER
 
 pytestmark = pytest.mark.spark
@@ -17,8 +20,9 @@ pytestmark = pytest.mark.spark
 
 def test_nobody_is_told_over_the_network_that_spark_was_started(spark: Any) -> None:
     asked = "-DDO_NOT_TRACK=true"
-    assert spark._jvm.java.lang.System.getProperty("DO_NOT_TRACK") == "true"
-    assert asked in spark.sparkContext.getConf().get("spark.executor.extraJavaOptions")
+    [told] = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'DO_NOT_TRACK')").collect()
+    assert told[0] == "true"
+    assert asked in spark.conf.get("spark.executor.extraJavaOptions")
     settings = (CONF_FOLDER / "spark-defaults.conf").read_text("utf-8")
     assert settings.count(asked) == 2
 
@@ -28,8 +32,23 @@ def test_one_file_is_read_by_all_cores(spark: Any, tmp_path: Path) -> None:
     numbers = np.random.default_rng(1).integers(0, 2**62, 1 << 20)
     path = tmp_path / "numbers.parquet"
     pq.write_table(pa.table({"n": numbers}), path, row_group_size=1 << 16, compression="NONE")
-    rows = spark.read.schema("n bigint").parquet(str(path)).rdd
-    cores = spark.sparkContext.defaultParallelism
-    counts = rows.mapPartitions(lambda part: [sum(1 for _ in part)]).collect()
+    rows = spark.read.schema("n bigint").parquet(str(path))
+    cores = parallelism_of(spark)
+    parts = rows.groupBy(F.spark_partition_id().alias("part")).count().collect()
+    counts = [row["count"] for row in parts]
     assert sum(counts) == len(numbers)
     assert max(counts) <= len(numbers) / min(cores, 8)
+
+
+def test_parallelism_is_what_spark_says(spark: Any) -> None:
+    assert parallelism_of(spark) == spark.sparkContext.defaultParallelism
+
+
+def test_keys_spread_cells_as_spark_does(spark: Any) -> None:
+    numbers = np.array([0, 1, 7, 42, -1, -(2**31), 2**31 - 1], np.int32)
+    frame = spark.createDataFrame([(int(number),) for number in numbers], "n int")
+    assert [row[0] for row in frame.selectExpr("hash(n)").collect()] == spark_hash(numbers).tolist()
+    for partitions in (1, 2, 7, 32):
+        keys = spark.createDataFrame([(int(key),) for key in partition_keys(partitions)], "n int")
+        divided = keys.repartition(partitions, "n").select("n", F.spark_partition_id().alias("p"))
+        assert {row["p"] for row in divided.collect()} == set(range(partitions))

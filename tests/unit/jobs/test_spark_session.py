@@ -1,4 +1,4 @@
-"""How a session finds its settings and jars, and that it ends at once; no Spark is started."""
+"""How a session finds its settings; no Spark is started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pyspark
 import pytest
-from pyspark import SparkContext
 
 from jobs.pipeline import session
 from schemas.errors import SettingsError
@@ -42,21 +41,6 @@ def test_what_the_set_up_wrote_is_for_its_own_spark(
 
 
 @pytest.mark.parametrize(
-    ("given", "class_path", "sent"),
-    [
-        (None, None, ""),
-        ("", "/spark/jars/*:/own/a.jar:/own/b.jar", "/own/a.jar,/own/b.jar"),
-        ("/more/c.jar", "/spark/jars/*:/own/a.jar", "/more/c.jar,/own/a.jar"),
-        ("/ivy/a.jar", "", "/ivy/a.jar"),
-    ],
-)
-def test_executors_are_sent_the_jars_of_the_class_path(
-    given: str | None, class_path: str | None, sent: str
-) -> None:
-    assert session._jars_to_send(given, class_path) == sent
-
-
-@pytest.mark.parametrize(
     ("master", "one"),
     [
         ("local", True),
@@ -69,43 +53,6 @@ def test_executors_are_sent_the_jars_of_the_class_path(
 )
 def test_only_a_local_master_is_one_process(master: str, one: bool) -> None:
     assert session._is_one_process(master) == one
-
-
-def test_the_end_of_a_session_waits_for_no_accumulators() -> None:
-    asked, free = threading.Event(), threading.Event()
-
-    def shutdown() -> None:
-        asked.set()
-        assert free.wait(60)
-
-    context: Any = SimpleNamespace(_accumulatorServer=SimpleNamespace(shutdown=shutdown))
-    session._stop_at_once(cast("SparkContext", context))
-    context._accumulatorServer.shutdown()  # would not come back if it waited
-    assert asked.wait(60)
-    free.set()
-
-
-def test_a_session_is_stopped_only_when_its_workers_are_awake() -> None:
-    happened: list[str] = []
-    free = threading.Event()
-
-    def slowly_fails(_: object) -> None:
-        assert free.wait(60)
-        happened.append("awake")
-        raise RuntimeError("a task that failed is no reason to stop worse")
-
-    context: Any = SimpleNamespace(
-        parallelize=lambda *_: SimpleNamespace(foreach=slowly_fails),
-        stop=lambda: happened.append("stopped"),
-    )
-    session._wake_workers(cast("SparkContext", context))
-    stopping = threading.Thread(target=context.stop)
-    stopping.start()
-    stopping.join(0.2)  # time enough for one that does not wait
-    assert happened == []
-    free.set()
-    stopping.join(60)
-    assert happened == ["awake", "stopped"]
 
 
 def test_a_begun_session_comes_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

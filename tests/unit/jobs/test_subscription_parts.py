@@ -55,6 +55,16 @@ def test_parts_that_overlap_may_share_numbers() -> None:
     assert spans((1, 9), (3, 4))
 
 
+def test_equal_subscriptions_have_equal_digests() -> None:
+    part = a_part([5, 3, 4], ["b", "c", "a"], [1, 2, 3])
+    backwards = a_part([4, 3, 5], ["a", "c", "b"], [7, 8, 9])
+    exchanged = a_part([5, 3, 4], ["c", "b", "a"], [1, 2, 3])
+    digests = [facts_of(each).digest for each in (part, backwards, exchanged)]
+    assert digests[0] == digests[1] != digests[2]
+    halves = [a_part([5], ["b"], [1]), a_part([3, 4], ["c", "a"], [2, 3])]
+    assert sum(facts_of(each).digest for each in halves) % 2**64 == digests[0]
+
+
 @given(st.lists(st.tuples(st.integers(0, 2**63 - 1), st.sampled_from("abcü"))), st.integers(1, 5))
 def test_an_exchange_loses_nothing_and_brings_together(
     rows: list[tuple[int, str]], count: int

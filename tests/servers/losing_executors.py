@@ -1,0 +1,98 @@
+"""The bulk job on two executor processes, some of which are killed by a task of theirs.
+
+``python -m tests.servers.losing_executors WORLD SUBSCRIPTIONS OUT STEP…``: one kill in each step that
+is named. There are 32 partitions, and each step is killed when its first task has sent something.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from jobs.pipeline import exchange
+from jobs.pipeline.bulk_run import resolve_batch
+from jobs.pipeline.exchange import BatchTask
+from jobs.pipeline.session import spark_session
+from jobs.pipeline.subscriptions import graph_slices, snapshot
+from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
+from spatial_udfs.bulk import buckets
+
+BUCKETS = 32
+SETTINGS = {
+    # An application may lose as many executors as it wants.
+    "spark.deploy.maxExecutorRetries": "-1",
+    "spark.ui.enabled": "false",
+    "spark.task.maxFailures": "20",
+    "spark.stage.maxConsecutiveAttempts": "20",
+}
+
+
+def main() -> int:
+    """Run once; each step that was to be killed prints its name."""
+    world, lines, out, *steps = sys.argv[1:]
+    flags = Path(out) / "flags"
+    flags.mkdir(parents=True, exist_ok=True)
+    _arm(steps, flags)
+    exchange.ROWS_IN_TASK = 1  # type: ignore[misc]  # as if little were much
+    snapshot.FEW_SUBSCRIPTIONS = 0  # type: ignore[misc]
+    graph_slices.LEAST_TEXTS_IN_SLICE = 10  # type: ignore[misc]
+    spark = spark_session("losing-executors", master="local-cluster[2,1,1024]", extra=SETTINGS)
+    try:
+        entities = spark.read.format("delta").load(f"{world}/entities").count()
+        buckets.ENTITIES_PER_BUCKET = -(-entities // BUCKETS)  # type: ignore[misc]
+        facts = resolve_batch(
+            spark, world, None, open_subscriptions(spark, lines), lines, out, _say
+        )
+    finally:
+        spark.stop()
+    for flag in flags.iterdir():
+        print(f"killed in {flag.name}")
+    print(f"{facts.rows} rows, related pairs {facts.related}", flush=True)
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _arm(steps: list[str], flags: Path) -> None:
+    """Let the tasks of these steps kill an executor, once each."""
+    units, cells = exchange._unit_batches, exchange._cell_batches  # noqa: SLF001
+
+    def armed(task: Any, run: BatchTask) -> BatchTask:
+        name = _name_of(task)
+        return _losing(run, str(flags / name)) if name in steps else run
+
+    exchange._unit_batches = lambda task, work: armed(task, units(task, work))  # noqa: SLF001
+    exchange._cell_batches = lambda task: armed(task, cells(task))  # noqa: SLF001
+
+
+def _name_of(task: Callable[..., Any]) -> str:
+    plain = task.func if isinstance(task, partial) else task
+    return getattr(plain, "__name__", type(plain).__name__)
+
+
+def _losing(run: BatchTask, flag: str) -> BatchTask:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in run(batches):
+            yield batch
+            try:
+                os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            # A worker comes from the daemon of an executor.
+            stat = Path(f"/proc/{os.getppid()}/stat").read_text("utf-8")
+            os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+
+    return work
+
+
+if __name__ == "__main__":
+    sys.exit(main())
