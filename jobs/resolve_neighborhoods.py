@@ -56,11 +56,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="URL",
         help="push the result to Redis; without a URL: the one of conf/, else the embedded server",
     )
-    parser.add_argument(
-        "--checkpoint",
-        metavar="DIR",
-        help="keep levels in this folder, so that a lost executor does not end the run",
-    )
     return parser
 
 

@@ -25,6 +25,7 @@ from jobs.pipeline.run_facts import (
     write_run,
 )
 from jobs.pipeline.scratch import Scratch, new_scratch
+from jobs.pipeline.stages.batch_begin import begin_batch
 from jobs.pipeline.stages.level_loop import LevelLoop
 from jobs.pipeline.stages.resolved_set_cache import SetCache, open_set_cache
 from jobs.pipeline.subscriptions.graph_slices import Graph, slice_count, to_graph
@@ -98,7 +99,7 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
         read, graph = reading.result()
         loop = LevelLoop(tasks, scratch, world, related.buckets, say)
         most = load_settings().bulk.most_conditions
-        batch = loop.begin(graph, open_set_cache(world), related, most)
+        batch = begin_batch(tasks, scratch, graph, open_set_cache(world), related, most)
         reused = f", {batch.known_count:,} known from earlier runs" if batch.known_count else ""
         say(
             f"subscriptions: {graph.subscriptions:,} read, "

@@ -40,7 +40,7 @@ CellTask: TypeAlias = Callable[[int, list[Any]], Iterable[Sent]]
 BatchTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 # So many rows are worth a task of their own.
-ROWS_IN_TASK: Final = 500_000
+ROWS_IN_TASK: Final = 250_000
 
 _ROWS_IN_BATCH: Final = 64
 _BYTES_IN_BATCH: Final = 8 << 20
@@ -56,8 +56,8 @@ class Failure(NamedTuple):
 class Tasks:
     """Runs tasks in a session, in as many partitions as the work is worth.
 
-    A task of Python costs some tenths of a second before it begins, so small work is done by one
-    task for each core.
+    A task of Python costs some tenths of a second before it begins, so small work is done by few
+    tasks.
     """
 
     def __init__(self, spark: SparkSession, parallelism: int) -> None:
@@ -66,7 +66,7 @@ class Tasks:
 
     def partitions(self, count: int, size: int) -> int:
         """Return how many tasks share so many pieces of work, which have about ``size`` rows."""
-        return max(1, min(count, max(self.parallelism, -(-size // ROWS_IN_TASK))))
+        return max(1, min(count, -(-size // ROWS_IN_TASK)))
 
     def units(self, task: UnitTask, work: Sequence[Any], size: int = 0) -> DataFrame:
         """Return the blocks that the task sends for each unit of work."""
@@ -174,7 +174,9 @@ def _cell_batches(task: CellTask) -> BatchTask:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         cells: dict[int, list[Any]] = {}
         for batch in batches:
-            for cell, block in zip(batch.column(CELL).to_pylist(), batch.column(BLOCK), strict=True):
+            for cell, block in zip(
+                batch.column(CELL).to_pylist(), batch.column(BLOCK), strict=True
+            ):
                 value = pickle.loads(block.as_buffer())  # noqa: S301 - our tasks' own
                 cells.setdefault(cell, []).append(value)
         for_driver = cells.pop(DRIVER, [])

@@ -8,7 +8,6 @@ bulk job by bucket too (``spatial_udfs/bulk/buckets.py``), so a task knows its f
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import SparkSession
 
-from jobs.pipeline.storage_credentials import HADOOP, storage_credentials
+from jobs.pipeline.storage_credentials import LOCAL, place_of
 from schemas.entity import BUCKET, VERSION
 from schemas.errors import WorldError
 from world.memberships.run_commits import (
@@ -37,7 +36,6 @@ from world.memberships.run_commits import (
 )
 from world.versions.delta_tables import delta_rows, find_table, table_errors
 
-LOCAL: Final = "file://"
 # Else a disk is read and written in the way that works for every store: for tests of that way.
 DISKS_AS_DISKS = True
 # In tables of this level a file's rows are the table's rows, under their own names.
@@ -217,24 +215,10 @@ def counted(table: LakeTable, files: Sequence[TableFile]) -> list[TableFile]:
 
 
 def lake_table(spark: SparkSession, path: str) -> LakeTable:
-    """Return the table at a path; without a scheme it is of Spark's default file system.
-
-    That is the setting ``spark.hadoop.fs.defaultFS``, or else the disk.
-    """
-
-    def setting(name: str) -> str | None:
-        return spark.conf.get(name, None)
-
-    scheme, slashes, place = path.partition(":/")
-    if not slashes:
-        default = (setting(f"{HADOOP}defaultFS") or LOCAL).rstrip("/")
-        if default in (LOCAL, "file:"):
-            scheme, place = "file", os.path.abspath(path)  # noqa: PTH100 - a URI, not a file
-        else:
-            return LakeTable(f"{default}/{path.strip('/')}", storage_credentials(setting))
-    if scheme == "file":
-        return LakeTable(f"{LOCAL}/{place.strip('/')}".rstrip("/"), on_disk=DISKS_AS_DISKS)
-    return LakeTable(path.rstrip("/"), storage_credentials(setting))
+    """Return the table at a path; without a scheme it is of Spark's default file system."""
+    uri, keys = place_of(path, lambda name: spark.conf.get(name, None))
+    on_disk = uri.startswith(LOCAL)
+    return LakeTable(uri, () if on_disk else keys, on_disk=on_disk and DISKS_AS_DISKS)
 
 
 def lake_errors(uri: str) -> AbstractContextManager[None]:

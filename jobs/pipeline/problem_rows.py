@@ -20,7 +20,7 @@ from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.subscriptions.descriptor_parts import DescriptorPart
 from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.subscriptions.subscription_parts import BadRow, Int64s
-from jobs.pipeline.tables import KIND, PROBLEMS, REASON, WHERE
+from jobs.pipeline.tables import KIND, PROBLEMS, WHERE
 from schemas.errors import NoReferenceError
 from schemas.membership import SUB_ID
 from spatial_udfs.position_sets import spread_out
@@ -68,6 +68,7 @@ class ProblemTask:
         self._listed = listed
 
     def __call__(self, work: SliceWork) -> Iterator[Sent]:
+        """Write the problems of one slice."""
         counts: Counter[str] = Counter()
         first = [PROBLEMS.empty_table()] * 2
 
@@ -84,9 +85,7 @@ class ProblemTask:
         lacking = [np.empty(0, np.int64), *(self._scratch.get(path) for path in work.missing)]
         missing = np.concatenate(lacking)
         rows = chain.from_iterable(
-            chain(
-                bad_rows(part.bad, self._places), descriptor_rows(part, missing, self._version)
-            )
+            chain(bad_rows(part.bad, self._places), descriptor_rows(part, missing, self._version))
             for part in parts
         )
         files = self._table.write(self._version, None, noted(rows), PROBLEMS)

@@ -21,7 +21,8 @@ from jobs.pipeline.problem_rows import (
     first_rows,
 )
 from jobs.pipeline.scratch import Scratch
-from jobs.pipeline.stages.level_loop import LevelReport, Missing
+from jobs.pipeline.stages.batch_begin import Missing
+from jobs.pipeline.stages.level_loop import LevelReport
 from jobs.pipeline.subscriptions.graph_slices import Graph
 from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output

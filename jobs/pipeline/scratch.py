@@ -69,7 +69,7 @@ def new_scratch(spark: SparkSession, out: str, run: str) -> Scratch:
     """Make the scratch folder of a run in its output folder, and remove those of dead runs."""
     around = lake_table(spark, f"{out}/{SCRATCH_FOLDER}")
     at = lake_table(spark, f"{out}/{SCRATCH_FOLDER}/{run}")
-    if at.on_disk:
+    if at.uri.startswith(LOCAL):
         Path(at.uri.removeprefix(LOCAL)).mkdir(parents=True, exist_ok=True)
     _remove_old(around)
     return Scratch(at)

@@ -1,7 +1,8 @@
 """The bulk job on two executor processes, some of which are killed by a task of theirs.
 
-``python -m tests.servers.losing_executors WORLD SUBSCRIPTIONS OUT STEP…``: one kill in each step that
-is named. There are 32 partitions, and each step is killed when its first task has sent something.
+``python -m tests.servers.losing_executors WORLD SUBSCRIPTIONS OUT STEP…``: one kill in each step
+that is named. There are 32 partitions, and each step is killed when its first task has sent
+something.
 """
 
 from __future__ import annotations
@@ -53,25 +54,26 @@ def main() -> int:
     finally:
         spark.stop()
     for flag in flags.iterdir():
-        print(f"killed in {flag.name}")
-    print(f"{facts.rows} rows, related pairs {facts.related}", flush=True)
+        _say(f"killed in {flag.name}")
+    _say(f"{facts.rows} rows, related pairs {facts.related}")
     return 0
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _arm(steps: list[str], flags: Path) -> None:
     """Let the tasks of these steps kill an executor, once each."""
-    units, cells = exchange._unit_batches, exchange._cell_batches  # noqa: SLF001
+    units, cells = exchange._unit_batches, exchange._cell_batches
 
     def armed(task: Any, run: BatchTask) -> BatchTask:
         name = _name_of(task)
         return _losing(run, str(flags / name)) if name in steps else run
 
-    exchange._unit_batches = lambda task, work: armed(task, units(task, work))  # noqa: SLF001
-    exchange._cell_batches = lambda task: armed(task, cells(task))  # noqa: SLF001
+    exchange._unit_batches = lambda task, work: armed(task, units(task, work))
+    exchange._cell_batches = lambda task: armed(task, cells(task))
 
 
 def _name_of(task: Callable[..., Any]) -> str:

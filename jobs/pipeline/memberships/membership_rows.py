@@ -16,9 +16,9 @@ import pyarrow as pa
 from jobs.pipeline.exchange import DRIVER, Sent, Tasks
 from jobs.pipeline.lake_tables import LakeTable, NewFile
 from jobs.pipeline.scratch import Scratch
+from jobs.pipeline.stages.batch_begin import Batch
 from jobs.pipeline.stages.batch_state import CellMembers
-from jobs.pipeline.stages.compiled_slice import unknown_nodes
-from jobs.pipeline.stages.level_loop import NOTHING_KNOWN, Batch
+from jobs.pipeline.stages.compiled_slice import NOTHING_KNOWN, unknown_nodes
 from jobs.pipeline.stages.resolved_set_cache import SetCache
 from schemas.errors import SpapsError
 from world.memberships.membership_table import FILE_SCHEMA
@@ -26,6 +26,8 @@ from world.memberships.membership_table import FILE_SCHEMA
 # A file of so many rows is written by one task, and is worth one.
 LEAST_ROWS_IN_SHARE: Final = 500_000
 MOST_ROWS_IN_SHARE: Final = 5_000_000
+# To write rows is so much less work than to find one.
+ROWS_WRITTEN_FOR_ONE: Final = 4
 
 
 class Results(NamedTuple):
@@ -78,7 +80,8 @@ def write_results(
     task = _WritingTask(scratch, batch, table, version)
     files = [each for each in batch.state.all_files() if each.rows]
     work = [*shares_of(files, tasks.parallelism), *_set_work(batch)]
-    found = tasks.run(task, work, "write memberships", sum(each.rows for each in files))
+    size = sum(each.rows for each in files) // ROWS_WRITTEN_FOR_ONE
+    found = tasks.run(task, work, "write memberships", size)
     rows = [each for each in found if isinstance(each, _WrittenRows)]
     sets = [each for each in found if isinstance(each, _WrittenSets)]
     troubles = [each.trouble for each in sets if each.trouble is not None]

@@ -195,7 +195,9 @@ def _written_bucket(
         DRIVER,
         WrittenBucket(
             related.write(version, bucket, _groups(pairs, PAIRS, PAIRS_IN_GROUP), PAIRS),
-            placed.write(version, bucket, _groups(placed_columns, PLACED, ENTITIES_IN_GROUP), PLACED),
+            placed.write(
+                version, bucket, _groups(placed_columns, PLACED, ENTITIES_IN_GROUP), PLACED
+            ),
             np.unique(pairs.kinds),
         ),
     )

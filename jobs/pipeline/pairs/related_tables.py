@@ -61,9 +61,7 @@ class RelatedWorld:
     origin: str
 
 
-def ensure_related(
-    tasks: Tasks, world: WorldVersion, say: Callable[[str], None]
-) -> RelatedWorld:
+def ensure_related(tasks: Tasks, world: WorldVersion, say: Callable[[str], None]) -> RelatedWorld:
     """The related pairs of the version, computed and kept when nobody has done so before."""
     markers = world.table(RELATED_VERSIONS_TABLE)
     known = _usable_markers(markers)

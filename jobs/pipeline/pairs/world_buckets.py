@@ -63,9 +63,7 @@ class WorldBuckets:
         return rows.column(GEOMETRY).combine_chunks().take(pa.array(places))
 
 
-def _some_rows(
-    table: LakeTable, paths: Sequence[str], names: list[str], asked: Int64s
-) -> pa.Table:
+def _some_rows(table: LakeTable, paths: Sequence[str], names: list[str], asked: Int64s) -> pa.Table:
     parts = [_empty(names)]
     with lake_errors(table.uri):
         store = table.store()

@@ -62,10 +62,10 @@ class SetCache:
         if not told or not len(nodes):
             return NOTHING_KNOWN
         rows = pa.concat_tables(told)
-        valid = pc.and_(
-            pc.equal(rows.column(CHECKSUM), self.checksum), pc.equal(rows.column(METHOD), _METHOD)
-        )
-        rows = rows.filter(valid)
+        # Another writer of the table may have its texts as views.
+        checksums = rows.column(CHECKSUM).cast(pa.string())
+        of_now = pc.and_(pc.equal(checksums, self.checksum), pc.equal(rows.column(METHOD), _METHOD))
+        rows = rows.filter(of_now)
         runs, ids, proofs = (rows.column(name).to_numpy() for name in (RUN, NODE, PROOF))
         asked, their_proofs = (nodes.column(name).to_numpy() for name in (NODE, PROOF))
         order = np.argsort(asked)
@@ -95,7 +95,10 @@ class SetCache:
         """Write the members in a bucket as files."""
         batches = (
             _batch(
-                {NODE: node_ids[at : at + _ROWS_AT_ONCE], ENTITY: entities[at : at + _ROWS_AT_ONCE]},
+                {
+                    NODE: node_ids[at : at + _ROWS_AT_ONCE],
+                    ENTITY: entities[at : at + _ROWS_AT_ONCE],
+                },
                 self.run,
             )
             for at in range(0, len(node_ids), _ROWS_AT_ONCE)

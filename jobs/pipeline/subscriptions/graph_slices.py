@@ -115,7 +115,9 @@ def _slices(
     if subscriptions.is_small:
 
         def take_apart(files: Sequence[PartFile]) -> Iterator[Sent]:
-            whole = each_once(merged([scratch.get(file.path) for file in files]), by_text=is_by_text)
+            whole = each_once(
+                merged([scratch.get(file.path) for file in files]), by_text=is_by_text
+            )
             for number, part in descriptor_parts(whole, salt, slices):
                 yield from joined(number, [part])
 
@@ -205,5 +207,3 @@ def shown_nodes(ids: Int64s, parts: Sequence[DescriptorPart]) -> ShownNodes:
         counts,
         np.concatenate([np.empty(0, np.int64), *(part.sub_ids for part in parts)]),
     )
-
-

@@ -161,7 +161,9 @@ def advanced(world: SmallWorld, batch: CompiledSlice, level: int, state: State) 
         near.setdefault(bucket, []).append(pairs)
     totals = []
     for bucket, blocks in state.items():
-        elsewhere = [each for at, found_there in heavy.items() if at != bucket for each in found_there]
+        elsewhere = [
+            each for at, found_there in heavy.items() if at != bucket for each in found_there
+        ]
         asking = BulkStage(edges, batch.tables, None, all_members([*blocks, *elsewhere]))
         for related in asking.ask_related(world.pairs(bucket)):
             for to, rows in routed(related, world.buckets):

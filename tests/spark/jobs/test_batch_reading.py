@@ -59,9 +59,7 @@ class Read:
         return [self.scratch.get(facts.graph) for facts in self.graph.slices]
 
     def descriptors(self) -> list[Any]:
-        return [
-            part for facts in self.graph.slices for part in self.scratch.get(facts.descriptors)
-        ]
+        return [part for facts in self.graph.slices for part in self.scratch.get(facts.descriptors)]
 
 
 def read_batch(spark: Any, folder: Path, subscriptions: Subscriptions) -> Read:
@@ -282,8 +280,8 @@ def test_two_nodes_of_one_number_are_a_clash() -> None:
     graph = part.graph
     assert not graph_tables(graph).clash
     place = graph.schema.get_field_index("base")
-    other = pa.array([{**row, "proof": row["proof"] + 1} for row in graph.column(place).to_pylist()],
-                     graph.schema.field(place).type)  # fmt: skip
+    bases = [{**row, "proof": row["proof"] + 1} for row in graph.column(place).to_pylist()]
+    other = pa.array(bases, graph.schema.field(place).type)
     assert graph_tables(pa.concat_tables([graph, graph.set_column(place, "base", other)])).clash
 
 

@@ -15,7 +15,8 @@ from jobs.pipeline.exchange import Tasks, parallelism_of
 from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.run_facts import FoundProblems, Problems, RunFacts, find_problems, write_run
 from jobs.pipeline.scratch import Scratch, new_scratch
-from jobs.pipeline.stages.level_loop import LevelReport, Missing
+from jobs.pipeline.stages.batch_begin import Missing
+from jobs.pipeline.stages.level_loop import LevelReport
 from jobs.pipeline.subscriptions.graph_slices import Graph, to_graph
 from jobs.pipeline.subscriptions.snapshot import snapshot
 from jobs.pipeline.subscriptions.subscription_lines import RowPlaces, open_subscriptions
@@ -173,9 +174,7 @@ def facts(problems: Problems) -> RunFacts:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_run_is_one_more_row(
-    spark: Any, tmp_path: Path, troubled: Read, is_there: bool
-) -> None:
+def test_a_run_is_one_more_row(spark: Any, tmp_path: Path, troubled: Read, is_there: bool) -> None:
     path = str(tmp_path / "out" / "runs")
     if is_there:
         old: tuple[Any, ...] = (

@@ -11,6 +11,8 @@ import pytest
 import shapely
 from deltalake import DeltaTable
 
+from jobs.pipeline import exchange
+from jobs.pipeline.memberships import membership_rows
 from schemas.entity import RELATED_TABLE
 from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
@@ -77,8 +79,10 @@ def rows_by_file(table: Path, version: int = 1) -> list[int]:
 
 
 def test_skewed_references(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # So that a small city has several buckets.
+    # So that a small city has several buckets, and its rows several tasks.
     monkeypatch.setattr(buckets, "ENTITIES_PER_BUCKET", ENTITIES_PER_BUCKET)
+    monkeypatch.setattr(exchange, "ROWS_IN_TASK", 5_000)
+    monkeypatch.setattr(membership_rows, "LEAST_ROWS_IN_SHARE", 2_000)
     city = skewed_city()
     others = [
         f"({{{FIRST_SMALL + n % SMALL_ZONES}}},{{poi/#}},{condition})"

@@ -10,12 +10,15 @@ import pytest
 
 # What only the classic session has, or nobody promised to keep.
 ATTRIBUTES = {
-    "rdd", "sparkContext", "mapPartitions", "mapPartitionsWithIndex", "parallelize", "toRDD", "emptyRDD", "accumulator", "runJob", "setCheckpointDir",
-    "localCheckpoint", "statusTracker", "invalidate_caches",
+    "rdd", "sparkContext", "mapPartitions", "mapPartitionsWithIndex", "parallelize", "toRDD",
+    "emptyRDD", "accumulator", "runJob", "setCheckpointDir", "localCheckpoint", "statusTracker",
+    "invalidate_caches",
 }  # fmt: skip
 PRIVATE = {"_jvm", "_jsc", "_jdf", "_jconf", "_jsparkSession", "_sc", "_gateway"}
 NAMES = {"RDD", "SparkContext", "Broadcast", "Accumulator", "AccumulatorParam", "MetaPathFinder"}
-MODULES = {"zipimport", "gc", "importlib.abc", "pyspark.daemon", "pyspark.worker", "world.arrow_alone"}
+MODULES = {
+    "zipimport", "gc", "importlib.abc", "pyspark.daemon", "pyspark.worker", "world.arrow_alone",
+}  # fmt: skip
 # Files that are still to be converted. The list may only become shorter.
 NOT_YET = {"jobs/push_to_redis.py"}
 
@@ -93,4 +96,3 @@ def test_nothing_searches_stack_traces(repository: Path) -> None:
 )
 def test_a_breach_is_seen(source: str) -> None:
     assert breaches(source)
-

@@ -1,0 +1,70 @@
+"""What each step of a bulk run shuffles, and how unequal its tasks are.
+
+``spark-submit --conf spark.eventLog.enabled=true --conf spark.eventLog.dir=file://$PWD/out/events
+--conf spark.eventLog.compress=false --conf spark.eventLog.rolling.enabled=false
+jobs/resolve_neighborhoods.py …``, then ``python -m bench.bulk.steps out/events/NAME``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+TAGS = "spark.job.tags"
+# Tags that Spark adds by itself.
+SPARKS = ("spark-session-", "execution-root-id-", "broadcast exchange", "SparkConnect")
+
+
+@dataclass
+class Step:
+    """The stages of one step, and the seconds of their tasks."""
+
+    written: int = 0
+    seconds: dict[int, list[float]] = field(default_factory=dict)
+
+    def skew(self) -> float:
+        """The largest task beside the median one, in the stage where that is most."""
+        spread = [max(each) / max(median(each), 0.001) for each in self.seconds.values()]
+        return max(spread, default=1.0)
+
+
+def steps_of(events: Iterator[dict[str, Any]]) -> dict[str, Step]:
+    """Return the steps of a run in their order."""
+    names: dict[int, str] = {}
+    steps: dict[str, Step] = {}
+    for event in events:
+        if event["Event"] == "SparkListenerJobStart":
+            tags = (event.get("Properties") or {}).get(TAGS, "").split(",")
+            own = [tag for tag in tags if tag and not tag.startswith(SPARKS)]
+            names |= dict.fromkeys(event["Stage IDs"], own[0] if own else "other")
+        elif event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
+            step = steps.setdefault(names.get(event["Stage ID"], "other"), Step())
+            metrics = event["Task Metrics"]
+            step.written += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
+            seconds = metrics["Executor Run Time"] / 1_000
+            step.seconds.setdefault(event["Stage ID"], []).append(seconds)
+    return steps
+
+
+def main() -> int:
+    """Print a table in Markdown."""
+    with Path(sys.argv[1]).open("rb") as log:
+        steps = steps_of(json.loads(line) for line in log)
+    print("| step | stages | tasks | shuffled | largest task / median |")
+    print("|---|--:|--:|--:|--:|")
+    for name, step in steps.items():
+        tasks = sum(map(len, step.seconds.values()))
+        print(
+            f"| {name} | {len(step.seconds)} | {tasks} | {step.written / 1e6:,.1f} MB "
+            f"| {step.skew():.1f} |"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

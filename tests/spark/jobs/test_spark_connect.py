@@ -1,0 +1,107 @@
+"""The bulk job on Spark Connect: in the process of spark-submit, and with a server elsewhere."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.scenes.bulk_scene import bulk_rows, exact_rows_of
+from tests.servers.submitted_job import WAIT_SECONDS, kill_group, submitted
+from world.snapshot import load_snapshot
+
+pytestmark = pytest.mark.spark
+
+JOB = REPOSITORY / "jobs" / "resolve_neighborhoods.py"
+SAMPLES = REPOSITORY / "data" / "sample_subscriptions.jsonl"
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+def arguments(world: str, out: Path) -> list[str]:
+    return ["--world", world, "--subscriptions", str(SAMPLES), "--out", str(out)]
+
+
+def test_spark_submit_in_connect_mode(
+    program: Callable[[str], Path],
+    world: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program("java")
+    monkeypatch.setenv("SPARK_API_MODE", "connect")
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    log = tmp_path / "log"
+    command = ["--master", "local[2]", JOB, *arguments(world, tmp_path / "out")]
+    with submitted(command, log) as job:
+        assert job.wait(WAIT_SECONDS) == 0, log.read_text()
+    assert bulk_rows(tmp_path / "out") == exact_rows_of(SAMPLES, load_snapshot(world))
+
+
+def test_a_server_in_another_process(
+    program: Callable[[str], Path], world: str, tmp_path: Path
+) -> None:
+    program("java")
+    with connect_server(tmp_path) as url:
+        environment = {**os.environ, "SPARK_REMOTE": url, "PYTHONPATH": str(REPOSITORY)}
+        done = subprocess.run(
+            [sys.executable, str(JOB), *arguments(world, tmp_path / "out")],
+            env=environment, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert bulk_rows(tmp_path / "out") == exact_rows_of(SAMPLES, load_snapshot(world))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> str:
+    from world.imports.world_import import import_world  # noqa: PLC0415
+
+    import_world([REPOSITORY / "data" / "monaco.osm.pbf"], str(tmp_path / "world"))
+    return str(tmp_path / "world")
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """A server that has never heard of this project; its URL."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    programs = Path(sys.executable).parent
+    elsewhere = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+        "spark.ui.enabled": "false",
+    }
+    options = [part for item in settings.items() for part in ("--conf", "=".join(map(str, item)))]
+    with (folder / "server-log").open("wb") as log:
+        server = subprocess.Popen(
+            [str(programs / "spark-submit"), "--master", "local[2]", "--class", SERVER,
+             *options, "spark-internal"],
+            cwd=folder, stdout=log, stderr=log, start_new_session=True,
+            env={**elsewhere, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+                 "PYSPARK_PYTHON": sys.executable},
+        )  # fmt: skip
+        try:
+            _wait_for(port, server)
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            kill_group(server)
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        assert server.poll() is None, "the server ended"
+        with closing(socket.socket()) as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the server does not listen")

@@ -1,0 +1,76 @@
+"""Entities of many corners choose their tiles by their pieces: fewer copies, the same pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shapely
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+
+from schemas.language.notation import read_neighborhood
+from spatial_udfs.bulk import world_tiles
+from spatial_udfs.bulk.sedona_tiles import LARGE_CORNERS, tiled
+from spatial_udfs.bulk.world_tiles import cut_into_tiles
+from spatial_udfs.entity_table import EntityTable
+from tests.scenes.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
+from tests.strategies.worlds import table_of
+
+pytestmark = pytest.mark.spark
+
+SIDE = 40
+BORDER, RIVER = 10_000, 10_001
+
+
+def country() -> EntityTable:
+    """Places on a grid, long roads, and a thin border around all with very many corners."""
+    points = shapely.points(*np.meshgrid(np.arange(SIDE), np.arange(SIDE)))
+    rows = [(peid, ("place",), point) for peid, point in enumerate(points.ravel())]
+    around = shapely.box(-0.5, -0.5, SIDE - 0.5, SIDE - 0.5)
+    border = shapely.segmentize(around.buffer(0.75).difference(around.buffer(-0.75)), 0.2)
+    river = shapely.segmentize(shapely.LineString([(0, 0.3), (SIDE, SIDE - 3.7)]), 0.1)
+    assert min(map(shapely.get_num_coordinates, (border, river))) > LARGE_CORNERS
+    rows += [(BORDER, ("border",), border), (RIVER, ("river",), river)]
+    rows += [
+        (20_000 + at, ("road",), shapely.LineString([(at, -2), (at, SIDE + 2)]))
+        for at in range(0, SIDE, 5)
+    ]
+    return table_of(rows)
+
+
+@pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world_tiles, "ENTITIES_PER_TILE", 50)
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_the_rows_are_those_of_the_exact_resolver(spark: Any, tmp_path: Path) -> None:
+    table = country()
+    wanted = [
+        read_neighborhood(text)
+        for reference in (BORDER, RIVER, 20_005, 0)
+        for text in (f"({{{reference}}},{{#}},I) • (Anc,{{#}},I)", f"({{{reference}}},{{#}},D)",
+                     f"({{{reference}}},{{#}},NOT DW3 OR X)")
+    ]  # fmt: skip
+    world = write_world(tmp_path / "world", table)
+    run_bulk(spark, world, write_lines(tmp_path / "s.jsonl", wanted), tmp_path / "out")
+    assert bulk_rows(tmp_path / "out") == exact_rows(table, wanted)
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_a_border_is_not_copied_into_every_tile_of_its_box(spark: Any) -> None:
+    table = country()
+    rows = [
+        (int(peid), bytearray(shapely.to_wkb(shape)))
+        for peid, shape in zip(table.peids, table.geometries, strict=True)
+    ]
+    frame = spark.createDataFrame(rows, "peid long, geometry binary")
+    tiles = cut_into_tiles(shapely.bounds(table.geometries)[:, :2], len(table))
+    copies = [
+        tiled(frame, tiles, with_large=with_large).where(F.col("peid") == BORDER).count()
+        for with_large in (False, True)
+    ]
+    assert copies[0] == len(tiles)
+    assert copies[1] < 0.8 * copies[0]
