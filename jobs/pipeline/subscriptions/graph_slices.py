@@ -42,7 +42,7 @@ from spatial_udfs.bulk.stage_graph import LEVEL, PATTERNS, REFERRED
 _ATTEMPTS: Final = 3
 # A slice is held by a task. Small ones only serve to keep all cores busy.
 MOST_TEXTS_IN_SLICE: Final = 200_000
-LEAST_TEXTS_IN_SLICE: Final = 2_000
+LEAST_TEXTS_IN_SLICE: Final = 10_000
 
 
 class StageKind(NamedTuple):
@@ -83,7 +83,7 @@ class Graph:
 
 def slice_count(texts: int, buckets: int, parallelism: int) -> int:
     """Return in how many slices to cut a batch, so that all cores have cells to work on."""
-    wanted = -(-4 * parallelism // buckets)
+    wanted = -(-2 * parallelism // buckets)
     worth = texts // LEAST_TEXTS_IN_SLICE
     return max(1, -(-texts // MOST_TEXTS_IN_SLICE), min(wanted, worth))
 

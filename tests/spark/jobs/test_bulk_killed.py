@@ -26,7 +26,7 @@ from shapely import affinity
 
 from jobs import resolve_neighborhoods
 from jobs.pipeline import bulk_job
-from jobs.pipeline.run_facts import PROBLEMS_TABLE
+from jobs.pipeline.tables import PROBLEMS_TABLE
 from jobs.push_to_redis import push_generation
 from redis_link.connection.client import connect
 from redis_link.generation import generation_store

@@ -16,17 +16,21 @@ from schemas.entity import RELATED_TABLE
 from schemas.language.notation import read_neighborhood
 from testing.synthetic_city import synthetic_city
 from tests.conftest import REPOSITORY
-from tests.scenes.bulk_scene import bulk_rows, exact_rows, write_lines, write_world
+from tests.scenes.bulk_scene import (
+    bulk_rows,
+    exact_rows,
+    forget_sets,
+    write_lines,
+    write_world,
+)
 from tests.servers.submitted_job import WAIT_SECONDS
-from world.versions.removal import DERIVED_TABLES
 
 pytestmark = pytest.mark.spark
 
-# Steps by the names of their tasks: ten kills in three runs, of which two begin without pairs.
+# Steps by the names of their tasks: ten kills in two runs, of which the first has to find pairs.
 RUNS = (
-    ("survey", "_written_bucket", "settle", "select"),
-    ("divide", "ask", "_WritingTask"),
-    ("joined", "_written_bucket", "_WritingTask"),
+    ("survey", "_written_bucket", "settle", "select", "_WritingTask"),
+    ("divide", "joined", "route", "ask", "_WritingTask"),
 )
 
 
@@ -57,23 +61,12 @@ def test_ten_executors_die(program: Callable[[str], Path], tmp_path: Path) -> No
     expected = exact_rows(city, wanted)
     for number, steps in enumerate(RUNS):
         out = tmp_path / f"out-{number}"
-        if number != 1:
-            forget_pairs(world)
         said = lose(world, lines, out, *steps)
         for step in steps:
             assert f"killed in {step}" in said
-        assert ("related pairs computed" in said) == (number != 1)
+        assert ("related pairs computed" in said) == (number == 0)
         assert bulk_rows(out) == expected
         assert not (out / SCRATCH_FOLDER).exists()
-        forget_sets_of(world)
+        forget_sets(world)
     pairs = DeltaTable(f"{world}/{RELATED_TABLE}").to_pyarrow_table(columns=["reference", "entity"])
     assert len(set(zip(*pairs.to_pydict().values(), strict=True))) == len(pairs)
-
-
-def forget_pairs(world: str) -> None:
-    for table in DERIVED_TABLES:
-        subprocess.run(["rm", "-rf", f"{world}/{table}"], check=True)
-
-
-def forget_sets_of(world: str) -> None:
-    subprocess.run(["rm", "-rf", f"{world}/resolvedMembers"], check=True)
