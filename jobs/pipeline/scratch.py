@@ -21,7 +21,8 @@ from typing import Any, Final
 import pyarrow.fs as pa_fs
 from pyspark.sql import SparkSession
 
-from jobs.pipeline.lake_tables import LOCAL, LakeTable, lake_errors, lake_table
+from jobs.pipeline.lake_tables import LakeTable, lake_errors, lake_table
+from jobs.pipeline.storage_credentials import LOCAL
 from world.versions.removal import KEEP_FILES_HOURS
 
 SCRATCH_FOLDER: Final = ".scratch"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -68,7 +69,7 @@ def _some_rows(table: LakeTable, paths: Sequence[str], names: list[str], asked: 
     with lake_errors(table.uri):
         store = table.store()
         for path in paths:
-            footer = remembered((table.uri, path, "footer"), lambda at=path: _footer(store, at))
+            footer = remembered((table.uri, path, "footer"), partial(_footer, store, path))
             groups = asked_groups(footer, names[0], asked)
             if len(groups) > MOST_READ_IN_PARTS * footer.num_row_groups:
                 parts.append(_all_rows(table, [path], names))

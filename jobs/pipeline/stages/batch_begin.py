@@ -44,7 +44,7 @@ class SliceKnown(NamedTuple):
 
     number: int
     known: str  # the file of the known nodes
-    count: int  # of these
+    size: int  # how many these are
     kinds: list[StageKind]
 
 
@@ -82,7 +82,7 @@ class Batch:
     @property
     def known_count(self) -> int:
         """How many nodes earlier runs have resolved."""
-        return sum(each.count for each in self.known.values())
+        return sum(each.size for each in self.known.values())
 
     @property
     def node_count(self) -> int:

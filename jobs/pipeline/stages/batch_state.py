@@ -30,7 +30,7 @@ class CellMembers(NamedTuple):
     level: int
     path: str
     heavy: str  # the file of those with very many pairs, "" where there are none
-    count: int
+    size: int
     rows: int
 
 
@@ -70,7 +70,7 @@ class BatchState:
 
     def count(self, levels: frozenset[int]) -> int:
         """How many members there are of some levels."""
-        return sum(each.count for each in self.all_files() if _counts(each, levels))
+        return sum(each.size for each in self.all_files() if _counts(each, levels))
 
     def all_files(self) -> list[CellMembers]:
         """All members' files, by slice and bucket."""

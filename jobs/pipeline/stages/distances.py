@@ -37,7 +37,7 @@ class Origins(NamedTuple):
     """References of a cell from which distances are measured, in a file."""
 
     path: str
-    count: int
+    size: int
 
 
 def near_rows(
@@ -58,7 +58,7 @@ def near_rows(
     if cells.state.slices > 1:
         widest = (F.max(REACH).alias(REACH), F.first(GEOMETRY).alias(GEOMETRY))
         frame = frame.groupBy(REFERENCE).agg(*widest)
-    few = sum(each.count for each in origins) <= BROADCAST_ORIGINS
+    few = sum(each.size for each in origins) <= BROADCAST_ORIGINS
     pairs = near_pairs(frame, world.entities(), plan.near_names, few=few)
     blocks = pairs.mapInArrow(_by_reference(cells.state.buckets), BLOCK_TYPES)
     return tasks.cells(blocks, task.ask, cells.state.buckets, size)

@@ -74,7 +74,7 @@ class LevelLoop:
             with stage_progress(self._tasks.spark, what, self._say):
                 found = self._resolved(batch.state, plan, what)
             batch.state.add(found)
-            members = sum(each.count for each in found)
+            members = sum(each.size for each in found)
             seconds = time.monotonic() - began
             reports.append(LevelReport(plan.level, plan.nodes, members, seconds))
             self._say(f"{what}, {members:,} members, {seconds:.1f} s")

@@ -53,7 +53,7 @@ class SetCache:
 
     def buckets(self) -> set[int]:
         """The buckets that have members of known sets."""
-        return {each.bucket for each in self.files if each.bucket not in (None, _TOLD)}  # type: ignore[misc]
+        return {each.bucket for each in self.files if each.bucket not in (None, _TOLD)}
 
     def known_of(self, nodes: pa.Table) -> KnownNodes:
         """Return those of the nodes (columns node, proof) that an earlier run has resolved."""

@@ -168,7 +168,10 @@ def stage_kinds(nodes: pa.Table) -> list[StageKind]:
     """Return the kinds of stages of some nodes, each with its number of nodes."""
     columns = (nodes.column(name).to_pylist() for name in (LEVEL, CONDITION, PATTERNS))
     counts = Counter(zip(*columns, strict=True))
-    return [StageKind(*kind, count) for kind, count in counts.items()]
+    return [
+        StageKind(level, condition, patterns, count)
+        for (level, condition, patterns), count in counts.items()
+    ]
 
 
 def level_sources(graph: GraphTables) -> set[tuple[int, int]]:

@@ -19,8 +19,9 @@ import pyarrow.fs as pa_fs
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.pipeline.lake_tables import LOCAL, LakeTable, lake_table
+from jobs.pipeline.lake_tables import LakeTable, lake_table
 from jobs.pipeline.spark_errors import spark_errors_as
+from jobs.pipeline.storage_credentials import LOCAL
 from jobs.pipeline.subscriptions.jsonl_fast_path import LINES_IN_RANGE, parts_of_range
 from jobs.pipeline.subscriptions.line_ranges import (
     LineRange,
