@@ -8,6 +8,7 @@ bucket; ``select`` decides, in the bucket of the entities, who of them is a memb
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -57,11 +58,13 @@ class BulkStage:
             raise ValueError("the entities of the bucket were not given")
         return self._known_entities
 
+    @cached_property
     def _asked(self) -> tuple[Int32s, Int64s]:
         """Nodes and the references that they ask for, each pair once, by node."""
         nodes, references, joined = self._references
-        return each_once(nodes[joined], references[joined])
+        return each_once(nodes[joined], references[joined], self.asked_references)
 
+    @cached_property
     def asked_references(self) -> Int64s:
         """The references that are asked for, each once."""
         _, references, joined = self._references
@@ -70,7 +73,7 @@ class BulkStage:
     def ask_related(self, pairs: PairRows) -> Iterator[RelatedRows]:
         """Pairs of the references that share a point, of selected categories."""
         tables = self._tables
-        nodes, references = self._asked()
+        nodes, references = self._asked
         for part in _portions(references, pairs):
             rows, places = pairs.of(references[part])
             of_rows = nodes[part][rows]
@@ -84,7 +87,7 @@ class BulkStage:
 
     def ask_near(self, near: NearPairs) -> NearRows:
         """Disjoint pairs within the reach of each node that asks for their reference."""
-        nodes, references = self._asked()
+        nodes, references = self._asked
         reaches = self._tables.reach_of(nodes)
         measuring = ~np.isnan(reaches)
         nodes, references, reaches = nodes[measuring], references[measuring], reaches[measuring]
@@ -99,12 +102,12 @@ class BulkStage:
 
     def reaches_asked(self) -> tuple[Int64s, NDArray[np.float64]]:
         """References from which distances are measured, each once with its widest reach."""
-        nodes, references = self._asked()
+        nodes, references = self._asked
         return widest(references, self._tables.reach_of(nodes))
 
     def references_by_shape(self) -> FarTotals:
         """For nodes that far pairs matter to: how many references of each shape are here."""
-        nodes, references = self._asked()
+        nodes, references = self._asked
         counted = self._tables.far_of(nodes) != 0
         nodes, references = nodes[counted], references[counted]
         shapes = self._entities.shapes[self._entities.places_of(references)]
@@ -184,12 +187,12 @@ class BulkStage:
         return keys
 
 
-def each_once(nodes: Int32s, entities: Int64s) -> tuple[Int32s, Int64s]:
-    """Return each pair of a node and an entity once, by node."""
-    found, places = np.unique(entities, return_inverse=True)
-    keys = np.unique(nodes.astype(np.int64) * max(len(found), 1) + places)
-    numbers, places = np.divmod(keys, max(len(found), 1))
-    return numbers.astype(np.int32), found[places]
+def each_once(nodes: Int32s, entities: Int64s, every: Int64s) -> tuple[Int32s, Int64s]:
+    """Return each pair of a node and an entity once, by node; ``every`` entity ascends."""
+    count = max(len(every), 1)
+    keys = np.unique(nodes.astype(np.int64) * count + np.searchsorted(every, entities))
+    numbers, places = np.divmod(keys, count)
+    return numbers.astype(np.int32), every[places]
 
 
 def _portions(references: Int64s, pairs: PairRows) -> Iterator[slice]:

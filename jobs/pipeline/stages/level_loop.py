@@ -111,7 +111,7 @@ class LevelTask:
         own, heavy = cells.members(*cell), cells.heavy_elsewhere(*cell)
         both = (np.concatenate([own[0], heavy[0]]), np.concatenate([own[1], heavy[1]]))
         stage = BulkStage(edges, compiled.tables, None, both)
-        pairs = cells.world.pairs(bucket, stage.asked_references())
+        pairs = cells.world.pairs(bucket, stage.asked_references)
         for related in stage.ask_related(pairs):
             for to, rows in routed(related, state.buckets):
                 yield state.cell(to, number), rows
