@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.fs as pa_fs
 from pyspark.sql import SparkSession
 
@@ -28,6 +29,9 @@ from world.versions.removal import KEEP_FILES_HOURS
 SCRATCH_FOLDER: Final = ".scratch"
 # What a worker remembers of files at the most.
 MOST_REMEMBERED_BYTES: Final = 256 << 20
+
+_BUFFER_BYTES: Final = 4 << 20
+_PART_BYTES: Final = 1 << 20
 
 _remembered: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
 
@@ -45,8 +49,15 @@ class Scratch:
     def put(self, name: str, value: object) -> str:
         """Write a value into a new file, and return the path of the file."""
         path = self.new_path(name)
+        content = pickle.dumps(value, protocol=5)
         with lake_errors(self.at.uri), self.at.store().open_output_stream(path) as stream:
-            stream.write(pickle.dumps(value, protocol=5))
+            if self.at.on_disk:
+                stream.write(content)
+            else:
+                # A store takes bytes alone, and gets them when they come out of a buffer.
+                with pa.BufferedOutputStream(stream, _BUFFER_BYTES) as buffered:
+                    for at in range(0, len(content), _PART_BYTES):
+                        buffered.write(content[at : at + _PART_BYTES])
         return path
 
     def get(self, path: str) -> Any:
@@ -105,4 +116,8 @@ def _remove(at: LakeTable, path: str) -> None:
         shutil.rmtree(Path(at.uri.removeprefix(LOCAL)) / path, ignore_errors=True)
         return
     with lake_errors(at.uri):
-        at.store().delete_dir_contents(path, missing_dir_ok=True)
+        store = at.store()
+        selector = pa_fs.FileSelector(path, allow_not_found=True, recursive=True)
+        for info in store.get_file_info(selector):
+            if info.type is pa_fs.FileType.File:
+                store.delete_file(info.path)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -24,9 +24,10 @@ def stage_progress(spark: SparkSession, what: str, say: Callable[[str], None]) -
     started = time.monotonic()
     tasks: list[tuple[int, int]] = [(0, 0)]
 
-    def note(stages: list[object] | None, *_: object) -> None:
-        done = sum(getattr(stage, "num_completed_tasks", 0) for stage in stages or ())
-        tasks[0] = done, sum(getattr(stage, "num_tasks", 0) for stage in stages or ())
+    def note(**progress: Any) -> None:
+        stages = progress.get("stages") or ()
+        done = sum(stage.num_completed_tasks for stage in stages)
+        tasks[0] = done, sum(stage.num_tasks for stage in stages)
 
     def watch() -> None:
         said_at = started

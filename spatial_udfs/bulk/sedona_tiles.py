@@ -14,8 +14,9 @@ from spatial_udfs.bulk.world_tiles import Boxes
 TILE: Final = "tile"
 # Boolean: the entity is in the tiles that its pieces meet, not in all that its box meets.
 LARGE: Final = "large"
-# More corners than that make an entity large, and a piece has so many at the most.
+# More corners than that make an entity large. A piece has so few that its box is small.
 LARGE_CORNERS: Final = 256
+PIECE_CORNERS: Final = 32
 
 _TILE_BOX: Final = "tileBox"
 _PIECE: Final = "piece"
@@ -46,7 +47,7 @@ def tiled(entities: DataFrame, tiles: Boxes, *, with_large: bool) -> DataFrame:
     large = entities.where(corners > LARGE_CORNERS)
     # The tile of the lower left corner counts the entity, whether a piece meets it or not.
     corner = f"ST_Point(ST_XMin({_SHAPE}), ST_YMin({_SHAPE}))"
-    cut = f"array_append(ST_SubDivide({_SHAPE}, {LARGE_CORNERS}), {corner})"
+    cut = f"array_append(ST_SubDivide({_SHAPE}, {PIECE_CORNERS}), {corner})"
     pieces = large.select(PEID, F.explode(F.expr(cut)).alias(_PIECE))
     widened = f"ST_Expand(ST_Envelope({_PIECE}), {_ROOM})"
     places = _in_boxes(pieces, boxes, widened, large=True).select(PEID, TILE, LARGE).distinct()

@@ -62,9 +62,9 @@ class SetCache:
         if not told or not len(nodes):
             return NOTHING_KNOWN
         rows = pa.concat_tables(told)
-        # Another writer of the table may have its texts as views.
-        checksums = rows.column(CHECKSUM).cast(pa.string())
-        of_now = pc.and_(pc.equal(checksums, self.checksum), pc.equal(rows.column(METHOD), _METHOD))
+        of_now = pc.and_(
+            pc.equal(rows.column(CHECKSUM), self.checksum), pc.equal(rows.column(METHOD), _METHOD)
+        )
         rows = rows.filter(of_now)
         runs, ids, proofs = (rows.column(name).to_numpy() for name in (RUN, NODE, PROOF))
         asked, their_proofs = (nodes.column(name).to_numpy() for name in (NODE, PROOF))
@@ -128,7 +128,9 @@ class SetCache:
             lake_errors(self.table.uri),
             self.table.store().open_input_file(file.path) as opened,
         ):
-            return pq.ParquetFile(opened).read(columns=names, use_threads=False).select(names)
+            rows = pq.ParquetFile(opened).read(columns=names, use_threads=False).select(names)
+        # Another writer of the table may have its texts as views.
+        return rows.cast(pa.schema([RESOLVED_SETS.field(name) for name in names]))
 
 
 def open_set_cache(world: WorldVersion) -> SetCache:
