@@ -32,9 +32,11 @@ FOLDERS = ("spark", "integration", "e2e", "property", "unit")
 SUBMITTING = {
     "test_bulk_separate_executors.py",
     "test_bulk_submitted.py",
+    "test_executor_loss.py",
     "test_import_world_submit.py",
     "test_installed_wheels.py",
     "test_quick_start.py",
+    "test_spark_connect.py",
 }
 KILLING = "test_bulk_killed.py"
 
