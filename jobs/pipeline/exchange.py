@@ -40,7 +40,7 @@ CellTask: TypeAlias = Callable[[int, list[Any]], Iterable[Sent]]
 BatchTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 # So many rows are worth a task of their own.
-ROWS_IN_TASK: Final = 1_000_000
+ROWS_IN_TASK: Final = 4_000_000
 
 _ROWS_IN_BATCH: Final = 64
 _BYTES_IN_BATCH: Final = 8 << 20

@@ -25,12 +25,15 @@ BORDER, RIVER = 10_000, 10_001
 
 
 def country() -> EntityTable:
-    """Places on a grid, long roads, and a thin border around all with very many corners."""
+    """Places on a grid, long roads, and a border and a river with very many corners."""
     points = shapely.points(*np.meshgrid(np.arange(SIDE), np.arange(SIDE)))
     rows = [(peid, ("place",), point) for peid, point in enumerate(points.ravel())]
-    around = shapely.box(-0.5, -0.5, SIDE - 0.5, SIDE - 0.5)
-    border = shapely.segmentize(around.buffer(0.75).difference(around.buffer(-0.75)), 0.2)
-    river = shapely.segmentize(shapely.LineString([(0, 0.3), (SIDE, SIDE - 3.7)]), 0.1)
+    # Crooked, as borders are: corners on a straight line count for nothing.
+    middle = shapely.Point(SIDE / 2 + 0.1, SIDE / 2 + 0.2)
+    around = shapely.buffer(middle, SIDE / 2, quad_segs=200)
+    border = around.difference(shapely.buffer(middle, SIDE / 2 - 1.2, quad_segs=200))
+    along = np.linspace(0, SIDE, 400)
+    river = shapely.LineString(np.stack([along, 0.9 * along + np.sin(along)], axis=1))
     assert min(map(shapely.get_num_coordinates, (border, river))) > LARGE_CORNERS
     rows += [(BORDER, ("border",), border), (RIVER, ("river",), river)]
     rows += [
