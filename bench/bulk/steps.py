@@ -16,8 +16,9 @@ from statistics import median
 from typing import Any
 
 TAGS = "spark.job.tags"
-# Tags that Spark adds by itself.
-SPARKS = ("spark-session-", "execution-root-id-", "broadcast exchange", "SparkConnect")
+# Spark writes the session and the thread before a tag of ours: each has a UUID of 36 characters.
+THREAD = "-thread-"
+UUID = 36
 
 
 @dataclass
@@ -40,7 +41,7 @@ def steps_of(events: Iterator[dict[str, Any]]) -> dict[str, Step]:
     for event in events:
         if event["Event"] == "SparkListenerJobStart":
             tags = (event.get("Properties") or {}).get(TAGS, "").split(",")
-            own = [tag for tag in tags if tag and not tag.startswith(SPARKS)]
+            own = [tag.partition(THREAD)[2][UUID + 1 :] for tag in tags if THREAD in tag]
             names |= dict.fromkeys(event["Stage IDs"], own[0] if own else "other")
         elif event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
             step = steps.setdefault(names.get(event["Stage ID"], "other"), Step())
