@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException, PythonException
 from schemas.errors import SpapsError
 
 _CAUSE: Final = "Caused by: "
+_PYTHON: Final = "Traceback (most recent call last)"
 # How Sedona reports what a function could not do.
 _EXPRESSION: Final = "evaluating expression "
 
@@ -58,7 +59,7 @@ def raised_in_task(error: BaseException, kind: type[SpapsError]) -> bool:
 
 def _raised_in_python(error: BaseException, lines: Sequence[str]) -> str | None:
     """Return the last line of Python's own story, which names the exception."""
-    begins = [place for place, line in enumerate(lines) if line.startswith("Traceback")]
+    begins = [place for place, line in enumerate(lines) if _PYTHON in line]
     if not begins and not isinstance(error, PythonException):
         return None
     story = lines[begins[-1] + 1 :] if begins else lines
