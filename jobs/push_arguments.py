@@ -25,4 +25,6 @@ def push_parser() -> JobParser:
                         help="how long readers may stay on the old one (%(default)g)")  # fmt: skip
     parser.add_argument("--keep", type=whole_number, default=0, metavar="N",
                         help="how many replaced generations stay (%(default)s)")  # fmt: skip
+    parser.add_argument("--switch-anyway", action="store_true",
+                        help="switch even if more is gone than the settings allow")  # fmt: skip
     return parser

@@ -4,8 +4,9 @@ Import → what changed → resolve → Delta → Redis → switch → clean up,
 with Spark's session and settings from spark-submit. Killed at any moment, it goes on from what is
 complete when it is started again.
 
-Exit codes: 0 done or nothing to do, 2 failed and the old generation serves on, 3 another rebuild
-or push runs, 4 the new generation is in force and cleaning up failed.
+Exit codes: 0 done or nothing to do, 2 failed and the old generation stays in force, 3 another
+rebuild or push runs, 4 the new generation is in force and cleaning up failed, 5 too much would be
+gone and nothing was switched.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def _rebuilt(options: argparse.Namespace) -> int:
     with redis_or_embedded(settings) as url:
         request = request_of(
             settings, url, sources=sources, full=options.full,
-            if_changed=options.if_changed, say=_say, bulk=spark_engine,
+            if_changed=options.if_changed, switch_anyway=options.switch_anyway,
+            say=_say, bulk=spark_engine,
             import_options={name: getattr(options, name) for name in IMPORT_OPTIONS},
         )  # fmt: skip
         report = rebuild(request)
@@ -86,6 +88,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--if-changed", action="store_true", help="end when the sources are the same"
     )
+    parser.add_argument(
+        "--switch-anyway", action="store_true",
+        help="switch even if more is gone than the settings allow",
+    )  # fmt: skip
     return parser
 
 

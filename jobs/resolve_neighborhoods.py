@@ -5,7 +5,8 @@ what the run did goes into DIR/runs and DIR/problems; with ``--redis`` the membe
 Redis as a new generation. With no argument: the sample world and its subscriptions.
 
 Exit codes: 0 done; 2 failed, or no subscription could be resolved: memberships are as before;
-3 another run writes into the folder, or it is written and another push to Redis is running.
+3 another run writes into the folder, or it is written and another push to Redis is running;
+5 it is written, and too much of what is in force in Redis would be gone: nothing was switched.
 """
 
 from __future__ import annotations
@@ -55,6 +56,11 @@ def _parser() -> argparse.ArgumentParser:
         const="",
         metavar="URL",
         help="push the result to Redis; without a URL: the one of conf/, else the embedded server",
+    )
+    parser.add_argument(
+        "--switch-anyway",
+        action="store_true",
+        help="switch Redis even if more is gone than the settings allow",
     )
     return parser
 

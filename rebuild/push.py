@@ -12,6 +12,7 @@ from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_push import PushReport, PushSource
 from redis_link.generation.generation_store import keep_changes
 from redis_link.generation.local_push import can_copy, push_changes, push_pairs
+from redis_link.generation.quality_gate import QualityGate
 from redis_link.generation.sweep import Retention
 from redis_link.sets.pair_arrays import Pairs
 from schemas.errors import GenerationError, PushBusyError
@@ -35,11 +36,13 @@ def push_members(  # noqa: PLR0913 - what a push is made of
     say: Callable[[str], None],
     full: bool = False,
     push_all: PushAll | None = None,
+    gate: QualityGate | None = None,
 ) -> tuple[PushReport, str]:
     """Push and switch; return the report, and how it was done: ``changes`` or ``all``.
 
     The result is compared with ``base``, the generation in force, and what changed for each
     subscription is kept for brokers. ``full``: everything is sent even if little is different.
+    ``gate`` may refuse the switch.
     """
 
     @cache
@@ -54,7 +57,7 @@ def push_members(  # noqa: PLR0913 - what a push is made of
         try:
             report = push_changes(
                 client, source, base.facts, lambda: _few_changes(compared()),
-                retention=retention, say=say, before_switch=keep,
+                retention=retention, say=say, before_switch=keep, gate=gate,
             )  # fmt: skip
         except PushBusyError:
             raise
@@ -65,7 +68,9 @@ def push_members(  # noqa: PLR0913 - what a push is made of
     if push_all is not None:
         return push_all(keep), "all"
     pairs = _pairs(result)
-    report = push_pairs(client, source, pairs, retention=retention, say=say, before_switch=keep)
+    report = push_pairs(
+        client, source, pairs, retention=retention, say=say, before_switch=keep, gate=gate
+    )
     return report, "all"
 
 

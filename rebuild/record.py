@@ -31,6 +31,10 @@ PUSH: Final = "push"
 CLEAN: Final = "clean"
 STEPS: Final = (IMPORT, COMPARE, RESOLVE, PUSH, CLEAN)
 
+# Kinds.
+REBUILD: Final = "rebuild"
+ROLLBACK: Final = "rollback"
+
 # Outcomes. A killed rebuild has none until the next rebuild reads its record.
 COMPLETE: Final = "complete"
 FAILED: Final = "failed"

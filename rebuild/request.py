@@ -19,6 +19,7 @@ from rebuild.registered_sets import RegisteredSets
 from redis_link.connection.redis_choice import redis_to_read
 from redis_link.generation.generation_push import PushReport, PushSource
 from redis_link.generation.generation_store import GRACE_SECONDS
+from redis_link.generation.quality_gate import QualityGate, gate_of
 from redis_link.generation.sweep import Retention
 from schemas.errors import EXIT_DONE, SettingsError, WorldError
 from schemas.settings import Settings
@@ -56,8 +57,9 @@ class BulkEngine(SetResolver, Protocol):
         redis_url: str,
         retention: Retention,
         before_switch: Callable[[int], None],
+        gate: QualityGate | None,
     ) -> PushReport:
-        """Push all memberships of the version into Redis."""
+        """Push all memberships of the version into Redis, unless the gate refuses them."""
 
     def close(self) -> None:
         """Stop what was started for this rebuild."""
@@ -111,6 +113,8 @@ class RebuildRequest:
     progress: Progress = silent
     # Makes the engine that resolves and pushes what this process cannot.
     bulk: BulkEngineFactory = no_bulk_engine
+    # What may not be gone before a switch.
+    gate: QualityGate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,7 @@ def request_of(  # noqa: PLR0913 - what settings do not say
     import_options: dict[str, Any] | None = None,
     full: bool = False,
     if_changed: bool = False,
+    switch_anyway: bool = False,
     say: Callable[[str], None],
     progress: Progress = silent,
     bulk: BulkEngineFactory,
@@ -201,4 +206,5 @@ def request_of(  # noqa: PLR0913 - what settings do not say
         say=say,
         progress=progress,
         bulk=bulk,
+        gate=gate_of(settings.quality, switch_anyway=switch_anyway),
     )

@@ -10,9 +10,15 @@ import gc
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Final
 
-from rebuild.record import COMPLETE, IMPORT, RebuildRecord, RebuildRecords
+from rebuild.record import (
+    COMPLETE,
+    IMPORT,
+    REBUILD,
+    ROLLBACK,
+    RebuildRecord,
+    RebuildRecords,
+)
 from rebuild.request import NOTHING_IN_FORCE, RebuildReport, RebuildRequest
 from rebuild.steps import RebuildSteps
 from redis_link.connection.client import RedisClient, connect
@@ -23,9 +29,6 @@ from schemas.errors import WorldError
 from world.imports.world_import import import_world
 from world.locks import output_lock
 from world.versions.store import WorldStore
-
-REBUILD: Final = "rebuild"
-ROLLBACK: Final = "rollback"
 
 
 def rebuild(request: RebuildRequest) -> RebuildReport:

@@ -20,6 +20,7 @@ from rebuild.base import (
 )
 from rebuild.cleanup import clean_up
 from rebuild.push import PushAll, push_members
+from rebuild.quality import check_resolved, check_world, gate_for
 from rebuild.record import (
     CLEAN,
     COMPARE,
@@ -82,6 +83,7 @@ class RebuildSteps:
                 with ThreadPoolExecutor(1, "subscriptions") as thread:
                     reading = thread.submit(self._read_subscriptions)
                     self._compare()
+                    self._check_world()
                     kept = self._resolve(reading.result())
             self._push(kept)
         except SpapsError as error:
@@ -106,6 +108,9 @@ class RebuildSteps:
         self._record.note(COMPARE, time.monotonic() - started, against=earlier[-1], changes=counts)
         listed = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
         self._request.say(f"against version {earlier[-1]}: {listed or 'no entity is different'}")
+
+    def _check_world(self) -> None:
+        check_world(self._request, self._record, self._store, self._client, self._changes_since)
 
     def _changes_since(self, version: int) -> WorldChanges:
         """Return the changes since a version; the first two steps mostly ask for the same."""
@@ -172,6 +177,7 @@ class RebuildSteps:
         """Push the members and switch, unless this was done before a kill."""
         if self._pushed_already():
             return
+        check_resolved(self._request, self._record)
         started = time.monotonic()
         report, how = self._pushed(result)
         facts = {"pairs": report.pairs, "how": how, "replaced": report.replaced}
@@ -189,15 +195,19 @@ class RebuildSteps:
         # The last step removes the replaced generation.
         retention = Retention(request.grace_seconds, keep=1)
         push_all: PushAll | None = None
+        gate = gate_for(request, record)
         if resolved["engine"] != Engine.EXACT:
 
             def push_all(before_switch: Callable[[int], None]) -> PushReport:
-                return self._bulk().push(source, request.places.redis_url, retention, before_switch)
+                return self._bulk().push(
+                    source, request.places.redis_url, retention, before_switch, gate
+                )
 
         base = pushed_base(self._records, self._client, coverage.registry, self._base)
         return push_members(
             self._client, base, source, result,
             retention=retention, say=request.say, full=request.full, push_all=push_all,
+            gate=gate,
         )  # fmt: skip
 
     def _pushed_already(self) -> bool:

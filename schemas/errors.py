@@ -95,6 +95,10 @@ class OtherWorldError(GenerationError):
     """A generation that was built for another world than the broker serves."""
 
 
+class QualityError(SpapsError):
+    """A result that takes away more than the settings allow; nothing was switched."""
+
+
 class PushBusyError(GenerationError):
     """Another push holds the lock; the text names it and its start."""
 
@@ -135,15 +139,19 @@ EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 2
 EXIT_BUSY: Final = 3
 EXIT_NOT_CLEAN: Final = 4
+EXIT_REFUSED: Final = 5
 
 
 def exit_code_of(work: Callable[[], int]) -> int:
-    """Return the exit code of ``work``; print an error, and return EXIT_BUSY or EXIT_FAILED."""
+    """Return the exit code of ``work``; print an error, and return the exit code for it."""
     try:
         return work()
     except (RebuildBusyError, PushBusyError, RunBusyError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BUSY
+    except QualityError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_REFUSED
     except (SpapsError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_FAILED

@@ -16,6 +16,9 @@ VERSION: Final = "version"  # long, the partition column of the Delta table
 RUN_ID: Final = "runId"  # string
 COMMIT: Final = "commit"  # long, the version of the Delta table after it
 FINISHED_AT: Final = "finishedAt"  # timestamp
+# Columns of ``runs`` that say how many subscriptions were given, and how many have no result.
+SUBSCRIPTIONS: Final = "subscriptions"  # long
+UNRESOLVED_COUNT: Final = "unresolvedCount"  # long
 
 # Keys of one line of a subscription file.
 DESCRIPTOR: Final = "descriptor"

@@ -66,6 +66,19 @@ class BulkSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class QualitySettings:
+    """The shares beyond which a result is not switched to, as numbers from 0 to 1.
+
+    A share of fewer than ``counted_from`` entities, members or subscriptions says nothing.
+    """
+
+    entities_gone: float
+    members_gone: float
+    unresolved: float
+    counted_from: int
+
+
+@dataclass(frozen=True, slots=True)
 class DemoSettings:
     """The settings of `spaps demo`."""
 
@@ -107,6 +120,7 @@ class Settings:
     redis: RedisSettings
     rebuild: RebuildSettings
     bulk: BulkSettings
+    quality: QualitySettings
     demo: DemoSettings
     broker: BrokerSettings
 

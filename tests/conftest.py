@@ -35,6 +35,7 @@ SUBMITTING = {
     "test_executor_loss.py",
     "test_import_world_submit.py",
     "test_installed_wheels.py",
+    "test_push_killed_tasks.py",
     "test_quick_start.py",
     "test_spark_connect.py",
 }

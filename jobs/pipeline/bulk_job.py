@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from jobs.pipeline.bulk_run import resolve_batch
+from jobs.pipeline.generation.spark_push import push_generation
 from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships.memberships_table import Wanted
 from jobs.pipeline.run_facts import RunFacts
@@ -19,8 +20,10 @@ from jobs.pipeline.spark_errors import spark_errors_as
 from jobs.pipeline.subscriptions.registered_subscriptions import open_registered
 from jobs.pipeline.subscriptions.subscription_lines import Subscriptions, open_subscriptions
 from jobs.pipeline.world_tables import world_id
-from jobs.push_to_redis import push_generation
+from redis_link.connection.client import connect
 from redis_link.connection.redis_choice import redis_or_embedded
+from redis_link.generation.generation_losses import generation_in_force
+from redis_link.generation.quality_gate import QualityGate, gate_of
 from redis_link.generation.sweep import BackgroundSweep
 from schemas.errors import EXIT_DONE, WorldError
 from schemas.generation import FROM_FILE, RegistryCoverage
@@ -76,7 +79,8 @@ def _resolve_and_push(
             print(line, flush=True)
         if options.redis is None or url is None:
             return None
-        return _push(spark, options.out, facts, url, coverage, world_id(spark, world))
+        gate = gate_of(settings.quality, switch_anyway=options.switch_anyway)
+        return _push(spark, options.out, facts, url, coverage, world_id(spark, world), gate)
 
 
 def _push(
@@ -86,13 +90,29 @@ def _push(
     url: str,
     coverage: RegistryCoverage,
     world: str,
+    gate: QualityGate,
 ) -> BackgroundSweep | None:
     """Push what this run wrote, whatever else the folder holds by now."""
     table = f"{out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
     wanted = Wanted(facts.version, facts.run_id)
-    report = push_generation(spark, table, wanted, url, coverage=coverage, world=world, say=_say)
+    _check_world(facts, url, world_id(spark, facts.world), gate)
+    report = push_generation(
+        spark, table, wanted, url, coverage=coverage, world=world, say=_say, gate=gate
+    )
     print(report.summary(), flush=True)
     return report.cleanup
+
+
+def _check_world(facts: RunFacts, url: str, world: str, gate: QualityGate) -> None:
+    """Refuse a version with far fewer entities than the one in force, if that is known."""
+    with closing(connect(url)) as client:
+        in_force = generation_in_force(client)
+    if in_force is None or in_force.world != world:
+        return
+    entities = {each.version: each.entity_count for each in WorldStore(facts.world).versions()}
+    if in_force.version in entities and facts.version in entities:
+        before, now = entities[in_force.version], entities[facts.version]
+        gate.check_world(before, max(before - now, 0), _say)
 
 
 def _subscriptions(

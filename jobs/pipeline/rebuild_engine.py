@@ -17,15 +17,16 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs.pipeline.bulk_run import resolve_batch
+from jobs.pipeline.generation.spark_push import push_generation
 from jobs.pipeline.memberships.memberships_table import Wanted
 from jobs.pipeline.run_facts import RunFacts
 from jobs.pipeline.session import spark_session
 from jobs.pipeline.spark_errors import spark_errors_as
 from jobs.pipeline.subscriptions.subscription_lines import subscriptions_of
-from jobs.push_to_redis import push_generation
 from rebuild.exact_workers import ExactPart, Numbered, WorldPlace
 from rebuild.registered_sets import RegisteredSets
 from redis_link.generation.generation_push import PushReport, PushSource
+from redis_link.generation.quality_gate import QualityGate
 from redis_link.generation.sweep import Retention
 from redis_link.sets.pair_arrays import Int64s
 from schemas.errors import WorldError
@@ -119,14 +120,15 @@ class SparkRebuild:
         redis_url: str,
         retention: Retention,
         before_switch: Callable[[int], None],
+        gate: QualityGate | None = None,
     ) -> PushReport:
-        """All memberships of the version into Redis, written by the executors."""
+        """Push all memberships of the version into Redis; executors write them."""
         with spark_errors_as(WorldError, "Spark failed"):
             return push_generation(
                 self._session(), memberships_path(self._out),
                 Wanted(source.version, source.run or None), redis_url,
                 coverage=source.coverage, world=source.world, retention=retention, say=self._say,
-                before_switch=before_switch,
+                before_switch=before_switch, gate=gate,
             )  # fmt: skip
 
     def _session(self) -> SparkSession:

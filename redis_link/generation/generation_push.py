@@ -125,15 +125,19 @@ class GenerationPush:
         """Return the token for the writers of this generation."""
         return PushToken(self._building().generation, self._lock.value)
 
+    def compare(self, expected: Tally, found: Tally) -> None:
+        """Raise when Redis does not hold what was written."""
+        if found != expected:
+            raise GenerationError(
+                f"generation {self._building().generation} is not what was written and was "
+                f"dropped: {_difference(expected, found)}"
+            )
+
     def switch(self, expected: Tally, found: Tally) -> None:
         """Make the generation current if Redis holds what it should."""
         facts = self._building()
         self._lock.check()
-        if found != expected:
-            raise GenerationError(
-                f"generation {facts.generation} is not what was written and was dropped: "
-                f"{_difference(expected, found)}"
-            )
+        self.compare(expected, found)
         completed = replace(
             facts,
             state=GenerationState.COMPLETE,

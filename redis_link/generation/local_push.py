@@ -11,6 +11,11 @@ from redis.exceptions import RedisError
 
 from redis_link.connection.client import RedisClient
 from redis_link.generation.fenced_writer import fenced_writer
+from redis_link.generation.generation_losses import (
+    count_losses,
+    generation_in_force,
+    losses_of_changes,
+)
 from redis_link.generation.generation_push import (
     GenerationPush,
     PushReport,
@@ -19,8 +24,16 @@ from redis_link.generation.generation_push import (
     report_of,
 )
 from redis_link.generation.generation_store import current_generation
+from redis_link.generation.quality_gate import QualityGate
 from redis_link.generation.sweep import DEFAULT_RETENTION, Retention
-from redis_link.sets.pair_arrays import Int64s, Pairs, Tally, by_block, sorted_distinct
+from redis_link.sets.pair_arrays import (
+    Int64s,
+    Pairs,
+    Tally,
+    by_block,
+    group_starts,
+    sorted_distinct,
+)
 from redis_link.sets.set_reader import read_shards
 from redis_link.sets.set_writer import SetCopies
 from schemas.errors import GenerationError
@@ -38,10 +51,12 @@ def push_pairs(
     retention: Retention = DEFAULT_RETENTION,
     say: Callable[[str], None] = lambda _: None,
     before_switch: Callable[[int], None] = lambda _: None,
+    gate: QualityGate | None = None,
 ) -> PushReport:
     """Push pairs as a new generation and switch to it; all pairs fit into memory.
 
     ``before_switch`` gets the number of the generation when everything is written and compared.
+    ``gate`` may refuse the switch for what the generation would take away.
     """
     clock = StepClock()
     with GenerationPush(client, source) as push:
@@ -55,6 +70,10 @@ def push_pairs(
         say(f"generation {generation}: {expected.pairs:,} pairs written, reading back")
         parts = read_shards(client, generation, range(SHARD_COUNT))
         found = sum((members.tally() for members in parts), Tally())
+        push.compare(expected, found)
+        if gate is not None and (old := generation_in_force(client)) is not None:
+            losses = count_losses(client, old.generation, generation, range(SHARD_COUNT))
+            gate.check_losses(losses, say)
         clock.lap("verify")
         before_switch(generation)
         push.switch(expected, found)
@@ -62,7 +81,7 @@ def push_pairs(
     return report_of(client, push, clock.seconds, retention)
 
 
-def push_changes(
+def push_changes(  # noqa: PLR0913 - what a push is made of
     client: RedisClient,
     source: PushSource,
     base: GenerationFacts,
@@ -71,6 +90,7 @@ def push_changes(
     retention: Retention = DEFAULT_RETENTION,
     say: Callable[[str], None] = lambda _: None,
     before_switch: Callable[[int], None] = lambda _: None,
+    gate: QualityGate | None = None,
 ) -> PushReport:
     """Make a generation out of ``base``, which must be in force, and switch to it.
 
@@ -96,6 +116,10 @@ def push_changes(
         copies.apply(added, removed)
         clock.lap("write")
         expected, found = copies.compared(added, removed)
+        push.compare(expected, found)
+        if gate is not None:
+            peids = removed[0][group_starts(removed[0])]
+            gate.check_losses(losses_of_changes(client, base, generation, peids), say)
         clock.lap("verify")
         before_switch(generation)
         push.switch(expected, found)

@@ -12,7 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from schemas.errors import EXIT_BUSY, PushBusyError, RebuildBusyError, RunBusyError, SpapsError
+from schemas.errors import (
+    EXIT_BUSY,
+    EXIT_REFUSED,
+    PushBusyError,
+    QualityError,
+    RebuildBusyError,
+    RunBusyError,
+    SpapsError,
+)
 from spaps.cli.terminal import printable
 from spaps.client.errors import ClientError
 
@@ -88,6 +96,8 @@ def run_safely(work: Callable[[], object]) -> int:
             raise
         sys.stderr.write(f"spaps: {sentence(error)}\n")
         is_busy = isinstance(error, RebuildBusyError | PushBusyError | RunBusyError)
+        if isinstance(error, QualityError):
+            return EXIT_REFUSED
         return EXIT_BUSY if is_busy else FAILED
     return code if isinstance(code, int) else 0
 

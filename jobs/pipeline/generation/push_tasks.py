@@ -1,137 +1,171 @@
-"""What executors do in a push: read, write, read back.
+"""The tasks of a push: read files or rows, write blocks to Redis, read shards back.
 
-Pairs travel between them as whole arrays, cut into blocks of shards: 25 million pairs are some
-thousand values for the shuffle. Each part carries what its reader counted of it.
+Each is a function from Arrow batches to Arrow batches, for ``DataFrame.mapInArrow``. A repeated
+task does no harm: it writes the same members into the same sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Final, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
+from jobs.pipeline.generation.pair_blocks import (
+    TaskError,
+    block_rows,
+    error_row,
+    joined_blocks,
+    received_blocks,
+)
 from jobs.pipeline.lake_tables import LakeTable
 from jobs.pipeline.memberships.membership_parts import FilePart, read_parts, usable_pairs
 from redis_link.connection.client import connect
 from redis_link.generation.fenced_writer import fenced_writer
+from redis_link.generation.generation_losses import Losses, count_losses
 from redis_link.generation.generation_push import PushToken
-from redis_link.sets.pair_arrays import Int64s, Tally, by_block, tally_of
+from redis_link.sets.pair_arrays import Int64s, Tally, tally_of
 from redis_link.sets.set_reader import read_shards
-from schemas.errors import GenerationError
+from schemas.errors import GenerationError, SpapsError
+from schemas.redis_keys import SHARD_COUNT
 
 PAIRS_PACKED_AT_ONCE: Final = 1_000_000
-PACKED_SCHEMA: Final = (
-    "block int, peids binary, sub_ids binary, pairs long, entities long, high long, low long"
+PAIRS_WRITTEN_AT_ONCE: Final = 250_000
+
+ArrowTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+RESULT_COLUMNS: Final = (
+    "received long, pairs long, peids long, high long, low long, "
+    "entities long, entitiesGone long, members long, membersGone long, "
+    "kind string, reason string"
 )
 
 
-class PackedPairs(NamedTuple):
-    """Pairs as the bytes of two arrays, and their tally."""
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one writing or reading task did; ``losses`` against the generation in force."""
 
-    peids: bytes
-    sub_ids: bytes
-    tally: Tally
+    received: int = 0
+    tally: Tally = field(default_factory=Tally)
+    losses: Losses = field(default_factory=Losses)
+    error: TaskError | None = None
+
+    def batch(self) -> pa.RecordBatch:
+        """Return the result as the one row that the task gives."""
+        tally, losses = self.tally, self.losses
+        numbers = [
+            self.received, tally.pairs, tally.peids, tally.high, tally.low,
+            losses.entities, losses.entities_gone, losses.members, losses.members_gone,
+        ]  # fmt: skip
+        texts = (self.error.kind, self.error.reason) if self.error else (None, None)
+        arrays = [pa.array([number], pa.int64()) for number in numbers]
+        arrays += [pa.array([text], pa.string()) for text in texts]
+        names = [column.split()[0] for column in RESULT_COLUMNS.split(", ")]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
 
     @classmethod
-    def of_row(cls, row: tuple[bytes, bytes, int, int, int, int]) -> PackedPairs:
-        """Out of a row that Spark has carried, without its block."""
-        return cls(row[0], row[1], Tally(*row[2:]))
+    def of_row(cls, row: Sequence[Any]) -> TaskResult:
+        """Return the result that a row of RESULT_COLUMNS holds."""
+        error = None if row[9] is None else TaskError(row[9], row[10])
+        return cls(row[0], Tally(*row[1:5]), Losses(*row[5:9]), error)
 
 
-Block: TypeAlias = tuple[int, PackedPairs]
+def file_task(table: LakeTable, shares: Sequence[list[FilePart]], blocks: int) -> ArrowTask:
+    """Return the task that reads its share of the files, given the number of the share."""
 
-
-def file_task(table: LakeTable, blocks: int) -> Callable[[Iterable[FilePart]], Iterator[Block]]:
-    """The task that reads parts of files."""
-
-    def read(parts: Iterable[FilePart]) -> Iterator[Block]:
-        for peids, sub_ids in read_parts(table, list(parts)):
-            yield from _packed(peids, sub_ids, blocks)
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for number in _numbers(batches):
+                for peids, sub_ids in read_parts(table, shares[number]):
+                    yield block_rows(peids, sub_ids, blocks)
+        except SpapsError as error:
+            yield error_row(error)
 
     return read
 
 
-def row_task(
-    blocks: int,
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The task that takes rows (peid, subId) from Spark; it gives rows of PACKED_SCHEMA."""
+def row_task(blocks: int) -> ArrowTask:
+    """Return the task that takes rows (peid, subId) which Spark has read."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
-        for batch in batches:
-            held.append(batch)
-            if sum(each.num_rows for each in held) >= PAIRS_PACKED_AT_ONCE:
-                yield _packed_batch(held, blocks)
-                held = []
-        if held:
-            yield _packed_batch(held, blocks)
+        try:
+            for batch in batches:
+                held.append(batch)
+                if sum(each.num_rows for each in held) >= PAIRS_PACKED_AT_ONCE:
+                    yield block_rows(*_pairs_of(held), blocks)
+                    held = []
+            if held:
+                yield block_rows(*_pairs_of(held), blocks)
+        except SpapsError as error:
+            yield error_row(error)
 
     return pack
 
 
-def writing_task(
-    redis_url: str, token: PushToken
-) -> Callable[[Iterable[Block]], Iterator[tuple[Tally, Tally]]]:
-    """The task that writes whole blocks; it gives what it received and what it wrote."""
+def writing_task(redis_url: str, token: PushToken) -> ArrowTask:
+    """Return the task that writes whole blocks; it gives what it received and what it wrote."""
 
-    def write(parts: Iterable[Block]) -> Iterator[tuple[Tally, Tally]]:
-        blocks: dict[int, list[PackedPairs]] = {}
-        for block, packed in parts:
-            blocks.setdefault(block, []).append(packed)
-        received = written = Tally()
-        with closing(connect(redis_url)) as client, fenced_writer(client, token) as writer:
-            for block in sorted(blocks):
-                peids, sub_ids, told = _unpacked(blocks.pop(block))
-                found = writer.write(peids, sub_ids)
-                _compare(told, found, peids, sub_ids)
-                received += told
-                written += found
-        yield received, written
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        blocks, error = received_blocks(batches)
+        received = sum(block.tally.pairs for block in blocks.values())
+        written = Tally()
+        if blocks and error is None:
+            try:
+                with closing(connect(redis_url)) as client, fenced_writer(client, token) as writer:
+                    for peids, sub_ids, told in joined_blocks(blocks, PAIRS_WRITTEN_AT_ONCE):
+                        found = writer.write(peids, sub_ids)
+                        _compare(told, found, peids, sub_ids)
+                        written += found
+            except SpapsError as failed:
+                error = TaskError.of(failed)
+        yield TaskResult(received, written, error=error).batch()
 
     return write
 
 
-def reading_task(redis_url: str, generation: int) -> Callable[[Iterable[int]], Iterator[Tally]]:
-    """The task that reads shards back, given their numbers; it gives what Redis holds."""
+def reading_task(redis_url: str, generation: int, old: int | None, tasks: int) -> ArrowTask:
+    """Return the task that reads its shards back, given the number of the task.
 
-    def read(shards: Iterable[int]) -> Iterator[Tally]:
-        with closing(connect(redis_url)) as client:
-            parts = read_shards(client, generation, shards)
-            yield sum((members.tally() for members in parts), Tally())
+    It compares them with generation ``old``, the one in force, if there is one.
+    """
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tally, losses, error = Tally(), Losses(), None
+        try:
+            with closing(connect(redis_url)) as client:
+                for number in _numbers(batches):
+                    shards = range(number, SHARD_COUNT, tasks)
+                    for members in read_shards(client, generation, shards):
+                        tally += members.tally()
+                    if old is not None:
+                        losses += count_losses(client, old, generation, shards)
+        except SpapsError as failed:
+            error = TaskError.of(failed)
+        yield TaskResult(0, tally, losses, error).batch()
 
     return read
 
 
-def _packed(peids: Int64s, sub_ids: Int64s, blocks: int) -> Iterator[Block]:
-    for block, block_peids, block_sub_ids in by_block(peids, sub_ids, blocks):
-        tally = tally_of(block_peids, block_sub_ids, 0)
-        yield block, PackedPairs(block_peids.tobytes(), block_sub_ids.tobytes(), tally)
+def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    """Yield the numbers of a DataFrame of one column."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
 
 
-def _packed_batch(batches: list[pa.RecordBatch], blocks: int) -> pa.RecordBatch:
+def _pairs_of(batches: list[pa.RecordBatch]) -> tuple[Int64s, Int64s]:
     table = pa.Table.from_batches(batches).combine_chunks()
     peids, sub_ids = (column.combine_chunks() for column in table.columns)
-    rows = [
-        (block, each.peids, each.sub_ids, each.tally.pairs, 0, each.tally.high, each.tally.low)
-        for block, each in _packed(*usable_pairs(peids, sub_ids), blocks)
-    ]
-    types = (pa.int32(), pa.binary(), pa.binary(), *(pa.int64() for _ in range(4)))
-    names = [field.split()[0] for field in PACKED_SCHEMA.split(", ")]
-    arrays = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(types)]
-    return pa.RecordBatch.from_arrays(arrays, names=names)
-
-
-def _unpacked(parts: list[PackedPairs]) -> tuple[Int64s, Int64s, Tally]:
-    peids = np.frombuffer(b"".join(part.peids for part in parts), np.int64)
-    sub_ids = np.frombuffer(b"".join(part.sub_ids for part in parts), np.int64)
-    return peids, sub_ids, sum((part.tally for part in parts), Tally())
+    return usable_pairs(peids, sub_ids)
 
 
 def _compare(told: Tally, written: Tally, peids: Int64s, sub_ids: Int64s) -> None:
-    """What came is what the readers sent. Where no pair came twice, that is what was written."""
+    """Require that what came is what the readers sent.
+
+    Where no pair came twice, what came is what was written, and needs no tally of its own.
+    """
     came = written if written.pairs == len(peids) else tally_of(peids, sub_ids, 0)
     if (told.pairs, told.checksum()) != (came.pairs, came.checksum()):
         raise GenerationError(

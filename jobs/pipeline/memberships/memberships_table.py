@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+import pyarrow.dataset as ds
 from delta.tables import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.errors import PySparkException
@@ -14,8 +15,18 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships.membership_parts import PlainState, plain_state
 from schemas.errors import WorldError
-from schemas.membership import MEMBERSHIPS_TABLE, PEID, RUNS_TABLE, SUB_ID, VERSION
+from schemas.membership import (
+    MEMBERSHIPS_TABLE,
+    PEID,
+    RUN_ID,
+    RUNS_TABLE,
+    SUB_ID,
+    SUBSCRIPTIONS,
+    UNRESOLVED_COUNT,
+    VERSION,
+)
 from world.memberships.run_commits import RunMark, chosen_run, newest_run, read_marks
+from world.versions.delta_tables import delta_rows
 
 SHOWN_VERSIONS: Final = 5
 
@@ -62,7 +73,7 @@ def open_memberships(spark: SparkSession, path: str, wanted: Wanted) -> OpenMemb
     table = next((place for place in _places(path) if DeltaTable.isDeltaTable(spark, place)), None)
     if table is None:
         raise WorldError(f"no Delta table of memberships at {path}")
-    marks = _marks(spark, table)
+    marks = run_marks(spark, table)
     if wanted.run is not None:
         mark = chosen_run(marks, table, wanted.version, wanted.run)
         return _written_by(spark, table, mark)
@@ -75,6 +86,22 @@ def open_memberships(spark: SparkSession, path: str, wanted: Wanted) -> OpenMemb
     if newest is None or newest.commit == opened.state:
         return opened if newest is None else replace(opened, run=newest.run)
     return _written_by(spark, table, newest)
+
+
+def resolved_counts(spark: SparkSession, opened: OpenMemberships) -> tuple[int, int] | None:
+    """Return how many subscriptions the run had, and how many unresolved; None if unknown."""
+    try:
+        runs = lake_table(spark, _runs_path(opened.table)).opened()
+        names = {field.name for field in runs.schema().fields} if runs is not None else set()
+        if runs is None or not {RUN_ID, SUBSCRIPTIONS, UNRESOLVED_COUNT} <= names:
+            return None
+        columns = [RUN_ID, SUBSCRIPTIONS, UNRESOLVED_COUNT]
+        rows = delta_rows(runs, columns, ds.field(RUN_ID) == opened.run).to_pylist()
+    except (DeltaError, OSError):
+        return None
+    # A run that one process computed has a row without these numbers.
+    counted = [row for row in rows if row[SUBSCRIPTIONS] is not None]
+    return (counted[-1][SUBSCRIPTIONS], counted[-1][UNRESOLVED_COUNT] or 0) if counted else None
 
 
 def _written_by(spark: SparkSession, table: str, mark: RunMark) -> OpenMemberships:
@@ -113,7 +140,7 @@ def _runs_path(table: str) -> str:
     return f"{table.rpartition('/')[0]}/{RUNS_TABLE}"
 
 
-def _marks(spark: SparkSession, table: str) -> list[RunMark]:
+def run_marks(spark: SparkSession, table: str) -> list[RunMark]:
     """Return the complete runs beside the table; none where only Spark reads their table."""
     try:
         return read_marks(lake_table(spark, _runs_path(table)).opened())

@@ -49,6 +49,12 @@ def rebuild_world(  # noqa: PLR0913  one for each option of the contract
     if_changed: Annotated[
         bool, typer.Option("--if-changed", help="Do nothing when the sources have not changed.")
     ] = False,
+    switch_anyway: Annotated[
+        bool,
+        typer.Option(
+            "--switch-anyway", help="Switch even if more is gone than the settings allow."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False,
@@ -96,7 +102,7 @@ def rebuild_world(  # noqa: PLR0913  one for each option of the contract
     }  # fmt: skip
     return _rebuild_once(
         settings, list(sources or []), import_options, full=full, if_changed=if_changed,
-        dry_run=dry_run,
+        dry_run=dry_run, switch_anyway=switch_anyway,
     )  # fmt: skip
 
 

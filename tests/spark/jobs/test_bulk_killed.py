@@ -26,8 +26,8 @@ from shapely import affinity
 
 from jobs import resolve_neighborhoods
 from jobs.pipeline import bulk_job
+from jobs.pipeline.generation.spark_push import push_generation
 from jobs.pipeline.tables import PROBLEMS_TABLE
-from jobs.push_to_redis import push_generation
 from redis_link.connection.client import connect
 from redis_link.generation import generation_store
 from redis_link.generation.push_lock import is_held

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from jobs import push_to_redis
-from jobs.push_to_redis import push_generation
+from jobs.pipeline.generation import spark_push
+from jobs.pipeline.generation.spark_push import push_generation
 from redis_link.connection.client import connect
 from redis_link.generation.sweep import Retention
 from schemas.errors import GenerationError
@@ -123,14 +123,14 @@ def test_a_server_that_goes_away_while_executors_write(
     server = servers.enter_context(running_redis(tmp_path / "away", *arguments))
     url = f"redis://:{IN_URL}@127.0.0.1:{server.port}?timeout=1"
     old = push(spark, lake, url)
-    original = push_to_redis._read_back
+    original = spark_push.read_generation_back
 
     def away(*given: Any) -> Any:
         server.kill()
         return original(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(push_to_redis, "_read_back", away)
+        patch.setattr(spark_push, "read_generation_back", away)
         with pytest.raises(GenerationError, match=r"^the push failed: [^\n]+$") as caught:
             push(spark, lake, url)
     assert PASSWORD not in str(caught.value)

@@ -12,15 +12,16 @@ import pytest
 from delta.tables import DeltaTable
 
 from jobs import push_to_redis
+from jobs.pipeline.generation import spark_push
+from jobs.pipeline.generation.spark_push import push_generation
 from jobs.pipeline.lake_tables import LakeTable
 from jobs.pipeline.memberships.membership_parts import read_parts
 from jobs.pipeline.memberships.memberships_table import Wanted, open_memberships
-from jobs.push_to_redis import push_generation
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation import generation_store
 from redis_link.generation.generation_push import GenerationPush, PushSource
 from redis_link.generation.sweep import Retention
-from schemas.errors import GenerationError, PushBusyError, WorldError
+from schemas.errors import GenerationError, PushBusyError, QualityError, WorldError
 from schemas.generation import RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
 from schemas.redis_keys import membership_key
@@ -231,9 +232,9 @@ def test_a_table_whose_files_are_not_its_rows_is_read_by_spark(
     theirs.conf.set("spark.sql.adaptive.enabled", "true")
     DeltaTable.forPath(theirs, str(table)).delete("subId < 100")
     assert open_memberships(spark, str(table), Wanted(4)).plain is None
-    before = spark.conf.get(push_to_redis.BATCH_SETTING)
+    before = spark.conf.get(spark_push.BATCH_SETTING)
     generation = push(spark, tmp_path, 4, server.url)
-    assert spark.conf.get(push_to_redis.BATCH_SETTING) == before
+    assert spark.conf.get(spark_push.BATCH_SETTING) == before
     assert pairs_in_redis(client, generation) == pairs_in_delta(spark, tmp_path, 4)
     assert len(pairs_in_redis(client, generation)) == 900
 
@@ -247,7 +248,7 @@ def test_files_that_a_task_cannot_open_are_read_by_spark(
     assert opened.plain is not None
     table = replace(opened.plain.table, uri=tmp_path.as_uri())
     elsewhere = replace(opened, plain=replace(opened.plain, table=table))
-    monkeypatch.setattr(push_to_redis, "open_memberships", lambda *_: elsewhere)
+    monkeypatch.setattr(spark_push, "open_memberships", lambda *_: elsewhere)
     said: list[str] = []
     report = push_generation(spark, str(lake), 2, server.url, retention=AT_ONCE, say=said.append)
     assert pairs_in_redis(client, report.generation) == pairs_in_delta(spark, lake, 2)
@@ -267,7 +268,7 @@ def test_files_with_other_rows_than_the_log_says_are_refused(
     first, *others = opened.plain.files[2]
     files = {2: (replace(first, rows=10**6 - 1), *others)}
     wrong = replace(opened, plain=replace(opened.plain, files=files))
-    monkeypatch.setattr(push_to_redis, "open_memberships", lambda *_: wrong)
+    monkeypatch.setattr(spark_push, "open_memberships", lambda *_: wrong)
     with pytest.raises(GenerationError, match=rf"received {rows:,} rows instead of the 1,0"):
         push(spark, lake, 2, server.url)
     assert numbers_of_generations(client) == set()
@@ -309,7 +310,7 @@ def test_damage_before_reading_back_stops_the_switch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     old = push(spark, lake, 1, server.url)
-    original = push_to_redis._read_back
+    original = spark_push.read_generation_back
 
     def damaged(*arguments: Any) -> Any:
         key = membership_key(old + 1, LARGE)
@@ -320,7 +321,7 @@ def test_damage_before_reading_back_stops_the_switch(
             client.sadd(key, 6)
         return original(*arguments)
 
-    monkeypatch.setattr(push_to_redis, "_read_back", damaged)
+    monkeypatch.setattr(spark_push, "read_generation_back", damaged)
     if damage == "none":
         assert push(spark, lake, 2, server.url) == old + 1
         return
@@ -338,13 +339,13 @@ def test_an_error_of_a_task_is_one_line(
 ) -> None:
     with running_redis(tmp_path_factory.mktemp("small")) as small:
         client = connect(small.url)
-        original = push_to_redis._write
+        original = spark_push.write_generation
 
         def write_into_full_memory(*arguments: Any) -> Any:
             client.config_set("maxmemory", 1)
             return original(*arguments)
 
-        monkeypatch.setattr(push_to_redis, "_write", write_into_full_memory)
+        monkeypatch.setattr(spark_push, "write_generation", write_into_full_memory)
         with pytest.raises(GenerationError, match=r"^the push failed: [^\n]*memory limit[^\n]*$"):
             push(spark, lake, 2, small.url)
         assert generation_store.current_number(client) is None
@@ -361,7 +362,12 @@ def test_two_at_once(spark: Any, lake: Path, server: RedisServer, client: RedisC
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(PushBusyError("it runs"), 3), (GenerationError("it failed"), 2)]
+    ("error", "code"),
+    [
+        (PushBusyError("it runs"), 3),
+        (GenerationError("it failed"), 2),
+        (QualityError("too much is gone"), 5),
+    ],
 )
 def test_exit_codes(
     error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
