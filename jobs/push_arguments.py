@@ -27,4 +27,6 @@ def push_parser() -> JobParser:
                         help="how many replaced generations stay (%(default)s)")  # fmt: skip
     parser.add_argument("--switch-anyway", action="store_true",
                         help="switch even if more is gone than the settings allow")  # fmt: skip
+    parser.add_argument("--changes", action="store_true",
+                        help="add what the run changed to the table membershipChanges")  # fmt: skip
     return parser

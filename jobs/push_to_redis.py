@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from jobs.pipeline.generation.spark_push import push_generation
+from jobs.pipeline.memberships.change_feed import write_changes
 from jobs.pipeline.memberships.memberships_table import Wanted
 from jobs.pipeline.session import spark_session
 from jobs.push_arguments import push_parser
@@ -46,15 +47,13 @@ def _pushed(options: argparse.Namespace) -> int:
 
 def _push(options: argparse.Namespace, url: str, gate: QualityGate) -> PushReport:
     spark = spark_session("spaps-push-to-redis")
+    wanted = Wanted(options.version, options.run, options.commit)
+    retention = Retention(options.grace, options.keep)
     try:
+        if options.changes:
+            write_changes(spark, options.memberships, wanted, _say)
         return push_generation(
-            spark,
-            options.memberships,
-            Wanted(options.version, options.run, options.commit),
-            url,
-            retention=Retention(options.grace, options.keep),
-            say=_say,
-            gate=gate,
+            spark, options.memberships, wanted, url, retention=retention, say=_say, gate=gate
         )
     finally:
         spark.stop()  # a cluster must not wait for the grace time

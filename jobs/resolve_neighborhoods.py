@@ -58,6 +58,11 @@ def _parser() -> argparse.ArgumentParser:
         help="push the result to Redis; without a URL: the one of conf/, else the embedded server",
     )
     parser.add_argument(
+        "--changes",
+        action="store_true",
+        help="add the rows that the run changed to the table membershipChanges",
+    )
+    parser.add_argument(
         "--switch-anyway",
         action="store_true",
         help="switch Redis even if more is gone than the settings allow",

@@ -20,6 +20,15 @@ FINISHED_AT: Final = "finishedAt"  # timestamp
 SUBSCRIPTIONS: Final = "subscriptions"  # long
 UNRESOLVED_COUNT: Final = "unresolvedCount"  # long
 
+# The change feed: rows of memberships that a run added or removed, and the two runs.
+CHANGES_TABLE: Final = "membershipChanges"
+CHANGE: Final = "change"  # string: ADDED or REMOVED
+ADDED: Final = "added"
+REMOVED: Final = "removed"
+FROM_VERSION: Final = "fromVersion"  # long, null for the first run of a feed; so the next two
+FROM_RUN: Final = "fromRunId"  # string
+FROM_COMMIT: Final = "fromCommit"  # long
+
 # Keys of one line of a subscription file.
 DESCRIPTOR: Final = "descriptor"
 SUBSCRIPTION_KEYS: Final = (SUB_ID, DESCRIPTOR)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from jobs.pipeline.bulk_run import resolve_batch
 from jobs.pipeline.generation.spark_push import push_generation
 from jobs.pipeline.lake_tables import lake_table
+from jobs.pipeline.memberships.change_feed import write_changes
 from jobs.pipeline.memberships.memberships_table import Wanted
 from jobs.pipeline.run_facts import RunFacts
 from jobs.pipeline.session import PROJECT_ROOT, BegunSession
@@ -77,6 +78,8 @@ def _resolve_and_push(
         )  # fmt: skip
         for line in facts.lines():
             print(line, flush=True)
+        if options.changes:
+            write_changes(spark, options.out, Wanted(facts.version, facts.run_id), _say)
         if options.redis is None or url is None:
             return None
         gate = gate_of(settings.quality, switch_anyway=options.switch_anyway)

@@ -38,7 +38,7 @@ from schemas.errors import SpapsError
 from schemas.membership import MEMBERSHIPS_TABLE, VERSION
 from schemas.settings import load_settings
 from spatial_udfs.bulk.buckets import bucket_count
-from world.memberships.membership_table import SCHEMA
+from world.memberships.membership_table import SCHEMA, create_memberships
 from world.memberships.run_commits import new_run_id
 
 
@@ -117,6 +117,7 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
             refuse_nothing(graph, problems, folder)
         clock.lap("report")
         results = write_results(tasks, scratch, batch, table, world.version)
+        create_memberships(table.uri, table.storage_options)
         commit = table.replace_version(
             world.version,
             results.memberships,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
 from jobs.pipeline.exchange import Tasks
-from jobs.pipeline.lake_tables import LakeTable, NewFile, lake_table
+from jobs.pipeline.lake_tables import LakeTable, NewFile, lake_errors, lake_table
 from jobs.pipeline.problem_rows import (
     UNRESOLVED,
     ProblemTask,
@@ -28,6 +28,7 @@ from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
 from schemas.errors import NothingResolvedError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
+from world.memberships.compaction import compact_small_files
 
 # The table ``problems`` has all of them.
 LISTED_IN_RUN: Final = 1_000
@@ -226,3 +227,8 @@ def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
     }  # fmt: skip
     table = lake_table(spark, f"{folder}/{RUNS_TABLE}")
     table.append_rows(pa.Table.from_pylist([row], RUNS))
+    for name in (RUNS_TABLE, PROBLEMS_TABLE):
+        grown = lake_table(spark, f"{folder}/{name}").opened()
+        if grown is not None:
+            with lake_errors(f"{folder}/{name}"):
+                compact_small_files(grown)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
 from schemas.membership import MEMBERSHIPS_TABLE, PEID, STAGE_NO, SUB_ID, VERSION
@@ -84,9 +86,16 @@ def _write(table: Path, name: str, version: int, part: ResolvedSets) -> AddActio
     )
 
 
-SCHEMA: Final = pa.schema(
-    [(VERSION, pa.int64()), (SUB_ID, pa.int64()), (PEID, pa.int64()), (STAGE_NO, pa.int32())]
-)
+SCHEMA: Final = pa.schema([pa.field(VERSION, pa.int64(), nullable=False), *FILE_SCHEMA])
+# Every writer checks them. They are given when the table is made, with the version of Delta's
+# protocol that has checks: deltalake would write a check that is added later with quoted
+# names, and Spark reads those as texts.
+CHECKS: Final = {
+    "delta.minWriterVersion": "3",
+    f"delta.constraints.{SUB_ID}": f"{SUB_ID} >= 0",
+    f"delta.constraints.{PEID}": f"{PEID} >= 0",
+    f"delta.constraints.{STAGE_NO}": f"{STAGE_NO} >= 1",
+}
 
 
 def memberships_path(out: str) -> str:
@@ -94,11 +103,23 @@ def memberships_path(out: str) -> str:
     return f"{out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
 
 
+def create_memberships(path: str, keys: dict[str, str] | None = None) -> None:
+    """Make the empty table of memberships with its checks, if there is none."""
+    with table_errors(path.removeprefix("file://")):
+        if find_table(path, None, keys) is not None:
+            return
+        with suppress(CommitFailedError):  # another run makes it at this moment
+            DeltaTable.create(
+                path, SCHEMA, mode="ignore", partition_by=[VERSION], configuration=CHECKS,
+                raise_if_key_not_exists=False, storage_options=keys,
+            )  # fmt: skip
+
+
 def write_memberships(out: str, version: int, result: ResolvedSets, run: str) -> tuple[int, int]:
     """Replace the memberships of the version; return the number of rows and of the commit."""
     path = memberships_path(out)
     with table_errors(path):
-        DeltaTable.create(path, SCHEMA, mode="ignore", partition_by=[VERSION])
+        create_memberships(path)
         rows = result.membership_count()
         if not rows:
             commit = replacement(version, [], SCHEMA, [VERSION])

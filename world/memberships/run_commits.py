@@ -22,6 +22,7 @@ from deltalake.transaction import AddAction
 
 from schemas.errors import RunBusyError, WorldError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
+from world.memberships.compaction import compact_small_files
 from world.versions.delta_tables import delta_rows, table_errors
 
 # Key in the commit information of Delta's log.
@@ -166,6 +167,7 @@ def append_run(out: str, mark: RunMark) -> None:
             path, pa.Table.from_pylist([row], _SCHEMA), mode="append", schema_mode="merge",
             commit_properties=CommitProperties(max_commit_retries=ATTEMPTS),
         )  # fmt: skip
+        compact_small_files(DeltaTable(path))
 
 
 def read_marks(runs: DeltaTable | None) -> list[RunMark]:
