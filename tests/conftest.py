@@ -35,9 +35,11 @@ SUBMITTING = {
     "test_executor_loss.py",
     "test_import_world_submit.py",
     "test_installed_wheels.py",
+    "test_notebook.py",
     "test_push_killed_tasks.py",
     "test_quick_start.py",
     "test_spark_connect.py",
+    "test_submit_scripts.py",
 }
 KILLING = "test_bulk_killed.py"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
@@ -17,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from jobs.pipeline.memberships.memberships_table import (
     OpenMemberships,
     Wanted,
+    is_delta_table,
     open_memberships,
     run_marks,
 )
@@ -105,7 +105,7 @@ def rows_of(spark: SparkSession, table: str, mark: RunMark | None) -> DataFrame:
 
 def _base(spark: SparkSession, feed: str, new: OpenMemberships) -> RunMark | None:
     """Return the run to compare with: the last one before this run that the feed has."""
-    if not DeltaTable.isDeltaTable(spark, feed):
+    if not is_delta_table(spark, feed):
         return None
     known = spark.read.format("delta").load(feed).select(RUN_ID, FROM_RUN).distinct().collect()
     bases = {row[RUN_ID]: row[FROM_RUN] for row in known}

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow.dataset as ds
-from delta.tables import DeltaTable
 from deltalake.exceptions import DeltaError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
@@ -70,7 +69,7 @@ def open_memberships(spark: SparkSession, path: str, wanted: Wanted) -> OpenMemb
     ``path`` is the table itself or the folder that holds it. The state of the table is fixed
     here: Spark would otherwise look for the newest one at each of our passes.
     """
-    table = next((place for place in _places(path) if DeltaTable.isDeltaTable(spark, place)), None)
+    table = next((place for place in _places(path) if is_delta_table(spark, place)), None)
     if table is None:
         raise WorldError(f"no Delta table of memberships at {path}")
     marks = run_marks(spark, table)
@@ -86,6 +85,18 @@ def open_memberships(spark: SparkSession, path: str, wanted: Wanted) -> OpenMemb
     if newest is None or newest.commit == opened.state:
         return opened if newest is None else replace(opened, run=newest.run)
     return _written_by(spark, table, newest)
+
+
+def is_delta_table(spark: SparkSession, path: str) -> bool:
+    """Return whether a Delta table is at a path; Spark is asked where deltalake cannot say it."""
+    try:
+        return lake_table(spark, path).opened() is not None
+    except (DeltaError, OSError):
+        pass
+    try:
+        return bool(spark.read.format("delta").load(path).columns)
+    except AnalysisException:
+        return False
 
 
 def resolved_counts(spark: SparkSession, opened: OpenMemberships) -> tuple[int, int] | None:
@@ -149,7 +160,8 @@ def run_marks(spark: SparkSession, table: str) -> list[RunMark]:
 
 
 def _newest_state(spark: SparkSession, table: str) -> int:
-    [state] = DeltaTable.forPath(spark, table).history(1).select("version").collect()
+    quoted = table.replace("`", "``")
+    [state] = spark.sql(f"DESCRIBE HISTORY delta.`{quoted}` LIMIT 1").collect()
     return int(state["version"])
 
 
@@ -163,7 +175,7 @@ def _known(
     """The version, if it was resolved: also one in which no subscription has a member."""
     known = set(plain.files) if plain else _versions(_rows(spark, table, state))
     runs = _runs_path(table)
-    if DeltaTable.isDeltaTable(spark, runs):
+    if is_delta_table(spark, runs):
         known |= _versions(spark.read.format("delta").load(runs))
     chosen = max(known, default=None) if version is None else version
     if chosen is None or chosen not in known:
