@@ -10,7 +10,7 @@ def push_parser() -> JobParser:
     """Return the parser of the command line."""
     parser = JobParser(
         prog="push_to_redis.py",
-        description="Memberships of one world version into Redis, as a new generation.",
+        description="Push the memberships of one world version into Redis, as a new generation.",
     )
     parser.add_argument("--memberships", required=True, metavar="DIR",
                         help="Delta table of memberships, or the folder that holds it")  # fmt: skip

@@ -1,4 +1,4 @@
-"""python -m jobs.show_generation: some sets of the current generation, for people to read."""
+"""python -m jobs.show_generation: print some sets of the generation in force."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def generation_lines(
     peids: Sequence[int] = (),
     shown: int = ENTITIES_SHOWN,
 ) -> Iterator[str]:
-    """What is current, and the sets of the given entities, or of some that have a name."""
+    """Yield the facts of the generation in force, and the sets of some entities."""
     facts = current_generation(client)
     if facts is None:
         yield NO_GENERATION
@@ -57,7 +57,7 @@ def _printable(name: str) -> str:
 
 
 def names_of_world(world: str, version: int) -> dict[int, str]:
-    """The names of the entities that have one."""
+    """Return the names of the entities that have one."""
     rows = WorldStore(world).entities(version)
     peids, names = rows.column(entity.PEID).to_pylist(), rows.column(entity.NAME).to_pylist()
     return {peid: name for peid, name in zip(peids, names, strict=True) if name}
@@ -66,7 +66,7 @@ def names_of_world(world: str, version: int) -> dict[int, str]:
 def _with_names_first(
     client: RedisClient, generation: int, names: Mapping[int, str], shown: int
 ) -> list[int]:
-    """Entities to show: named ones as far as there are; reads no more shards than it needs."""
+    """Return the entities to show, named ones first; read only as many shards as needed."""
     named: list[int] = []
     others: list[int] = []
     likely = {shard_of(peid) for peid in names}
@@ -102,7 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = JobParser(
-        prog="show_generation.py", description="Some sets of the current generation in Redis."
+        prog="show_generation.py",
+        description="Print sets of the generation in force.",
     )
     parser.add_argument("--redis", metavar="URL", help="default: conf/, else the embedded server")
     parser.add_argument("--world", metavar="DIR", help="where names come from (default: conf/)")

@@ -1,6 +1,6 @@
-"""The part of a rebuild that Spark does: resolving everything, and pushing everything.
+"""Resolves and pushes for a rebuild, on Spark.
 
-Only imported when Spark is the engine: a small world needs no Java.
+The module is imported only if Spark is the engine, because a small world needs no Java.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PART_FOLDER: Final = "rebuild-part"
 
 
 class SparkRebuild:
-    """Resolves and pushes in the session that is there, or in one that it starts and stops."""
+    """Resolves and pushes in the active session, or in a session of its own."""
 
     def __init__(self, world: str, out: str, say: Callable[[str], None]) -> None:
         self._world = world
@@ -63,7 +63,7 @@ class SparkRebuild:
         sets: Sequence[Numbered],
         progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> ExactPart:
-        """Some of the sets, into a table that is gone afterwards; set numbers stand for subIds."""
+        """Resolve some of the sets, by a temporary table in which set numbers are the subIds."""
         if not sets:
             return ExactPart(NO_ROWS, (), 0)
         folder = f"{self._out.rstrip('/')}/{PART_FOLDER}"
@@ -105,7 +105,7 @@ class SparkRebuild:
     ) -> RunFacts:
         with spark_errors_as(WorldError, "Spark failed"):
             spark = self._session()
-            # As they were read: what is registered by now is not among them.
+            # The subscriptions as they were read, without those registered since then.
             subscriptions = subscriptions_of(spark, numbers, texts, SOURCE)
             facts = resolve_batch(
                 spark, self._world, version, subscriptions, SOURCE, out, self._say, run=run
@@ -142,10 +142,10 @@ class SparkRebuild:
 def read_resolved(
     table: DeltaTable, version: int, registered: RegisteredSets, existing: Int64s
 ) -> ResolvedSets:
-    """The members by neighborhood out of the memberships: those of its first subscription.
+    """Return the members of each neighborhood, which are those of its first subscription.
 
-    ``existing`` are the peids of the version. Visible stages alone stand there, so the next
-    rebuild cannot see what lies behind the others.
+    ``existing`` are the peids of the version. The table has visible stages only, so the next
+    rebuild does not know the members of the others.
     """
     # Subscriptions stand in the order of their sets.
     _, first = np.unique(registered.set_of, return_index=True)
@@ -172,7 +172,7 @@ def read_resolved(
 
 
 def _rows(out: str, version: int) -> MemberRows:
-    """All rows of a table in which set numbers stand for subIds."""
+    """Return all rows of a table in which set numbers are the subIds."""
     table = open_table(memberships_path(out))
     found = delta_rows(table, [SUB_ID, PEID, STAGE_NO], ds.field(VERSION) == version)
     sets = found.column(SUB_ID).to_numpy().astype(np.int32)
@@ -183,7 +183,7 @@ def _rows(out: str, version: int) -> MemberRows:
 
 
 def _remove_part(folder: str) -> None:
-    """The table of a part; in an object store its rows go, and the next part writes over it."""
+    """Remove the temporary table; in an object store remove its rows."""
     if "://" not in folder:
         shutil.rmtree(folder, ignore_errors=True)
     elif (table := find_table(memberships_path(folder))) is not None:

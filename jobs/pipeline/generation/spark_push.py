@@ -54,7 +54,7 @@ from schemas.redis_keys import SHARD_COUNT
 
 # What a task writes at most, and what is worth a task of its own.
 PAIRS_IN_TASK: Final = 2_000_000
-PAIRS_WORTH_A_TASK: Final = 250_000
+PAIRS_WORTH_A_TASK: Final = 500_000
 # Spark distributes blocks by a hash: with many for each task, tasks get about equally much.
 BLOCKS_IN_TASK: Final = 32
 PARTITIONS_SETTING: Final = "spark.sql.shuffle.partitions"

@@ -1,9 +1,8 @@
-"""The files that hold the memberships of one world version, for tasks that read them themselves.
+"""Lists the files with the memberships of one world version, and reads them in tasks.
 
-Handing rows from Spark to Python costs more than all the rest of a push. So Delta's log says
-which files they are, and the tasks open these. How many rows must come is said by the log, or by
-the files' own footers where it is silent. Not every table allows it: one with deletion vectors
-or renamed columns is read by Spark alone.
+Handing rows from Spark to Python takes longer than the rest of a push. So the tasks read the files
+that Delta's log names. The log has the number of rows, or else the footers of the files have it. A
+table with deletion vectors or renamed columns cannot be read in this way: Spark reads it.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class PlainState:
-    """One state of a plain table: where it lies and what its log says about each world version."""
+    """One state of a table whose files are its rows: its place, and the files by world version."""
 
     table: LakeTable
     state: int
@@ -57,7 +56,7 @@ class PlainState:
     files: dict[int, tuple[TableFile, ...]]
 
     def parts(self, version: int) -> list[FilePart]:
-        """The files of a version in parts of about one size; together they have all its rows."""
+        """Return the files of a version in parts of about the same size."""
         parts: list[FilePart] = []
         for file in self._counted(version):
             rows = file.rows or 0
@@ -89,14 +88,14 @@ def plain_state(spark: SparkSession, path: str, commit: int | None = None) -> Pl
         if None in versions:
             return None
         files = {number: tuple(files_of(opened, number)) for number in map(int, versions)}
-    except (DeltaError, OSError):  # a store that only Spark has the keys of
+    except (DeltaError, OSError):  # only Spark has the credentials of this store
         return None
     fields = tuple(field.name for field in opened.schema().fields)
     return PlainState(table, opened.version(), fields, files)
 
 
 def read_parts(table: LakeTable, parts: list[FilePart]) -> Iterator[tuple[Int64s, Int64s]]:
-    """Peids and subIds of some parts, no more than MOST_ROWS_AT_ONCE rows at a time."""
+    """Yield the peids and subIds of some parts, at most MOST_ROWS_AT_ONCE rows at a time."""
     store = table.store()
     for part in parts:
         try:
@@ -110,7 +109,7 @@ def read_parts(table: LakeTable, parts: list[FilePart]) -> Iterator[tuple[Int64s
 
 
 def _batches(file: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:
-    """A row group at once, three times as fast; or bit by bit when it is very large."""
+    """Yield a row group whole, which is three times as fast, or in batches if it is very large."""
     wanted: Any = {"columns": [PEID, SUB_ID], "use_threads": False}
     if file.metadata.row_group(group).num_rows <= MOST_ROWS_AT_ONCE:
         yield from file.read_row_group(group, **wanted).to_batches()
@@ -119,7 +118,7 @@ def _batches(file: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:
 
 
 def usable_pairs(peids: pa.Array, sub_ids: pa.Array) -> tuple[Int64s, Int64s]:
-    """Both columns as numbers of 64 bits; an error when a row is no pair."""
+    """Return both columns as 64-bit numbers; raise an error if a row is no pair."""
     arrays = [column.cast(pa.int64()) for column in (peids, sub_ids)]
     numbers: list[Int64s] = [column.fill_null(-1).to_numpy() for column in arrays]
     if any(int(each.min(initial=0)) < 0 for each in numbers):

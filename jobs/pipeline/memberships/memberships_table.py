@@ -1,4 +1,4 @@
-"""The memberships of one world version, read from Delta in one unchanging state."""
+"""Opens the memberships of one world version in a fixed state of their Delta table."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ SHOWN_VERSIONS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which memberships to read: a world version, the run that wrote them, or a commit.
+    """Names the memberships to read: by world version, by the run that wrote them, or by commit.
 
-    With nothing given: what the last complete run wrote of the newest version.
+    With nothing given, they are those that the last complete run wrote for the newest version.
     """
 
     version: int | None = None
@@ -44,9 +44,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class OpenMemberships:
-    """A world version in a state of the table; ``plain``: its files may be read by themselves.
+    """A world version in a state of the table.
 
-    ``run`` wrote this state; "" where the table ``runs`` does not say who did.
+    ``plain`` is set when tasks can read the files themselves. ``run`` is the run that wrote the
+    state, or "" if the table ``runs`` does not name it.
     """
 
     table: str
@@ -56,7 +57,7 @@ class OpenMemberships:
     run: str = ""
 
     def pairs(self, spark: SparkSession) -> DataFrame:
-        """Rows (peid, subId) as Spark reads them."""
+        """Return the rows (peid, subId), read by Spark."""
         rows = _rows(spark, self.table, self.state)
         return rows.where(F.col(VERSION) == self.version).select(
             F.col(PEID).cast("long").alias(PEID), F.col(SUB_ID).cast("long").alias(SUB_ID)
@@ -64,10 +65,10 @@ class OpenMemberships:
 
 
 def open_memberships(spark: SparkSession, path: str, wanted: Wanted) -> OpenMemberships:
-    """Open the memberships; a WorldError says what is there when they are not.
+    """Open the memberships; if they do not exist, a WorldError says which ones do.
 
-    ``path`` is the table itself or the folder that holds it. The state of the table is fixed
-    here: Spark would otherwise look for the newest one at each of our passes.
+    ``path`` is the table itself or the folder that holds it. The state of the table is fixed here,
+    because Spark would otherwise read the newest state in each pass.
     """
     table = next((place for place in _places(path) if is_delta_table(spark, place)), None)
     if table is None:
@@ -122,7 +123,7 @@ def _written_by(spark: SparkSession, table: str, mark: RunMark) -> OpenMembershi
 def _opened(
     spark: SparkSession, table: str, version: int | None, commit: int | None
 ) -> OpenMemberships:
-    """Open a state: that after a commit, or the newest."""
+    """Open the state after a commit, or the newest state."""
     plain = plain_state(spark, table, commit)
     if plain is not None:
         state, columns = plain.state, list(plain.columns)
@@ -172,7 +173,7 @@ def _rows(spark: SparkSession, table: str, state: int) -> DataFrame:
 def _known(
     spark: SparkSession, table: str, state: int, plain: PlainState | None, version: int | None
 ) -> int:
-    """The version, if it was resolved: also one in which no subscription has a member."""
+    """Return the version if it was resolved, also if no subscription has a member in it."""
     known = set(plain.files) if plain else _versions(_rows(spark, table, state))
     runs = _runs_path(table)
     if is_delta_table(spark, runs):
