@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -47,16 +47,25 @@ class TaskError:
 
 def block_rows(peids: Int64s, sub_ids: Int64s, blocks: int) -> pa.RecordBatch:
     """Return the pairs as one row for each block that has any."""
-    rows: list[dict[str, Any]] = []
-    for block, block_peids, block_sub_ids in by_block(peids, sub_ids, blocks):
-        tally = tally_of(block_peids, block_sub_ids, 0)
-        rows.append(
-            {
-                BLOCK: block, "peids": block_peids.tobytes(), "subIds": block_sub_ids.tobytes(),
-                "pairs": tally.pairs, "high": tally.high, "low": tally.low,
-            }
-        )  # fmt: skip
-    return pa.RecordBatch.from_pylist(rows, BLOCK_SCHEMA)
+    parts = list(by_block(peids, sub_ids, blocks))
+    tallies = [tally_of(block_peids, block_sub_ids, 0) for _, block_peids, block_sub_ids in parts]
+    numbers = [[tally.pairs, tally.high, tally.low] for tally in tallies]
+    columns = [
+        pa.array([block for block, _, _ in parts], pa.int32()),
+        _bytes_of([block_peids for _, block_peids, _ in parts]),
+        _bytes_of([block_sub_ids for _, _, block_sub_ids in parts]),
+        *(pa.array([row[at] for row in numbers], pa.int64()) for at in range(3)),
+        *(pa.nulls(len(parts), kind) for _, kind in _ERROR_FIELDS),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=BLOCK_SCHEMA)
+
+
+def _bytes_of(arrays: list[Int64s]) -> pa.BinaryArray:
+    """Return the bytes of each array, with one copy and no Python object for them."""
+    ends = np.cumsum([0, *(array.nbytes for array in arrays)]).astype(np.int32)
+    data = np.concatenate([np.empty(0, np.int64), *arrays])
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(arrays), buffers)
 
 
 def error_row(error: SpapsError) -> pa.RecordBatch:
