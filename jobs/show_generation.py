@@ -4,79 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from jobs.job_parser import JobParser, whole_number
-from redis_link.connection.client import RedisClient, connect
+from jobs.pipeline.generation.generation_lines import (
+    NO_GENERATION,
+    generation_lines,
+    names_of_world,
+)
+from redis_link.connection.client import connect
 from redis_link.connection.redis_choice import redis_to_read
 from redis_link.generation.generation_store import current_generation
-from redis_link.sets.set_reader import read_shards
-from schemas import entity
 from schemas.errors import SpapsError
-from schemas.redis_keys import SHARD_COUNT, membership_key, shard_of
 from schemas.settings import load_settings
-from world.versions.store import WorldStore
-
-NO_GENERATION: Final = "Redis holds no generation yet"
-ENTITIES_SHOWN: Final = 8
-SUBSCRIPTIONS_SHOWN: Final = 12
-
-
-def generation_lines(
-    client: RedisClient,
-    names: Mapping[int, str],
-    *,
-    peids: Sequence[int] = (),
-    shown: int = ENTITIES_SHOWN,
-) -> Iterator[str]:
-    """Yield the facts of the generation in force, and the sets of some entities."""
-    facts = current_generation(client)
-    if facts is None:
-        yield NO_GENERATION
-        return
-    yield (
-        f"generation {facts.generation}, world version {facts.version}: {facts.pairs:,} pairs "
-        f"of {facts.peids:,} entities, checksum {facts.checksum}"
-        + (f", run {facts.run}, commit {facts.commit}" if facts.run else "")
-    )
-    chosen = list(peids) or _with_names_first(client, facts.generation, names, shown)
-    for peid in chosen:
-        members = sorted(int(member) for member in client.smembers(
-            membership_key(facts.generation, peid)))  # fmt: skip
-        numbers = ", ".join(map(str, members[:SUBSCRIPTIONS_SHOWN])) or "none"
-        more = len(members) - SUBSCRIPTIONS_SHOWN
-        rest = f" … and {more:,} more" if more > 0 else ""
-        called = f" {_printable(names[peid])}" if peid in names else ""
-        yield f"  entity {peid}{called} → subscriptions {numbers}{rest}"
-
-
-def _printable(name: str) -> str:
-    """Return a name in which control characters, which a terminal would obey, are written out."""
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in name)
-
-
-def names_of_world(world: str, version: int) -> dict[int, str]:
-    """Return the names of the entities that have one."""
-    rows = WorldStore(world).entities(version)
-    peids, names = rows.column(entity.PEID).to_pylist(), rows.column(entity.NAME).to_pylist()
-    return {peid: name for peid, name in zip(peids, names, strict=True) if name}
-
-
-def _with_names_first(
-    client: RedisClient, generation: int, names: Mapping[int, str], shown: int
-) -> list[int]:
-    """Return the entities to show, named ones first; read only as many shards as needed."""
-    named: list[int] = []
-    others: list[int] = []
-    likely = {shard_of(peid) for peid in names}
-    order = sorted(range(SHARD_COUNT), key=lambda shard: shard not in likely)
-    for members in read_shards(client, generation, order):
-        for peid in members.peids.tolist():
-            (named if peid in names else others).append(peid)
-        if len(named) >= shown:
-            break
-    return (sorted(named) + sorted(others))[:shown]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

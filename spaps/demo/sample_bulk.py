@@ -13,7 +13,7 @@ from typing import Final
 
 from rich.console import Console
 
-from jobs.show_generation import generation_lines, names_of_world
+from jobs.pipeline.generation.generation_lines import generation_lines, names_of_world
 from redis_link.connection.client import connect
 from redis_link.connection.redis_choice import redis_or_embedded
 from redis_link.generation.generation_store import current_generation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.show_generation import generation_lines
+from jobs.pipeline.generation.generation_lines import generation_lines
 from redis_link.connection.client import RedisClient
 from tests.servers.redis_pushes import push
 
