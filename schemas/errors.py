@@ -53,6 +53,10 @@ class SettingsError(SpapsError):
     """A configuration file or option with an unknown key or an impossible value."""
 
 
+class SearchError(SpapsError):
+    """A search for entities with a parameter that is impossible or selects nothing."""
+
+
 class OutputError(SpapsError):
     """A file that a command could not write; names the file and the reason."""
 

@@ -144,3 +144,30 @@ def _link_with_all_it_needs(name: str, folder: Path, known: set[str]) -> None:
         needed = re.match(r"[\w.-]+", requirement)
         if needed is not None and "extra ==" not in requirement:
             _link_with_all_it_needs(needed[0], folder, known)
+
+
+@pytest.fixture
+def spaps(
+    monaco_world: str, tmp_path: Path, repository: Path
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run ``spaps`` in a process of its own, in an empty folder, on the sample world."""
+
+    def command(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("spaps")), *arguments],
+            cwd=tmp_path,
+            env={
+                "SPAPS_WORLD_DIR": monaco_world,
+                "COLUMNS": "120",
+                "LANG": "C.UTF-8",
+                # The code of this clone, also where another one is installed.
+                "PYTHONPATH": str(repository),
+            },
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return command

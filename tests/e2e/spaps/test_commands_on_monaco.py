@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -49,25 +48,6 @@ Inside = Callable[..., Said]
 @pytest.fixture(scope="module")
 def monaco(monaco_world: str) -> EntityTable:
     return load_snapshot(monaco_world)
-
-
-@pytest.fixture
-def spaps(monaco_world: str, tmp_path: Path) -> Spaps:
-    """Run ``spaps`` in a process of its own, in an empty folder, on the sample world."""
-
-    def command(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(Path(sys.executable).with_name("spaps")), *arguments],
-            cwd=tmp_path,
-            env={"SPAPS_WORLD_DIR": monaco_world, "COLUMNS": "120", "LANG": "C.UTF-8"},
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-
-    return command
 
 
 @pytest.fixture

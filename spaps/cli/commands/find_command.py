@@ -1,0 +1,150 @@
+"""``spaps find`` lists entities by text, category and place; ``spaps categories`` the tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schemas.settings import load_settings
+from spaps.cli.options import ConfigOption, VersionOption, WorldOption
+
+if TYPE_CHECKING:  # at run time only when the command runs
+    from world.search.category_counts import CategoryCount
+    from world.search.entity_search import SearchResult
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; peids are strings.")]
+
+
+def find(  # noqa: PLR0913  one for each option of the contract
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TEXT]",
+            help="A name or a part of it, a key, a peid, or a level of a category.",
+        ),
+    ] = None,
+    *,
+    world: WorldOption = None,
+    version: VersionOption = None,
+    near: Annotated[
+        str | None,
+        typer.Option(metavar="LON,LAT", help="Nearest first, with their distance in metres."),
+    ] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(metavar="METRES", help="With --near: only up to this distance."),
+    ] = None,
+    category: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="Only these categories, such as road/#."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Print at most N entities; 0: all.")
+    ] = 20,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Find entities by name, key or category, or around a place."""
+    from world.arrow_alone import keep_pandas_out
+
+    keep_pandas_out()
+    from world.search.entity_search import EntityQuery, find_entities
+    from world.search.places import read_place
+    from world.search.searched_world import SearchedWorld
+
+    settings = load_settings(config, {"world.dir": world})
+    place = None if near is None else read_place(near)
+    query = EntityQuery(text, category, place, within, limit)
+    result = find_entities(SearchedWorld.open(settings.world.dir, version), query)
+    if as_json:
+        _print_json(result.as_json())
+    else:
+        _print_found(result)
+
+
+def categories(
+    pattern: Annotated[
+        str | None,
+        typer.Argument(metavar="[PATTERN]", help="Only these places of the tree, such as road/#."),
+    ] = None,
+    *,
+    world: WorldOption = None,
+    version: VersionOption = None,
+    levels: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Print only the first N levels; 0: all.")
+    ] = 0,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show the category tree of a world with its numbers of entities."""
+    from world.arrow_alone import keep_pandas_out
+
+    keep_pandas_out()
+    from world.search.category_counts import count_categories
+    from world.search.searched_world import SearchedWorld
+
+    settings = load_settings(config, {"world.dir": world})
+    opened = SearchedWorld.open(settings.world.dir, version)
+    counts = count_categories(opened.categories, pattern, levels)
+    if as_json:
+        shown = [count.as_json() for count in counts]
+        _print_json({"version": opened.facts.version, "categories": shown})
+    else:
+        _print_categories(counts)
+
+
+def _print_json(value: object) -> None:
+    from spaps.cli.terminal import printable_json
+
+    typer.echo(printable_json(value))
+
+
+def _print_found(result: SearchResult) -> None:
+    from rich.text import Text
+
+    from spaps.cli.terminal import plain_table, print_remark, printable, results
+
+    if not result.entities:
+        print_remark(f"nothing found in world version {result.version}")
+        return
+    table = plain_table()
+    with_keys = any(one.key is not None for one in result.entities)
+    with_distance = result.entities[0].distance is not None
+    table.add_column("peid", justify="right", no_wrap=True)
+    if with_keys:
+        table.add_column("key", overflow="fold")
+    table.add_column("name", overflow="fold")
+    table.add_column("categories", overflow="fold", style="dim")
+    if with_distance:
+        table.add_column("distance", justify="right", no_wrap=True)
+    for one in result.entities:
+        cells = [str(one.peid), one.name or "", ", ".join(one.categories)]
+        if with_keys:
+            cells.insert(1, one.key or "")
+        if with_distance:
+            cells.append(f"{one.distance:,.1f} m")
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    results().print(table)
+    if len(result.entities) < result.count:
+        more = result.count - len(result.entities)
+        print_remark(f"and {more:,} more; --limit 0 prints all {result.count:,}")
+
+
+def _print_categories(counts: list[CategoryCount]) -> None:
+    from rich.text import Text
+
+    from spaps.cli.terminal import plain_table, printable, results
+
+    table = plain_table()
+    table.add_column("category", overflow="fold")
+    table.add_column("entities", justify="right", no_wrap=True)
+    table.add_column("exactly this", justify="right", no_wrap=True, style="dim")
+    top = min((count.depth for count in counts), default=0)
+    for count in counts:
+        here = f"{count.here:,}" if count.here else ""
+        place = Text("  " * (count.depth - top) + printable(count.category))
+        table.add_row(
+            place, f"{count.entities:,}", here, style="bold" if count.depth == top else None
+        )
+    results().print(table)

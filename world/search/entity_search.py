@@ -1,0 +1,161 @@
+"""Finds entities by text, category and place, the best match or the nearest one first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from schemas import entity
+from schemas.errors import SearchError
+from world.search.distances import distances_from
+from world.search.places import Place
+from world.search.searched_world import SearchedWorld
+from world.search.text_match import NO_MATCH, match_levels
+
+LONGEST_TEXT: Final = 200
+Rows: TypeAlias = NDArray[np.int64]
+
+_LEVEL: Final = "level"
+_LENGTH: Final = "length"
+_FOLDED: Final = "folded"
+_DISTANCE: Final = "distance"
+
+
+@dataclass(frozen=True, slots=True)
+class EntityQuery:
+    """What to look for. What is None does not restrict; ``limit`` 0 returns everything.
+
+    With ``near`` the nearest entities come first, without it the best matches of ``text``.
+    """
+
+    text: str | None = None
+    category: str | None = None
+    near: Place | None = None
+    within: float | None = None
+    limit: int = 20
+
+    def __post_init__(self) -> None:
+        """Refuse a query that cannot be answered."""
+        if self.text is None and self.category is None and self.near is None:
+            raise SearchError("nothing to look for: give a text, a category or a place")
+        if self.text is not None and len(self.text) > LONGEST_TEXT:
+            raise SearchError(f"the text is longer than {LONGEST_TEXT} characters")
+        if self.within is not None and self.near is None:
+            raise SearchError("a largest distance needs a place to measure from (near)")
+        if self.within is not None and not self.within >= 0:
+            raise SearchError("the largest distance must be a number of metres, at least 0")
+        if self.limit < 0:
+            raise SearchError("the limit must be a whole number, at least 0")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEntity:
+    """One entity of a result; ``distance`` is in metres, None without a place."""
+
+    peid: int
+    key: str | None
+    name: str | None
+    categories: tuple[str, ...]
+    distance: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the entity for JSON; the peid as text, because JavaScript ends at 2^53."""
+        shown: dict[str, Any] = {
+            entity.PEID: str(self.peid),
+            entity.KEY: self.key,
+            entity.NAME: self.name,
+            entity.CATEGORIES: list(self.categories),
+        }
+        return shown if self.distance is None else {**shown, _DISTANCE: self.distance}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The first entities of a result, and how many there are in all."""
+
+    version: int
+    count: int
+    entities: tuple[FoundEntity, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result for JSON."""
+        return {
+            "version": self.version,
+            "count": self.count,
+            "entities": [one.as_json() for one in self.entities],
+        }
+
+
+def find_entities(world: SearchedWorld, query: EntityQuery) -> SearchResult:
+    """Return the entities of the world that the query selects."""
+    levels = np.zeros(len(world), np.uint8)
+    if query.text is not None:
+        levels = match_levels(world, query.text)
+    chosen = levels != NO_MATCH
+    if query.category is not None:
+        chosen &= world.categories.mask(world.categories.matched(query.category))
+    rows = np.flatnonzero(chosen)
+    distances = None
+    if query.near is not None:
+        distances = distances_from(world, query.near, rows)
+        if query.within is not None:
+            close = distances <= query.within
+            rows, distances = rows[close], distances[close]
+    first = _first(world, rows, levels[rows], distances, query.limit)
+    taken = rows[first]
+    found = _entities(world, taken, None if distances is None else distances[first])
+    return SearchResult(world.facts.version, len(rows), found)
+
+
+def _first(
+    world: SearchedWorld,
+    rows: Rows,
+    levels: NDArray[np.uint8],
+    distances: NDArray[np.float64] | None,
+    limit: int,
+) -> Rows:
+    """Return places in ``rows`` of the first entities, in their order.
+
+    By distance, then level, then short names before long ones, then name, then peid.
+    """
+    folded = world.folded_names.take(pa.array(rows))
+    lengths = pc.utf8_length(folded)
+    # Entities without a name come after those with one.
+    lengths = pc.if_else(pc.equal(lengths, 0), pa.scalar(np.iinfo(np.int32).max), lengths)
+    columns = {
+        _LEVEL: pa.array(levels),
+        _LENGTH: lengths,
+        _FOLDED: folded,
+        entity.PEID: pa.array(world.peids[rows]),
+    }
+    if distances is not None:
+        columns = {_DISTANCE: pa.array(distances), **columns}
+    table = pa.table(columns)
+    keys = [(name, "ascending") for name in columns]
+    if 0 < limit < len(rows):
+        order = pc.select_k_unstable(table, limit, sort_keys=keys)
+    else:
+        order = pc.sort_indices(table, sort_keys=keys)
+    places: Rows = order.to_numpy().astype(np.int64)
+    return places
+
+
+def _entities(
+    world: SearchedWorld, rows: Rows, distances: NDArray[np.float64] | None
+) -> tuple[FoundEntity, ...]:
+    taken = world.rows.take(pa.array(rows)).to_pylist()
+    return tuple(
+        FoundEntity(
+            peid=row[entity.PEID],
+            key=row[entity.KEY],
+            name=row[entity.NAME],
+            categories=tuple(row[entity.CATEGORIES]),
+            distance=None if distances is None else float(distances[number]),
+        )
+        for number, row in enumerate(taken)
+    )
