@@ -10,6 +10,7 @@ from spaps.cli.commands.broker_command import broker, passwd
 from spaps.cli.commands.export_command import export
 from spaps.cli.commands.find_command import categories, find
 from spaps.cli.commands.import_command import import_sources
+from spaps.cli.commands.map_command import world_map
 from spaps.cli.commands.pub_command import pub
 from spaps.cli.commands.rebuild_command import rebuild_world
 from spaps.cli.commands.resolve_command import check, resolve
@@ -32,6 +33,7 @@ app.command("import", cls=PlainCommand)(import_sources)
 app.command("export", cls=PlainCommand)(export)
 app.command("find", cls=PlainCommand)(find)
 app.command("categories", cls=PlainCommand)(categories)
+app.command("map", cls=PlainCommand)(world_map)
 app.command("check", cls=PlainCommand)(check)
 app.command("resolve", cls=PlainCommand)(resolve)
 app.command("rebuild", cls=PlainCommand)(rebuild_world)

@@ -1,4 +1,4 @@
-"""Which entities the page draws in grey, and shapes as lists of whole numbers for its script."""
+"""Which entities the page of a neighborhood draws in grey: all, unless there are too many."""
 
 from __future__ import annotations
 
@@ -8,52 +8,13 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from spatial_udfs.entity_table import EntityTable, Geometries, Positions
+from spatial_udfs.entity_table import EntityTable, Positions
 
-# Decimetres: finer than any screen shows, and half the size of the same numbers as decimals.
-UNITS_PER_METRE: Final = 10
-# A browser on a phone still moves this many smoothly, and the file stays below 10 MB.
-MOST_GREY: Final = 30_000
+# The page of a city of this size has a few megabytes, and a browser moves it smoothly.
+MOST_GREY: Final = 250_000
 # How much of the result's own width is shown around it.
 MARGIN: Final = 0.4
 LEAST_MARGIN_METRES: Final = 250.0
-
-Parts = list[list[int]]
-
-
-def encode(geometries: Geometries, origin: tuple[float, float]) -> list[Parts]:
-    """Return for each geometry its points, lines and rings, each as ``x, y, dx, dy, dx, dy …``."""
-    parts, owners = shapely.get_parts(geometries, return_index=True)
-    encoded: list[Parts] = [[] for _ in geometries]
-    areas = shapely.get_dimensions(parts) == 2
-    # Shells and holes have opposite orientation, because the page fills overlapping areas as one.
-    oriented = shapely.orient_polygons(parts[areas])
-    rings, ring_owners = shapely.get_rings(oriented, return_index=True)
-    _encode_paths(encoded, parts[~areas], owners[~areas], origin)
-    _encode_paths(encoded, rings, owners[areas][ring_owners], origin)
-    return encoded
-
-
-def _encode_paths(
-    encoded: list[Parts],
-    paths: Geometries,
-    owners: np.ndarray[tuple[int], np.dtype[np.int64]],
-    origin: tuple[float, float],
-) -> None:
-    if not len(paths):
-        return
-    coordinates, path_of = shapely.get_coordinates(paths, return_index=True)
-    units = np.rint((coordinates - np.array(origin)) * UNITS_PER_METRE).astype(np.int64)
-    steps = np.diff(units, axis=0, prepend=units[:1])
-    starts = np.flatnonzero(np.diff(path_of, prepend=-1))
-    steps[starts] = units[starts]
-    for owner, path in zip(owners, np.split(steps, starts[1:]), strict=True):
-        encoded[owner].append(path.ravel().tolist())
-
-
-def dimensions(geometries: Geometries) -> list[int]:
-    """Return 0 for points, 1 for lines, 2 for areas."""
-    return [int(dimension) for dimension in shapely.get_dimensions(geometries)]
 
 
 def grey_positions(

@@ -1,4 +1,7 @@
-"""The map page: its template with style, script and the world as JSON, in one HTML file."""
+"""The map page: its template with style, script and a packed world, in one HTML file.
+
+It has two uses: a whole world to look around in, and a neighborhood in its world.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,30 @@ from string import Template
 from typing import Any, Final
 
 import numpy as np
-import shapely
 
 from schemas.language.neighborhood import Neighborhood
-from spaps.map_page.drawn_entities import UNITS_PER_METRE, dimensions, encode, grey_positions
+from spaps.map_page.drawn_entities import grey_positions
+from spaps.map_page.packed_world import pack
+from spaps.map_page.stage_colours import stage_colours
 from spatial_udfs.entity_table import EntityTable, Positions
 from spatial_udfs.exact.exact_resolver import Resolution
 
-SCRIPTS: Final = ("drawing.js", "picking.js", "controls.js")
+# One script in this order: later files use what earlier ones define.
+SCRIPTS: Final = (
+    "world.js",
+    "colours.js",
+    "grid.js",
+    "tile_drawing.js",
+    "tiles.js",
+    "picking.js",
+    "overlay.js",
+    "search.js",
+    "panel.js",
+    "legend.js",
+    "link.js",
+    "controls.js",
+)
 REFERENCES_SHOWN: Final = 6
-# The colours of Okabe and Ito, which people with any colour vision can tell apart, without yellow
-# (invisible on a light ground) and black (for references).
-DISTINCT: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-# Many stages are mostly hops: a ramp from dark to light shows their order better than hues.
-RAMP: Final = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (200, 190, 30))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,59 +47,80 @@ class PageTexts:
     """The texts of the page."""
 
     title: str
-    notation: str
-    stages: Sequence[str]
+    notation: str = ""
+    stages: Sequence[str] = ()
     attribution: str = ""
+
+
+def world_page(table: EntityTable, texts: PageTexts) -> str:
+    """Return the page of a whole world as HTML."""
+    about = {
+        "facts": f"{len(table):,} entities · world version {table.version}",
+        "note": "",
+        "references": "",
+        "stages": [],
+    }
+    return _page(
+        table, np.arange(len(table), dtype=np.int32), [np.empty(0, np.int64)], texts, about
+    )
 
 
 def map_page(
     table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, texts: PageTexts
 ) -> str:
-    """Return the page as HTML. It needs no network, and its content policy allows none."""
-    style = _resource("page.css")
-    script = "(() => {\n" + "\n".join(_resource(name) for name in SCRIPTS) + "})();"
-    policy = (
-        f"default-src 'none'; script-src {_hash_source(script)}; style-src {_hash_source(style)}"
-    )
-    return Template(_resource("page.html")).substitute(
-        policy=policy,
-        title=html.escape(texts.title),
-        style=style,
-        script=script,
-        world=_json_for_html(_world(table, neighborhood, resolution, texts)),
-    )
-
-
-def _world(
-    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, texts: PageTexts
-) -> dict[str, Any]:
-    stages_of = _stages_by_position(table, neighborhood, resolution)
-    drawn = np.fromiter(sorted(stages_of), np.int32, len(stages_of))
+    """Return the page of a neighborhood as HTML."""
+    stages = [np.array(neighborhood.refs, np.int64), *resolution.stages]
+    drawn = table.positions_of(np.concatenate(stages))[0]
     grey, note = grey_positions(table, drawn)
-    positions = np.concatenate([grey, drawn])
     members = len(resolution.peids()) if any(resolution.visible) else 0
     colours = stage_colours(len(resolution.stages))
-    return {
-        "title": texts.title,
-        "notation": texts.notation,
-        "attribution": texts.attribution,
+    about = {
         "facts": f"{members:,} of {len(table):,} entities · world version {table.version}",
         "note": note,
         "references": _reference_names(table, neighborhood),
-        "perMetre": UNITS_PER_METRE,
-        "categories": table.category_names,
         "stages": [
             {
                 "number": number,
                 "words": texts.stages[number - 1],
                 "visible": resolution.visible[number - 1],
-                "count": len(members),
                 "colour": colours[number - 1],
             }
-            for number, members in enumerate(resolution.stages, start=1)
+            for number in range(1, len(resolution.stages) + 1)
         ],
-        "entities": _entities(table, positions, stages_of),
     }
+    return _page(table, np.sort(np.concatenate([grey, drawn])), stages, texts, about)
+
+
+def _page(
+    table: EntityTable,
+    positions: Positions,
+    stages: Sequence[Any],
+    texts: PageTexts,
+    about: dict[str, Any],
+) -> str:
+    """Return the page. It needs no network, and its content policy allows none."""
+    style = _resource("page.css")
+    script = "(() => {\n" + "\n".join(_resource("script", name) for name in SCRIPTS) + "})();"
+    policy = (
+        f"default-src 'none'; script-src {_hash_source(script)}; style-src {_hash_source(style)}"
+    )
+    packed, facts = pack(table, positions, stages)
+    world = {
+        "title": texts.title,
+        "notation": texts.notation,
+        "attribution": texts.attribution,
+        **about,
+        **facts,
+        "columns": packed.listed,
+    }
+    return Template(_resource("page.html")).substitute(
+        policy=policy,
+        title=html.escape(texts.title),
+        style=style,
+        script=script,
+        world=_json_for_html(world),
+        columns=packed.text(),
+    )
 
 
 def _reference_names(table: EntityTable, neighborhood: Neighborhood) -> str:
@@ -96,45 +130,6 @@ def _reference_names(table: EntityTable, neighborhood: Neighborhood) -> str:
     shown = [*named[:REFERENCES_SHOWN], *(["…"] if len(named) > REFERENCES_SHOWN else [])]
     lost = [f"{len(missing)} not in this world version"] if len(missing) else []
     return ", ".join(shown + lost)
-
-
-def _stages_by_position(
-    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution
-) -> dict[int, list[int]]:
-    """Return the stage numbers of each entity that is drawn in colour; 0 is a reference."""
-    stages_of: dict[int, list[int]] = {}
-    references = np.array(neighborhood.refs, np.int64)
-    for number, peids in enumerate((references, *resolution.stages)):
-        for position in table.positions_of(peids)[0].tolist():
-            stages_of.setdefault(position, []).append(number)
-    return stages_of
-
-
-def _entities(
-    table: EntityTable, positions: Positions, stages_of: dict[int, list[int]]
-) -> list[list[Any]]:
-    geometries = table.geometries[positions]
-    west, south, _, _ = shapely.total_bounds(geometries) if len(positions) else (0.0,) * 4
-    shapes = encode(geometries, (float(west), float(south)))
-    return [
-        [
-            # As text: JavaScript's numbers end at 2^53, peids at 2^63.
-            str(table.peids[position]),
-            table.names[position] or "",
-            _category_codes(table, position),
-            kind,
-            shape,
-            stages_of.get(position, []),
-        ]
-        for position, kind, shape in zip(
-            positions.tolist(), dimensions(geometries), shapes, strict=True
-        )
-    ]
-
-
-def _category_codes(table: EntityTable, position: int) -> list[int]:
-    start, end = table.category_offsets[position : position + 2]
-    return [int(code) for code in table.category_codes[start:end]]
 
 
 def _json_for_html(value: Any) -> str:
@@ -149,23 +144,5 @@ def _hash_source(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def _resource(name: str) -> str:
-    return resources.files("spaps.map_page").joinpath(name).read_text("utf-8")
-
-
-def stage_colours(count: int) -> tuple[str, ...]:
-    """Return one colour for each stage, in stage order."""
-    if count <= len(DISTINCT):
-        return DISTINCT[:count]
-    return tuple(_on_ramp(number / (count - 1)) for number in range(count))
-
-
-def _on_ramp(place: float) -> str:
-    """Return the colour at ``place`` (0..1) between the steps of the ramp."""
-    at = place * (len(RAMP) - 1)
-    lower = min(int(at), len(RAMP) - 2)
-    mixed = (
-        round(low + (high - low) * (at - lower))
-        for low, high in zip(RAMP[lower], RAMP[lower + 1], strict=True)
-    )
-    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+def _resource(*path: str) -> str:
+    return resources.files("spaps.map_page").joinpath(*path).read_text("utf-8")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import shapely
 
 from schemas.language.notation import read_neighborhood
-from spaps.map_page.page import PageTexts, map_page
+from spaps.map_page.page import PageTexts, map_page, world_page
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.strategies.worlds import table_of
@@ -36,11 +38,35 @@ def small_world() -> EntityTable:
 
 
 def page_and_world(title: str = "Roads") -> tuple[str, dict[str, Any]]:
+    """Return the page of a neighborhood in the small world, and what it says about the world."""
     table = small_world()
     neighborhood = read_neighborhood("({7},{road/#},C) • (Anc,{road/#},T) visible 01")
     resolution = ExactResolver(table).resolve(neighborhood)
     words = PageTexts(title, "({7},…)", ["roads inside", "roads that touch them"], "© someone")
     page = map_page(table, neighborhood, resolution, words)
-    embedded = re.search(r'id="world">(.*?)</script>', page, re.DOTALL)
-    assert embedded is not None
-    return page, json.loads(embedded.group(1))
+    return page, json.loads(_embedded(page, "world"))
+
+
+def whole_world_page(table: EntityTable, title: str = "World") -> tuple[str, dict[str, Any]]:
+    """Return the page of a whole world, and what it says about it."""
+    page = world_page(table, PageTexts(title))
+    return page, json.loads(_embedded(page, "world"))
+
+
+def columns_of(page: str) -> dict[str, Any]:
+    """Return the columns of a page by their names, numbers as arrays."""
+    world = json.loads(_embedded(page, "world"))
+    content = zlib.decompress(base64.b64decode(_embedded(page, "columns")))
+    columns: dict[str, Any] = {}
+    for name, kind, start, length in world["columns"]:
+        if kind == "json":
+            columns[name] = json.loads(content[start : start + length])
+        else:
+            columns[name] = np.frombuffer(content, f"<{kind}".replace("<u1", "u1"), length, start)
+    return columns
+
+
+def _embedded(page: str, name: str) -> str:
+    found = re.search(rf'id="{name}">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return found.group(1)

@@ -3,35 +3,67 @@
 from __future__ import annotations
 
 import re
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pytest
 import shapely
 
-from spaps.map_page.drawn_entities import UNITS_PER_METRE, encode, grey_positions
-from spaps.map_page.page import stage_colours
-from tests.scenes.map_page import EVIL, LARGEST_PEID, page_and_world
+from schemas.language.notation import read_neighborhood
+from spaps.map_page.drawn_entities import grey_positions
+from spaps.map_page.packed_world import UNITS_PER_METRE, paths_of
+from spaps.map_page.page import PageTexts, map_page
+from spaps.map_page.stage_colours import stage_colours
+from spatial_udfs.exact.exact_resolver import ExactResolver
+from tests.scenes.map_page import (
+    EVIL,
+    LARGEST_PEID,
+    columns_of,
+    page_and_world,
+    small_world,
+    whole_world_page,
+)
 from tests.strategies.worlds import table_of
 
 
 def test_every_entity_is_there_once_with_its_stages() -> None:
-    _, world = page_and_world()
-    stages = {entity[0]: entity[5] for entity in world["entities"]}
-    assert stages == {"7": [0], "8": [1], "9": [2], str(LARGEST_PEID): []}
-    assert [stage["count"] for stage in world["stages"]] == [1, 1]
+    page, world = page_and_world()
+    columns = columns_of(page)
+    assert columns["peids"].tolist() == [7, 8, 9, LARGEST_PEID]
+    members = np.split(columns["stageMembers"], np.cumsum(world["stageSizes"])[:-1])
+    assert [columns["peids"][of_stage].tolist() for of_stage in members] == [[7], [8], [9]]
     assert [stage["visible"] for stage in world["stages"]] == [False, True]
     assert world["facts"].startswith("1 of 4 entities")
     assert world["references"] == "Zone"
 
 
+def test_a_whole_world_has_every_entity_and_no_stage() -> None:
+    page, world = whole_world_page(small_world())
+    columns = columns_of(page)
+    assert columns["peids"].tolist() == [7, 8, 9, LARGEST_PEID]
+    assert [columns["names"][code] for code in columns["nameCodes"]] == ["Zone", EVIL, None, "Stop"]
+    codes = [world["categorySets"][number] for number in columns["categorySets"]]
+    told = [[world["categories"][code] for code in of_entity] for of_entity in codes]
+    assert told == [["zone"], ["road/main"], ["road/main"], ["stop"]]
+    assert columns["kinds"].tolist() == [2, 1, 1, 0]
+    assert world["stages"] == []
+    assert world["stageSizes"] == [0]
+
+
+def test_a_reference_that_the_world_lacks_is_left_out() -> None:
+    table = small_world()
+    neighborhood = read_neighborhood("({7,1000},{road/#},C)")
+    resolution = ExactResolver(table).resolve(neighborhood)
+    page = map_page(table, neighborhood, resolution, PageTexts("", stages=["roads"]))
+    assert columns_of(page)["stageMembers"].tolist() == [0, 1]
+
+
 def test_names_and_titles_cannot_become_markup() -> None:
     page, world = page_and_world(title=EVIL)
     assert world["title"] == EVIL
-    assert EVIL in [entity[1] for entity in world["entities"]]
+    assert EVIL in columns_of(page)["names"]
     assert "<img" not in page
-    assert len(re.findall(r"<script", page)) == 2
+    assert len(re.findall(r"<script", page)) == 3
 
 
 def test_only_its_own_script_may_run_and_nothing_may_be_loaded() -> None:
@@ -43,36 +75,37 @@ def test_only_its_own_script_may_run_and_nothing_may_be_loaded() -> None:
     assert "://" not in page
 
 
+SQUARE_WITH_HOLE = shapely.Polygon(
+    [(0, 0), (9, 0), (9, 9), (0, 9)], [[(2, 2), (2, 4), (4, 4), (4, 2)]]
+)
+
+
 @pytest.mark.parametrize(
     "geometry",
     [
         shapely.Point(1.04, 2),
         shapely.MultiPoint([(1, 2), (3, 4)]),
         shapely.LineString([(0, 0), (10.24, 5), (-3, 8)]),
-        shapely.Polygon([(0, 0), (9, 0), (9, 9), (0, 9)], [[(2, 2), (2, 4), (4, 4), (4, 2)]]),
+        SQUARE_WITH_HOLE,
         shapely.MultiPolygon([shapely.box(0, 0, 1, 1), shapely.box(5, 5, 6, 6)]),
     ],
 )
-def test_encoded_shapes_decode_to_what_they_were(geometry: Any) -> None:
+def test_packed_shapes_unpack_to_what_they_were(geometry: Any) -> None:
     others = [shapely.Point(0, 0), geometry, shapely.LineString([(0, 0), (1, 1)])]
-    parts = encode(np.array(others, object), (-100.0, -200.0))[1]
-    decoded = [
-        (x / UNITS_PER_METRE - 100, y / UNITS_PER_METRE - 200)
-        for part in parts
-        for x, y in zip(accumulate(part[::2]), accumulate(part[1::2]), strict=True)
-    ]
+    packed = paths_of(np.array(others, object), (-100.0, -200.0))
+    places = np.cumsum(packed.steps, axis=0) / UNITS_PER_METRE + (-100, -200)
+    vertices = packed.vertices.tolist()
+    first, second = packed.paths[:2].tolist()
+    start, end = sum(vertices[:first]), sum(vertices[: first + second])
     true = shapely.get_coordinates(shapely.orient_polygons(geometry))
-    assert np.abs(np.array(decoded) - true).max() <= 0.5 / UNITS_PER_METRE + 1e-6
+    assert np.abs(places[start:end] - true).max() <= 0.5 / UNITS_PER_METRE + 1e-6
+    assert np.abs(places[end:] - [(0, 0), (1, 1)]).max() <= 1e-6
 
 
 def test_shells_and_holes_run_in_opposite_directions() -> None:
-    ring = [(0, 0), (0, 9), (9, 9), (9, 0)]
-    hole = [(2, 2), (2, 4), (4, 4), (4, 2)]
-    areas = []
-    for part in encode(np.array([shapely.Polygon(ring, [hole])], object), (0.0, 0.0))[0]:
-        corners = list(zip(accumulate(part[::2]), accumulate(part[1::2]), strict=True))
-        areas.append(shapely.LinearRing(corners).is_ccw)
-    assert sorted(areas) == [False, True]
+    packed = paths_of(np.array([SQUARE_WITH_HOLE], object), (0.0, 0.0))
+    rings = np.split(np.cumsum(packed.steps, axis=0), np.cumsum(packed.vertices)[:-1])
+    assert sorted(shapely.LinearRing(ring).is_ccw for ring in rings) == [False, True]
 
 
 def test_a_large_world_shows_what_lies_around_the_result_and_says_so() -> None:

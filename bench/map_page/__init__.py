@@ -1,0 +1,1 @@
+"""How fluid the map page of a large world is, in a headless Chromium."""
