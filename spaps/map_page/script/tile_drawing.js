@@ -95,7 +95,7 @@ function* drawLayer(pen, entities, styleOf, zoom, toPixels) {
     const kind = column.kinds[entity], size = sizeOf(entity), style = styleOf(entity);
     if (kind === POINT) { dots.push(entity); continue; }
     // What is too small to see is marked like a point where it matters, else with a speck.
-    if (style.widths && size * zoom < 5) dots.push(entity);
+    if (style.widths && size * zoom < (kind === AREA ? 5 : 1.5)) dots.push(entity);
     if (!style.widths && size * zoom < SPECK_PIXELS) { specks.push(entity); continue; }
     // A zone over the whole map would tint all of it, so only its outline is drawn.
     const isVast = kind === AREA && !style.widths && size > vast;
