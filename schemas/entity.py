@@ -29,7 +29,6 @@ VERSION: Final = "version"  # long, counts from 1
 PEID: Final = "peid"  # long, 0 .. 2^63-1
 CATEGORIES: Final = "categories"  # list<string>, not empty
 NAME: Final = "name"  # string or null
-KEY: Final = "key"  # string or null: the identifier in the source
 GEOMETRY: Final = "geometry"  # binary, WKB in the version's metric CRS
 # string: the identifier of the source, unique; null in a version of before there were keys
 KEY: Final = "key"

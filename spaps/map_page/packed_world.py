@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
@@ -132,9 +133,8 @@ def pack(
     packed.add("ySteps", paths.steps[:, 1])
     packed.add("stageMembers", np.concatenate([np.empty(0, np.uint32), *members]))
     packed.add_json("names", names)
-    keys = getattr(table, "keys", None)
-    if keys is not None:
-        packed.add_json("keys", keys[positions].tolist())
+    if table.keys is not None:
+        packed.add_json("keys", table.keys.take(pa.array(positions)).to_pylist())
     facts = {
         "perMetre": UNITS_PER_METRE,
         "origin": [west, south],

@@ -13,7 +13,6 @@ from schemas import entity
 from spatial_udfs.entity_table import EntityTable
 from testing.world_writers import entity_rows
 from tests.strategies.worlds import table_of
-from world.versions import version_tables
 from world.versions.store import WorldStore
 
 CONTROL = "Bell\x07 \x1b[31mred"
@@ -33,6 +32,11 @@ ENTITIES: tuple[tuple[int, str | None, tuple[str, ...]], ...] = (
 CORNER = (390_000.0, 5_800_000.0)
 
 
+def key_of(peid: int) -> str:
+    """Return the key of an entity of the town."""
+    return f"way/{peid}#1"
+
+
 def town() -> EntityTable:
     """Return the town as a table."""
     rows: list[tuple[int, tuple[str, ...], Any]] = [
@@ -48,8 +52,7 @@ def write_town(folder: Path) -> str:
     """Write the town as a world and return its folder."""
     table = town()
     rows = entity_rows(table)
-    if entity.KEY in version_tables.UNVERSIONED_ENTITIES.names:
-        keys = pa.array([f"way/{peid}#1" for peid in table.peids], pa.string())
-        rows = rows.set_column(rows.schema.get_field_index(entity.KEY), entity.KEY, keys)
+    keys = pa.array([key_of(peid) for peid in table.peids.tolist()], pa.string())
+    rows = rows.set_column(rows.schema.get_field_index(entity.KEY), entity.KEY, keys)
     WorldStore(str(folder)).write_version(rows, srid=table.srid)
     return str(folder)

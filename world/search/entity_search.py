@@ -58,7 +58,7 @@ class FoundEntity:
     """One entity of a result; ``distance`` is in metres, None without a place."""
 
     peid: int
-    key: str | None
+    key: str
     name: str | None
     categories: tuple[str, ...]
     distance: float | None
@@ -152,7 +152,8 @@ def _entities(
     return tuple(
         FoundEntity(
             peid=row[entity.PEID],
-            key=row[entity.KEY],
+            # An entity of before there were keys has its decimal peid.
+            key=row[entity.KEY] or str(row[entity.PEID]),
             name=row[entity.NAME],
             categories=tuple(row[entity.CATEGORIES]),
             distance=None if distances is None else float(distances[number]),

@@ -90,11 +90,8 @@ class SearchedWorld:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """Peids, keys, names and categories; keys are null in a world that has none."""
-        rows = self._store.entity_columns(self.facts.version, TEXT_COLUMNS)
-        if entity.KEY not in rows.column_names:
-            rows = rows.append_column(entity.KEY, pa.nulls(rows.num_rows, pa.string()))
-        return rows
+        """Peids, keys, names and categories."""
+        return self._store.entities(self.facts.version, TEXT_COLUMNS)
 
     @cached_property
     def peids(self) -> NDArray[np.int64]:
@@ -109,9 +106,9 @@ class SearchedWorld:
 
     @cached_property
     def has_keys(self) -> bool:
-        """Whether any entity has a key."""
-        keys = self.rows.column(entity.KEY)
-        return bool(keys.null_count < len(keys))
+        """Whether any entity has a key that is more than its decimal peid."""
+        own = pc.not_equal(self.rows.column(entity.KEY), pa.array(self.peids).cast(pa.string()))
+        return bool(pc.any(own, skip_nulls=True).as_py())
 
     @cached_property
     def folded_names(self) -> pa.StringArray:
@@ -125,4 +122,4 @@ class SearchedWorld:
 
     def geometries(self) -> pa.ChunkedArray:
         """Return the WKB of each row. It is not kept: it is larger than everything else."""
-        return self._store.entity_columns(self.facts.version, [entity.GEOMETRY]).column(0)
+        return self._store.entities(self.facts.version, [entity.GEOMETRY]).column(0)

@@ -90,14 +90,6 @@ class WorldStore:
         names = version_tables.UNVERSIONED_ENTITIES.names if columns is None else [*columns]
         return self._rows(entity.ENTITIES_TABLE, version, names)
 
-    def entity_columns(self, version: int, columns: Sequence[str]) -> pa.Table:
-        """Return columns of the entities of one version, without those that the table lacks."""
-        with self.world_errors(entity.ENTITIES_TABLE):
-            table = self.open_table(entity.ENTITIES_TABLE)
-            known = {field.name for field in table.schema().fields}
-            chosen = ds.field(entity.VERSION) == version
-            return delta_rows(table, [name for name in columns if name in known], chosen)
-
     def some_geometries(self, version: int, count: int) -> NDArray[Any]:
         """Return the WKB of some entities of a version, without reading all of them."""
         some = self._rows(entity.ENTITIES_TABLE, version, [entity.GEOMETRY], most=count)

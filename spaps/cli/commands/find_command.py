@@ -109,7 +109,7 @@ def _print_found(result: SearchResult) -> None:
         print_remark(f"nothing found in world version {result.version}")
         return
     table = plain_table()
-    with_keys = any(one.key is not None for one in result.entities)
+    with_keys = any(one.key != str(one.peid) for one in result.entities)
     with_distance = result.entities[0].distance is not None
     table.add_column("peid", justify="right", no_wrap=True)
     if with_keys:
@@ -121,7 +121,7 @@ def _print_found(result: SearchResult) -> None:
     for one in result.entities:
         cells = [str(one.peid), one.name or "", ", ".join(one.categories)]
         if with_keys:
-            cells.insert(1, one.key or "")
+            cells.insert(1, one.key)
         if with_distance:
             cells.append(f"{one.distance:,.1f} m")
         table.add_row(*(Text(printable(cell)) for cell in cells))

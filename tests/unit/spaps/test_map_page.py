@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import shapely
 
@@ -134,3 +136,11 @@ def test_every_stage_has_a_colour_of_its_own(count: int) -> None:
     colours = stage_colours(count)
     assert len(set(colours)) == count
     assert all(re.fullmatch(r"#[0-9a-f]{6}", colour) for colour in colours)
+
+
+def test_keys_are_packed_where_they_are_more_than_peids() -> None:
+    table = small_world()
+    assert "keys" not in columns_of(whole_world_page(table)[0])
+    keys = ["a", "b#1", EVIL, "d"]
+    with_keys = replace(table, keys=pa.array(keys))
+    assert columns_of(whole_world_page(with_keys)[0])["keys"] == keys

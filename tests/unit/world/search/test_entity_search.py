@@ -6,31 +6,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import Transformer
 
-from schemas import entity
 from schemas.errors import SearchError
-from tests.scenes.searched_town import CORNER, ENTITIES, town, write_town
+from testing.world_writers import entity_rows
+from tests.scenes.searched_town import CORNER, ENTITIES, key_of, town, write_town
 from world.search.entity_search import EntityQuery, SearchResult, find_entities
 from world.search.folding import fold
 from world.search.places import Place, read_place
 from world.search.searched_world import SearchedWorld
+from world.versions.store import WorldStore
 
 Find = Callable[..., SearchResult]
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> SearchedWorld:
-    opened = SearchedWorld.open(write_town(tmp_path_factory.mktemp("town") / "world"))
-    keys = pa.array([f"way/{peid}#1" for peid in opened.peids], pa.string())
-    at = opened.rows.schema.get_field_index(entity.KEY)
-    opened.__dict__["rows"] = opened.rows.set_column(at, entity.KEY, keys)
-    return opened
+    return SearchedWorld.open(write_town(tmp_path_factory.mktemp("town") / "world"))
 
 
 @pytest.fixture
@@ -67,13 +63,13 @@ def test_by_category_alone_and_with_a_text(find: Find) -> None:
     assert peids(find("road")) == [5, 8, 6]
 
 
-def test_a_world_without_keys_is_searched_by_names(tmp_path: Path) -> None:
-    opened = SearchedWorld.open(write_town(tmp_path / "world"))
-    opened.__dict__["rows"] = opened.rows.set_column(
-        opened.rows.schema.get_field_index(entity.KEY), entity.KEY, pa.nulls(len(opened))
-    )
+def test_a_world_whose_keys_are_peids_is_searched_by_names(tmp_path: Path) -> None:
+    store = WorldStore(str(tmp_path / "world"))
+    store.write_version(entity_rows(town()), srid=town().srid)
+    opened = SearchedWorld.open(store.path)
     assert not opened.has_keys
-    assert peids(find_entities(opened, EntityQuery("stop"))) == [2**63 - 1]
+    (stop,) = find_entities(opened, EntityQuery("stop")).entities
+    assert (stop.peid, stop.key) == (2**63 - 1, str(2**63 - 1))
 
 
 def test_the_count_is_of_all_and_the_limit_keeps_the_order(find: Find) -> None:
@@ -140,7 +136,7 @@ def test_all_and_only_what_contains_the_words_is_found(world: SearchedWorld, tex
     words = fold(text).split()
     for peid, name, categories in ENTITIES:
         in_name = name is not None and all(word in fold(name) for word in words)
-        in_key = fold(text) in fold(f"way/{peid}#1")
+        in_key = fold(text) in fold(key_of(peid))
         levels = [fold(level) for category in categories for level in category.split("/")]
         in_category = any(level.startswith(fold(text)) for level in levels)
         assert (peid in found) == (in_name or in_key or in_category)
