@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 # Each step of the set-up is for one process at a time, whatever -j says.
 .NOTPARALLEL:
-.PHONY: help setup setup-tests demo test check lint format bench-live bench-bulk bench-osm bench-rebuild bench-switch bench-broker bench-fuzz soak clean distclean
+.PHONY: help setup setup-tests demo test check lint format bench-live bench-bulk bench-osm bench-rebuild bench-switch bench-find bench-map bench-broker bench-fuzz soak clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,12 @@ format: setup ## bring all files into the one layout
 
 bench-live: setup ## the exact resolver beside a PostGIS procedure, on a city of 225,000 entities
 	@$(RUN) -m bench.live
+
+bench-find: setup ## times of `spaps find` and `spaps categories` on a city of 225,000 entities
+	@$(RUN) -m bench.search
+
+bench-map: setup ## frames per second of the map page of that city, in a headless Chromium
+	@$(RUN) -m bench.map_page
 
 bench-bulk: setup ## the bulk job beside PostGIS, 10,000 and 100,000 subscriptions
 	@$(RUN) -m bench.bulk

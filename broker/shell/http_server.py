@@ -31,6 +31,8 @@ class Page:
 
 
 Pages: TypeAlias = Mapping[str, Callable[[], Page]]
+# The same for pages that depend on the query of the address, the text after its "?".
+QueryPages: TypeAlias = Mapping[str, Callable[[str], Awaitable[Page]]]
 
 
 # Whether a visitor from an address may read the pages, given its Authorization header.
@@ -51,8 +53,10 @@ class HttpServer:
         login: Login | None = None,
         *,
         any_name: bool = False,
+        query_pages: QueryPages | None = None,
     ) -> None:
         self._pages = pages
+        self._query_pages = {} if query_pages is None else query_pages
         self._limits = HttpLimits() if limits is None else limits
         self._login = login
         self._any_name = any_name or login is not None
@@ -112,22 +116,23 @@ class HttpServer:
             elif not self._any_name and not is_local_name(headers.get("host", "")):
                 method, page = "GET", _error(HTTPStatus.MISDIRECTED_REQUEST)
             else:
-                method, page = self._page_of(first)
+                method, page = await self._page_of(first)
         writer.write(_response(page, with_content=method != "HEAD"))
         await writer.drain()
 
-    def _page_of(self, first_line: str) -> tuple[str, Page]:
+    async def _page_of(self, first_line: str) -> tuple[str, Page]:
         words = first_line.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return "GET", _error(HTTPStatus.BAD_REQUEST)
         method, target, _ = words
         if method not in ("GET", "HEAD"):
             return method, _error(HTTPStatus.METHOD_NOT_ALLOWED)
-        make = self._pages.get(target.partition("?")[0])
-        if make is None:
-            return method, _error(HTTPStatus.NOT_FOUND)
+        path, _, query = target.partition("?")
+        make, make_of = self._pages.get(path), self._query_pages.get(path)
         try:
-            return method, make()
+            if make_of is not None:
+                return method, await make_of(query)
+            return method, _error(HTTPStatus.NOT_FOUND) if make is None else make()
         except Exception:
             log.exception("a page could not be made", extra={"path": target})
             return method, _error(HTTPStatus.INTERNAL_SERVER_ERROR)

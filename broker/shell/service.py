@@ -27,9 +27,11 @@ from broker.ports import (
     memberships_of_mode,
 )
 from broker.resolver.live_resolver import LiveResolver
+from broker.resolver.search_process import SearchProcess
 from broker.shell.admission import Admission, forget_plugin_verdicts
 from broker.shell.control_socket import ControlSocket
 from broker.shell.core_driver import CoreDriver
+from broker.shell.entities_page import entities_page
 from broker.shell.http_server import HttpServer
 from broker.shell.limits import read_limits, use_all_files
 from broker.shell.metrics import Metrics, add_figures, pages, sample_filter_times
@@ -120,11 +122,13 @@ class BrokerService:
         if self.redis is not None:
             self._metrics.add(*self.redis.figures())
         self._control = ControlSocket(control_socket_path(settings), self.core, self._wake)
+        self._search = SearchProcess(settings.world.dir, lambda: self.world_version)
         self.http = HttpServer(
             pages(self._metrics, self.health),
             limits.http,
             self.admission.page_login,
             any_name=settings.broker.http_from_anywhere,
+            query_pages={"/entities": lambda query: entities_page(self._search, query)},
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._is_starting = True
@@ -237,6 +241,7 @@ class BrokerService:
         await (self._store if self.redis is None else self.redis).close()
 
     async def _stop_resolver(self) -> None:
+        await self._search.stop()
         if self.resolver is not None:
             await self.resolver.stop()
 

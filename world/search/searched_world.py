@@ -120,6 +120,10 @@ class SearchedWorld:
         """The key of each row, folded; "" where there is none."""
         return folded_column(self.rows.column(entity.KEY))
 
+    def prepare(self) -> None:
+        """Read and fold everything now, so that the first search need not."""
+        _ = self.rows, self.categories, self.folded_names, self.has_keys and self.folded_keys
+
     def geometries(self) -> pa.ChunkedArray:
         """Return the WKB of each row. It is not kept: it is larger than everything else."""
         return self._store.entities(self.facts.version, [entity.GEOMETRY]).column(0)

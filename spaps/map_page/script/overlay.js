@@ -46,7 +46,9 @@ function labelCandidates() {
 
 // Chooses labels that do not cover each other, the largest entities first, each name once.
 function chooseLabels() {
-  const boxes = [], names = new Set(), chosen = [];
+  // Free of labels: the scale, the buttons, and the line about sources.
+  const { width: right, height: bottom } = view, names = new Set(), chosen = [];
+  const boxes = [[0, bottom - 40, 300, bottom], [right - 60, 0, right, 140], [right - 260, bottom - 24, right, bottom]];
   for (const label of labelCandidates()) {
     if (chosen.length >= MOST_LABELS) break;
     if (names.has(label.name)) continue;

@@ -168,6 +168,10 @@ function* drawTile(pen, west, north, pixels, zoom) {
   if (isStaged()) styles.fill(styles[0]);
   yield* drawLayer(pen, entities.filter(isShownInBase), (entity) => styles[colourOf(entity)], zoom, toPixels);
   if (shown.hits) {
+    // A veil over the world, so that what was found is seen first.
+    pen.globalAlpha = 0.45;
+    pen.fillStyle = palette.ground;
+    pen.fillRect(west, north - side, side, side);
     const style = hitStyle();
     yield* drawLayer(pen, entities.filter((entity) => shown.hits.has(entity)), () => style, zoom, toPixels);
   }

@@ -44,3 +44,14 @@ def test_the_live_resolver_is_measured_beside_postgis(
 
 def test_the_core_is_measured_alone(tmp_path: Path) -> None:
     measure(tmp_path, "bench.broker.core", "--rounds", "1")
+
+
+def test_finding_things_is_measured(tmp_path: Path) -> None:
+    measure(tmp_path, "bench.search", "--entities", "500", "--repeats", "1")
+    assert "`spaps find street 12`" in (tmp_path / "out" / "find.md").read_text("utf-8")
+
+
+def test_the_map_page_is_measured(program: Callable[[str], Path], tmp_path: Path) -> None:
+    program("chromium")
+    measure(tmp_path, "bench.map_page", "--entities", "500", "--seconds", "0.5")
+    assert "frames a second" in (tmp_path / "out" / "map-page.md").read_text("utf-8")

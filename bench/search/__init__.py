@@ -1,0 +1,1 @@
+"""How long the commands that find things take on a city."""
