@@ -121,16 +121,19 @@ function* drawDots(pen, entities, styleOf, zoom, toPixels) {
   if (!entities.length) return;
   const { radius = 2.3, widths } = styleOf(entities[0]), strong = Boolean(widths);
   const size = radius * Math.min(Math.max(Math.sqrt(zoom / 0.6), strong ? 0.7 : 0.5), 1.6);
-  const apart = strong ? size : zoom < FAR_ZOOM ? FAR_DOTS_APART : zoom < THIN_ZOOM ? DOTS_APART : 1.2 * size;
+  const apart = strong ? (zoom < THIN_ZOOM ? 2.4 : 1.2) * size : zoom < FAR_ZOOM ? FAR_DOTS_APART : zoom < THIN_ZOOM ? DOTS_APART : 1.2 * size;
   const chosen = thinned(entities, zoom, apart);
   yield entities.length;
-  for (let at = 0; at < chosen.length; at += DOTS_AT_ONCE) {
-    yield 5 * drawMarks(pen, chosen.slice(at, at + DOTS_AT_ONCE), styleOf, toPixels, size, true);
+  // All outlines first: those of later dots would cut into earlier ones.
+  for (const isOutline of strong ? [true, false] : [false]) {
+    for (let at = 0; at < chosen.length; at += DOTS_AT_ONCE) {
+      yield 5 * drawMarks(pen, chosen.slice(at, at + DOTS_AT_ONCE), styleOf, toPixels, size, true, isOutline);
+    }
   }
 }
 
-// Draws discs or squares, all of a style at once; returns how many.
-function drawMarks(pen, entities, styleOf, toPixels, size, isDisc = false) {
+// Fills discs or squares, or draws their outlines, all of a style at once; returns how many.
+function drawMarks(pen, entities, styleOf, toPixels, size, isDisc = false, isOutline = false) {
   const byStyle = new Map();
   for (const entity of entities) {
     const style = styleOf(entity);
@@ -145,8 +148,10 @@ function drawMarks(pen, entities, styleOf, toPixels, size, isDisc = false) {
       if (isDisc) { pen.moveTo(sx + size, sy); pen.arc(sx, sy, size, 0, 2 * Math.PI); }
       else pen.rect(sx - size, sy - size, 2 * size, 2 * size);
     }
-    if (style.widths) { pen.strokeStyle = palette.paper; pen.lineWidth = 1.6; pen.stroke(); }
-    pen.fill();
+    if (!isOutline) { pen.fill(); continue; }
+    pen.strokeStyle = palette.paper;
+    pen.lineWidth = 1.6;
+    pen.stroke();
   }
   return entities.length;
 }
