@@ -1,0 +1,1 @@
+"""The evaluation of the original design, repeated here: ``make evaluation``."""

@@ -1,0 +1,1 @@
+"""The load generator: a fixed rate, real sockets, changes of subscriptions meanwhile."""

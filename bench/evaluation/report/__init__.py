@@ -1,0 +1,1 @@
+"""The page of the evaluation, its plots, and what it says about them."""
