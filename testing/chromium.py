@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 
 # Chromium has no network: no name leads anywhere.
 OPTIONS: Final = (
@@ -38,7 +39,7 @@ class PageError(Exception):
 class Page:
     """One page in the browser."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: Connection) -> None:
         """Take a connection to the page's target."""
         self._socket = socket
         self._numbers = itertools.count(1)

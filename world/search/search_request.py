@@ -35,8 +35,10 @@ def read_request(parameters: Mapping[str, Sequence[str]]) -> EntityQuery:
 
 
 def _metres(text: str | None) -> float | None:
+    if text is None:
+        return None
     try:
-        return None if text is None else float(text)
+        return float(text)
     except ValueError:
         raise SearchError(f"within is a number of metres, not {text[:40]!a}") from None
 
