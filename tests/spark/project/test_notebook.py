@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.scenes.map_page import columns_of
 from tests.servers.submitted_job import SHORT_LIVED_JVM, WAIT_SECONDS
 
 pytestmark = pytest.mark.spark
@@ -69,4 +70,4 @@ def test_its_cells_run(program: Callable[[str], Path], repository: Path, tmp_pat
     assert "|    5|" in done.stdout
     page = tmp_path / "out" / "notebook" / "quarters.html"
     assert f"open {page}" in done.stdout
-    assert "Larvotto" in page.read_text("utf-8")
+    assert "Larvotto" in columns_of(page.read_text("utf-8"))["names"]
