@@ -15,10 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-TAGS = "spark.job.tags"
-# Spark writes the session and the thread before a tag of ours: each has a UUID of 36 characters.
-THREAD = "-thread-"
-UUID = 36
+DESCRIPTION = "spark.job.description"
 
 
 @dataclass
@@ -40,9 +37,8 @@ def steps_of(events: Iterator[dict[str, Any]]) -> dict[str, Step]:
     steps: dict[str, Step] = {}
     for event in events:
         if event["Event"] == "SparkListenerJobStart":
-            tags = (event.get("Properties") or {}).get(TAGS, "").split(",")
-            own = [tag.partition(THREAD)[2][UUID + 1 :] for tag in tags if THREAD in tag]
-            names |= dict.fromkeys(event["Stage IDs"], own[0] if own else "other")
+            step = (event.get("Properties") or {}).get(DESCRIPTION, "other")
+            names |= dict.fromkeys(event["Stage IDs"], step)
         elif event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
             step = steps.setdefault(names.get(event["Stage ID"], "other"), Step())
             metrics = event["Task Metrics"]

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from jobs.pipeline.exchange import Tasks, parallelism_of
+from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships.membership_rows import Results, write_results
 from jobs.pipeline.pairs.related_tables import ensure_related
@@ -25,6 +25,7 @@ from jobs.pipeline.run_facts import (
     write_run,
 )
 from jobs.pipeline.scratch import Scratch, new_scratch
+from jobs.pipeline.session import parallelism_of
 from jobs.pipeline.stages.batch_begin import begin_batch
 from jobs.pipeline.stages.level_loop import LevelLoop
 from jobs.pipeline.stages.resolved_set_cache import SetCache, open_set_cache

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
+from jobs.pipeline.session import is_connect
 from schemas import errors
 from schemas.errors import SpapsError
 
@@ -38,6 +39,9 @@ UnitTask: TypeAlias = Callable[[Any], Iterable[Sent]]
 # From the number of a cell and all that came to it to what it sends.
 CellTask: TypeAlias = Callable[[int, list[Any]], Iterable[Sent]]
 BatchTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+# Spark passes settings of the session on to its jobs, and its UI shows this one.
+DESCRIPTION: Final = "spark.job.description"
 
 # So many rows are worth a task of their own.
 ROWS_IN_TASK: Final = 4_000_000
@@ -85,8 +89,8 @@ class Tasks:
         return exchanged.mapInArrow(_cell_batches(task), BLOCK_TYPES)
 
     def values(self, blocks: DataFrame, what: str) -> list[Any]:
-        """Run it, under a tag that the Spark UI shows, and return all values."""
-        with tagged(self.spark, what):
+        """Run it, under a name that the Spark UI shows, and return all values."""
+        with described(self.spark, what):
             found = [pickle.loads(row[0]) for row in blocks.select(BLOCK).collect()]  # noqa: S301
         return _without_failures(found)
 
@@ -95,22 +99,26 @@ class Tasks:
         return self.values(self.units(task, work, size), what) if work else []
 
 
-def parallelism_of(spark: SparkSession) -> int:
-    """Return how many tasks run at once, as far as Spark knows: its default number of parts."""
-    plan = str(spark.sql("EXPLAIN SELECT * FROM range(8)").collect()[0][0])
-    parts = plan.partition("splits=")[2].partition(")")[0]
-    return int(parts) if parts.isdecimal() else 2
-
-
 @contextmanager
-def tagged(spark: SparkSession, what: str) -> Iterator[None]:
-    """Give the operations that this thread starts a tag, which the Spark UI shows."""
-    tag = what.replace(",", "")
-    spark.addTag(tag)
+def described(spark: SparkSession, what: str) -> Iterator[None]:
+    """Name the jobs of a step for the Spark UI.
+
+    Tags would do so everywhere. But a classic session that ever had a tag cannot be serialized any
+    more, and Sedona sends it to the tasks that read an OSM extract.
+    """
+    if is_connect(spark):
+        tag = what.replace(",", "")
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            spark.removeTag(tag)
+        return
+    spark.conf.set(DESCRIPTION, what)
     try:
         yield
     finally:
-        spark.removeTag(tag)
+        spark.conf.unset(DESCRIPTION)
 
 
 def batches_of(sent: Iterable[Sent]) -> Iterator[pa.RecordBatch]:

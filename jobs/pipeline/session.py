@@ -31,6 +31,9 @@ CONF_FOLDER: Final = PROJECT_ROOT / "conf"
 # way to Redis.
 SHIPPED_PACKAGES: Final = ("schemas", "spatial_udfs", "world", "redis_link", "rebuild", "jobs")
 PARTITIONS_SETTING: Final = "spark.sql.shuffle.partitions"
+# Spark's default. Where nobody has chosen another number, ours follows the cores: a task of Python
+# costs some tenths of a second before it begins.
+SPARKS_PARTITIONS: Final = "200"
 # What sessions have beside the file: settings that may change while Spark runs.
 RUNTIME_SETTINGS: Final = {
     # What Delta would write beside rows and commit, and nobody reads: statistics by file help only
@@ -78,6 +81,8 @@ def spark_session(
     for name, value in (RUNTIME_SETTINGS | (LOCAL_SETTINGS if is_local else {})).items():
         if name not in (extra or {}):
             spark.conf.set(name, value)
+    if shuffle_partitions is None and spark.conf.get(PARTITIONS_SETTING) == SPARKS_PARTITIONS:
+        shuffle_partitions = max(4, 2 * parallelism_of(spark))
     if shuffle_partitions is not None:
         spark.conf.set(PARTITIONS_SETTING, str(shuffle_partitions))
     if not is_local or is_connect(spark):
@@ -85,6 +90,13 @@ def spark_session(
     if not is_local and not is_connect(spark):
         _send_jars(spark)
     return spark
+
+
+def parallelism_of(spark: SparkSession) -> int:
+    """Return how many tasks run at once, as far as Spark knows: its default number of parts."""
+    plan = str(spark.sql("EXPLAIN SELECT * FROM range(8)").collect()[0][0])
+    parts = plan.partition("splits=")[2].partition(")")[0]
+    return int(parts) if parts.isdecimal() else 2
 
 
 def is_connect(spark: SparkSession) -> bool:

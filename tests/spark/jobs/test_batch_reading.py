@@ -13,8 +13,9 @@ import pytest
 from deltalake import write_deltalake
 
 from jobs.pipeline import exchange
-from jobs.pipeline.exchange import Tasks, parallelism_of
+from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.scratch import Scratch, new_scratch
+from jobs.pipeline.session import parallelism_of
 from jobs.pipeline.subscriptions import graph_slices, line_ranges, subscription_lines
 from jobs.pipeline.subscriptions import snapshot as snapshots
 from jobs.pipeline.subscriptions.descriptor_parts import descriptor_parts

@@ -11,10 +11,11 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.pipeline import run_facts
-from jobs.pipeline.exchange import Tasks, parallelism_of
+from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.run_facts import FoundProblems, Problems, RunFacts, find_problems, write_run
 from jobs.pipeline.scratch import Scratch, new_scratch
+from jobs.pipeline.session import parallelism_of
 from jobs.pipeline.stages.batch_begin import Missing
 from jobs.pipeline.stages.level_loop import LevelReport
 from jobs.pipeline.subscriptions.graph_slices import Graph, to_graph
