@@ -32,6 +32,7 @@ from jobs.pipeline.memberships.memberships_table import (
     open_memberships,
     resolved_counts,
 )
+from jobs.pipeline.session import PARTITIONS_SETTING
 from jobs.pipeline.spark_errors import spark_errors_as
 from jobs.pipeline.stage_progress import stage_progress
 from redis_link.connection.client import connect
@@ -57,7 +58,6 @@ PAIRS_IN_TASK: Final = 2_000_000
 PAIRS_WORTH_A_TASK: Final = 500_000
 # Spark distributes blocks by a hash: with many for each task, tasks get about equally much.
 BLOCKS_IN_TASK: Final = 32
-PARTITIONS_SETTING: Final = "spark.sql.shuffle.partitions"
 USUAL_PARTITIONS: Final = 200
 # Rows in an Arrow batch: pairs are 16 bytes, a block is up to 16 MB.
 BATCH_SETTING: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
