@@ -33,8 +33,6 @@ class RedisMemberships:
         self._most_slots = most_slots
         # The generation whose sets are read; None: there is none, and everything is here.
         self.generation: int | None = None
-        # When it was last seen to be in force, by the monotonic clock.
-        self.confirmed_at = float("-inf")
         self.reusable: list[int] = []
         self.slot_owners: list[SlotOwner] = []
         self._late = MemoryMemberships(self.slot_owners)
@@ -54,10 +52,6 @@ class RedisMemberships:
     def look_up(self, peid: int) -> Slots | None:
         """Return the slots that hold the entity; None: its set must be read first."""
         return self.look_up_function(peid)
-
-    def confirm(self, at: float) -> None:
-        """Note that the generation was in force in Redis at this monotonic time."""
-        self.confirmed_at = max(self.confirmed_at, at)
 
     def add(self, slot: int, peids: Int64s, coming: Int64s | None = None) -> None:
         """Enter a subscription with its members."""
@@ -131,7 +125,6 @@ class RedisMemberships:
         self._late.switch(builder)
         self._has_late = len(self._late) > 0
         self.generation = generation
-        self.confirmed_at = float("-inf")
         self._remembered = {}
         self._remembered_slots = 0
         self._to_clean = iter(())

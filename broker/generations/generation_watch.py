@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from broker.core.world_changes import Neighborhoods
-from broker.filter.memberships_redis import RedisMemberships
 from broker.generations.change_counts import AdoptedGeneration, SwitchOutcome, generation_in_force
 from broker.generations.generation_adoption import (
     ATTEMPTS,
@@ -90,7 +88,6 @@ class GenerationFollower:
             self._adopted = known.adopted
             self._changes.restore(known.lacking)
         for attempt in range(ATTEMPTS):
-            asked_at = time.monotonic()
             try:
                 await self._adopt(await self._current())
             except DamagedRedisError as error:
@@ -102,7 +99,6 @@ class GenerationFollower:
                     raise
                 await asyncio.sleep(LOOK_SECONDS)
             else:
-                self._confirm(asked_at)
                 return
 
     async def follow(self) -> None:
@@ -126,13 +122,10 @@ class GenerationFollower:
         try:
             if self._listening is None or not self._listening.is_open:
                 self._listening = await self._router.listen(GENERATION_CHANNEL, self._news.set)
-            asked_at = time.monotonic()
             current = await self._current_or_none()
             if self._is_doubtful or self._is_other(current):
                 await self._adopt(current)
                 self._is_doubtful = False
-            if current is not None:
-                self._confirm(asked_at)
             await self._notices.store_notified()
             self.problem = ""
         except SpapsError as error:
@@ -147,11 +140,6 @@ class GenerationFollower:
         if not self.damage:
             self._note_damage(what)
             self.adopt_again()
-
-    def _confirm(self, at: float) -> None:
-        """Record that the generation used here was in force in Redis at this monotonic time."""
-        if isinstance(self._memberships, RedisMemberships):
-            self._memberships.confirm(at)
 
     def _note_damage(self, what: str) -> None:
         if what != self.damage:

@@ -1,7 +1,8 @@
 """Reads membership sets in mode ``redis``: all that one chunk of input needs, in one round trip.
 
 Each answer also has the pointer to the current generation. While another generation is being
-adopted, the old sets may still be read, but only as long as they are sure to exist.
+adopted, the old sets may still be read. Their facts, read after the sets, say whether the sets were
+whole: a sweep changes the facts before it removes the first set.
 """
 
 from __future__ import annotations
@@ -19,18 +20,21 @@ from broker.ports import StoreAwayError
 from redis_link.connection.failures import is_wrong_type
 from redis_link.connection.redis_connection import RedisReplyError, first_answer, pack
 from redis_link.connection.redis_router import RedisRouter
-from redis_link.generation.generation_store import GRACE_SECONDS
-from schemas.errors import REPAIR_ADVICE, RedisLinkError
+from schemas.errors import REPAIR_ADVICE, GenerationError, RedisLinkError
+from schemas.generation import GenerationFacts, GenerationState
 from schemas.redis_keys import (
     current_generation_key,
+    generations_key,
     membership_key,
     shard_index_key,
     shard_of,
 )
 
-# A replaced generation is removed after the grace time; half of it is a margin for clocks and load.
-TRUSTED_SECONDS: Final = GRACE_SECONDS / 2
 ATTEMPTS: Final = 3
+# How long a look-up waits for the generation that is being adopted, when the old one is removed.
+ADOPTION_SECONDS: Final = 10.0
+LOOK_SECONDS: Final = 0.05
+LOADED_AGAIN: Final = "memberships are being loaded again"
 
 
 class RedisReader:
@@ -63,10 +67,10 @@ class RedisReader:
             generation = self._memberships.generation
             if generation is None:
                 return {peid: self._memberships.look_up(peid) or () for peid in peids}
-            asked_at = time.monotonic()
             try:
                 sets, current = await self._read(generation, peids)
                 await self._check_empty(generation, peids, sets)
+                is_whole = await self._is_whole(generation, current)
             except RedisReplyError as error:
                 if is_wrong_type(error):
                     damage = f"generation {generation} has keys of the wrong kind{REPAIR_ADVICE}"
@@ -75,12 +79,13 @@ class RedisReader:
                 self._router.note(error)
                 failure: RedisLinkError = error
                 continue
-            except RedisLinkError as error:
+            except (RedisLinkError, GenerationError) as error:
                 raise StoreAwayError(f"memberships cannot be read: {error}") from error
+            if not is_whole:
+                await self._wait_for_another(generation)
             if generation != self._memberships.generation:
                 failure = RedisLinkError("the generation changed")
                 continue
-            self._check(generation, current, asked_at)
             slots_of = self._slots_by_sub_id()
             found = {
                 peid: sorted(slots_of[number] for number in map(int, members) if number in slots_of)
@@ -89,15 +94,26 @@ class RedisReader:
             return self._memberships.keep(generation, found)
         raise StoreAwayError(f"memberships cannot be read: {failure}")
 
-    def _check(self, generation: int, current: bytes | None, asked_at: float) -> None:
-        """Refuse sets that may have been removed already."""
+    async def _is_whole(self, generation: int, current: bytes | None) -> bool:
+        """Return whether nothing of a generation was removed before its sets were read."""
         if current is not None and int(current) == generation:
-            self._memberships.confirm(asked_at)
-            return
+            return True
         self._on_change()
-        age = asked_at - self._memberships.confirmed_at
-        if current is None or age > TRUSTED_SECONDS:
-            raise StoreAwayError("memberships are being loaded again")
+        if current is None:
+            raise StoreAwayError(LOADED_AGAIN)
+        text = await self._router.ask(generations_key(), "HGET", generations_key(), str(generation))
+        return (
+            isinstance(text, bytes)
+            and GenerationFacts.from_json(generation, text).state is GenerationState.COMPLETE
+        )
+
+    async def _wait_for_another(self, generation: int) -> None:
+        """Wait until another generation is adopted; StoreAwayError when that takes too long."""
+        end = time.monotonic() + ADOPTION_SECONDS
+        while generation == self._memberships.generation:
+            if time.monotonic() > end:
+                raise StoreAwayError(LOADED_AGAIN)
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _check_empty(
         self, generation: int, peids: Sequence[int], sets: list[list[bytes]]
