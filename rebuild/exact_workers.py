@@ -106,9 +106,6 @@ class ExactWorkers:
                 raise WorldError("a process that resolves neighborhoods died") from error
 
 
-HERE: Final = ExactWorkers(1)
-
-
 _own: list[ExactResolver] = []
 
 

@@ -29,7 +29,6 @@ COMPARE: Final = "compare"
 RESOLVE: Final = "resolve"
 PUSH: Final = "push"
 CLEAN: Final = "clean"
-STEPS: Final = (IMPORT, COMPARE, RESOLVE, PUSH, CLEAN)
 
 # Kinds.
 REBUILD: Final = "rebuild"

@@ -51,12 +51,6 @@ def reason_of(error: BaseException, about: Sequence[str] = ()) -> str:
     return _without_class(chosen)
 
 
-def raised_in_task(error: BaseException, kind: type[SpapsError]) -> bool:
-    """Whether a task failed with an error of ours, of this kind."""
-    name = f"{kind.__module__}.{kind.__name__}: "
-    return any(line.startswith(name) for line in str(error).splitlines())
-
-
 def _raised_in_python(error: BaseException, lines: Sequence[str]) -> str | None:
     """Return the last line of Python's own story, which names the exception."""
     begins = [place for place, line in enumerate(lines) if _PYTHON in line]

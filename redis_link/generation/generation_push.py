@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from redis_link.connection.client import RedisClient
 from redis_link.connection.server_settings import server_advice
@@ -197,12 +197,6 @@ class PushReport:
             f"{self.pairs:,} pairs of {self.peids:,} entities in {self.seconds['total']:.1f} s "
             f"({self.pairs_per_second:,.0f} pairs/s{cost})"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields for a table of run facts or a JSON file."""
-        names = [each.name for each in fields(self) if each.name != "cleanup"]
-        content = {name: getattr(self, name) for name in names}
-        return content | {"pairs_per_second": self.pairs_per_second}
 
 
 def report_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,19 +208,12 @@ class SubscriptionChanges:
 
 
 def keep_changes(client: RedisClient, generation: int, changes: SubscriptionChanges) -> None:
-    """Store the changes before the switch, so that whoever notices the switch finds them."""
+    """Store the changes before the switch, so that a broker that notices the switch finds them."""
     rows = np.empty(len(changes), PACKED)
     rows["subId"], rows["gained"] = changes.sub_ids, changes.gained
     rows["lost"], rows["lacks"] = changes.lost, changes.lacks_references
     with redis_errors_from(_WHAT):
         client.set(generation_changes_key(generation), rows.tobytes(), ex=KEEP_SECONDS)
-
-
-def read_changes(client: RedisClient, generation: int) -> SubscriptionChanges | None:
-    """Return the changes by subId; None when they are not known, or no longer."""
-    with redis_errors_from(_WHAT):
-        content: Any = client.get(generation_changes_key(generation))
-    return None if content is None else unpacked_changes(content)
 
 
 def unpacked_changes(content: bytes) -> SubscriptionChanges:

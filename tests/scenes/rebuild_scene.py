@@ -15,13 +15,18 @@ from jobs.bulk_engine import spark_engine
 from rebuild.request import Engine, Places, RebuildRequest
 from rebuild.run import rebuild
 from redis_link.connection.client import RedisClient
-from redis_link.generation.generation_store import current_generation
+from redis_link.generation.generation_store import (
+    SubscriptionChanges,
+    current_generation,
+    unpacked_changes,
+)
 from redis_link.registry.registry_reader import registered_subscriptions
 from schemas.errors import NoReferenceError
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.neighborhood import neighborhood_hash
 from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE
+from schemas.redis_keys import generation_changes_key
 from schemas.subscription import Registration
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.scenes.registrations import BROKER, register
@@ -149,6 +154,12 @@ class RebuildScene:
         )
         columns = [table.column(name).to_pylist() for name in ("subId", "peid", "stageNo")]
         return sorted(zip(*columns, strict=True))
+
+    def changes_of(self, generation: int) -> SubscriptionChanges:
+        """What the switch to this generation changed, as the brokers read it."""
+        content: Any = self.client.get(generation_changes_key(generation))
+        assert content is not None
+        return unpacked_changes(content)
 
     def pairs_in_force(self) -> Pairs:
         """What Redis holds now, read key by key."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shapely.geometry import LineString
 
 from rebuild import resolve as rebuild_resolving
-from rebuild.exact_workers import HERE, WorldPlace
+from rebuild.exact_workers import ExactWorkers, WorldPlace
 from rebuild.registered_sets import RegisteredSets, registered_sets
 from rebuild.resolve import plan_all, plan_of, resolve_by_plan
 from schemas.generation import RegistryCoverage
@@ -24,6 +24,8 @@ from world.memberships.resolved_sets import ResolvedSets
 from world.versions.changes import compare_entities
 
 Rows = list[tuple[int, tuple[str, ...], Any]]
+
+THIS_PROCESS = ExactWorkers(1)
 
 CATEGORY_LISTS = st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=3, unique=True)
 
@@ -93,13 +95,13 @@ def incrementally(
 
     ``in_place``: members are changed where that can be done; else sets are taken over whole.
     """
-    before = resolve_by_plan(sets, plan_all(sets), place_of(old), HERE)
+    before = resolve_by_plan(sets, plan_all(sets), place_of(old), THIS_PROCESS)
     if not whole:
         before = replace(before, rows=before.rows.where(before.rows.shown), whole=False)
     changes = compare_entities(entity_rows(old), entity_rows(new))
     with patch.object(rebuild_resolving, "MOST_TOUCHED", 10.0 if in_place else 0.0):
         plan = plan_of(sets, before, changes, place_of(new))
-    return resolve_by_plan(sets, plan, place_of(new), HERE), int(plan.to_resolve.sum())
+    return resolve_by_plan(sets, plan, place_of(new), THIS_PROCESS), int(plan.to_resolve.sum())
 
 
 def differs(
@@ -108,7 +110,9 @@ def differs(
     old, new, described = scene
     sets = registered(described, range(1, 100))
     found, _ = incrementally(old, new, sets, whole=True, in_place=in_place)
-    return all_rows(found) != all_rows(resolve_by_plan(sets, plan_all(sets), place_of(new), HERE))
+    return all_rows(found) != all_rows(
+        resolve_by_plan(sets, plan_all(sets), place_of(new), THIS_PROCESS)
+    )
 
 
 def road(peid: int, west: float, east: float) -> tuple[int, tuple[str, ...], Any]:

@@ -19,7 +19,6 @@ _STEP_BYTES: Final = 100_000
 
 # By the end of its name Arrow knows how a file was packed; the others only Hadoop unpacks.
 _PACKED: Final = (".gz", ".bz2", ".lz4", ".zst")
-_PACKED_TIMES: Final = 16
 _UNREADABLE: Final = (".snappy", ".deflate")
 
 
@@ -34,11 +33,6 @@ class LineRange(NamedTuple):
     start: int
     end: int
     is_packed: bool
-
-    @property
-    def unpacked_bytes(self) -> int:
-        """How much there is to read, about."""
-        return (self.end - self.start) * (_PACKED_TIMES if self.is_packed else 1)
 
 
 def line_files(store: pa_fs.FileSystem, folder: str, pattern: str = "*") -> list[pa_fs.FileInfo]:

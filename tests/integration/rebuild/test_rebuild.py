@@ -7,7 +7,7 @@ import shapely
 from deltalake import DeltaTable
 
 from rebuild.run import rebuild, rollback
-from redis_link.generation.generation_store import all_generations, current_generation, read_changes
+from redis_link.generation.generation_store import all_generations, current_generation
 from schemas.errors import WorldError
 from schemas.generation import GenerationState
 from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, edited_town, grid_town
@@ -105,8 +105,7 @@ def test_a_vanished_reference_comes_back(scene: RebuildScene) -> None:
     assert steps["resolve"]["unresolved"] == [1, 2, 3]
     facts = current_generation(scene.client)
     assert facts is not None
-    changes = read_changes(scene.client, facts.generation)
-    assert changes is not None
+    changes = scene.changes_of(facts.generation)
     assert changes.sub_ids[changes.lacks_references].tolist() == [1, 2, 3]
     scene.write_source(grid_town())
     scene.rebuild()
@@ -122,8 +121,7 @@ def test_changes_are_told_by_subscription(scene: RebuildScene) -> None:
     after = scene.pairs_in_force()
     facts = current_generation(scene.client)
     assert facts is not None
-    changes = read_changes(scene.client, facts.generation)
-    assert changes is not None
+    changes = scene.changes_of(facts.generation)
     told = zip(
         changes.sub_ids.tolist(), changes.gained.tolist(), changes.lost.tolist(), strict=True
     )

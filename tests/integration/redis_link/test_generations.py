@@ -75,7 +75,6 @@ def test_a_report_says_what_was_done(redis_client: RedisClient) -> None:
     assert report.replaced is None
     assert f"{report.pairs:,} pairs" in report.summary()
     assert any("reading back" in line for line in said)
-    assert json.loads(json.dumps(report.to_dict()))["checksum"] == report.checksum
     assert report.bytes_per_pair is not None
     assert 2 < report.bytes_per_pair < 200
     assert any("set-max-intset-entries is 512" in line for line in report.advice)

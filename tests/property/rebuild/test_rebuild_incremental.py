@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapely.geometry import Point
 
-from rebuild.exact_workers import HERE
 from rebuild.resolve import plan_all, resolve_by_plan
 from rebuild.set_changes import SetChanges
 from schemas.language.neighborhood import Neighborhood
@@ -18,6 +17,7 @@ from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.edited_worlds import (
     HOPS,
     ROW_OF_ROADS,
+    THIS_PROCESS,
     Rows,
     all_rows,
     differs,
@@ -64,7 +64,7 @@ def test_incremental_equals_full(
     old, new, described = scene
     sets = registered(described, range(1, 100))
     found, _ = incrementally(old, new, sets, whole=whole, in_place=in_place)
-    full = resolve_by_plan(sets, plan_all(sets), place_of(new), HERE)
+    full = resolve_by_plan(sets, plan_all(sets), place_of(new), THIS_PROCESS)
     assert all_rows(found, shown_only=not whole) == all_rows(full, shown_only=not whole)
     assert found.resolved.tolist() == full.resolved.tolist()
 
@@ -112,7 +112,7 @@ def test_differences_lead_from_one_result_to_the_other(
     for table, chosen in ((old, described[:kept_before]), (new, described[kept_after:])):
         start = 1 + described.index(chosen[0]) if chosen else 1
         sets = registered(chosen, range(start, 100))
-        results.append(resolve_by_plan(sets, plan_all(sets), place_of(table), HERE))
+        results.append(resolve_by_plan(sets, plan_all(sets), place_of(table), THIS_PROCESS))
     before, after = map(pairs_of, results)
     changes = SetChanges(*results)
     added, removed = (
@@ -147,5 +147,5 @@ def test_members_that_nobody_kept_are_found_even_when_nothing_changed(
     sets = registered([read_neighborhood(f"{HOPS} visible {visible}")], range(1, 100))
     found, count = incrementally(world, world, sets, whole=False, in_place=True)
     assert count == resolved
-    full = resolve_by_plan(sets, plan_all(sets), place_of(world), HERE)
+    full = resolve_by_plan(sets, plan_all(sets), place_of(world), THIS_PROCESS)
     assert all_rows(found, shown_only=True) == all_rows(full, shown_only=True)

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from jobs.pipeline.rebuild_engine import PART_FOLDER
 from rebuild.request import Engine
 from redis_link.connection.client import connect
-from redis_link.generation.generation_store import read_changes
 from schemas.membership import MEMBERSHIPS_TABLE
 from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_server import running_redis
@@ -82,8 +81,7 @@ def test_spark_resolves_what_a_change_can_affect_and_tells_what_a_full_push_chan
     after = scene.pairs_in_force()
     steps = scene.records()[-1]["steps"]
     assert (steps["resolve"]["resolved"], steps["push"]["how"]) == (len(NEIGHBORHOODS), "all")
-    changes = read_changes(scene.client, steps["push"]["generation"])
-    assert changes is not None
+    changes = scene.changes_of(steps["push"]["generation"])
     told = dict(zip(changes.sub_ids.tolist(), changes.lost.tolist(), strict=True))
     lost = Counter(sub_id for _, sub_id in before - after)
     assert {sub_id: count for sub_id, count in told.items() if count} == dict(lost)
