@@ -133,7 +133,7 @@ def load_settings(
     """Return the settings; in ``options`` (``{"world.dir": …}``) None means "not given"."""
     merged = _parse(_defaults(), "defaults")
     if config is not None:
-        lay_over(merged, _parse(_read(config), str(config)), f"{config}: ")
+        lay_over(merged, _parse(read_text(config), str(config)), f"{config}: ")
     surroundings = os.environ if environment is None else environment
     lay_over(merged, read_environment(surroundings, merged), "environment: ")
     given = {key: value for key, value in (options or {}).items() if value is not None}
@@ -159,7 +159,8 @@ def _defaults() -> str:
     return resources.files("conf").joinpath(DEFAULTS_FILE).read_text("utf-8")
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a file; SettingsError names the file."""
     try:
         return path.read_text("utf-8")
     except OSError as error:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from schemas.language.categories import CategoryTree
 
 Bools: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
 Int32s: TypeAlias = NDArray[np.int32]
 Int64s: TypeAlias = NDArray[np.int64]
 # Positions in an EntityTable; 32 bits, because pairs of them are what fills memory.

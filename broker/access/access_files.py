@@ -16,16 +16,6 @@ Content = TypeVar("Content")
 Fingerprint = tuple[int, int, int] | None
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file; SettingsError names the file."""
-    try:
-        return path.read_text("utf-8")
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: not UTF-8 text (byte {error.start})") from error
-
-
 class WatchedFile(Generic[Content]):
     """The content of a file, or ``denial`` whenever it cannot be read or understood."""
 

@@ -18,8 +18,8 @@ from typing import Final, TypeAlias
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from broker.access.access_files import read_text
 from schemas.errors import OutputError, SettingsError
+from schemas.settings import read_text
 
 Users: TypeAlias = dict[str, str]
 

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from broker.access.access_files import read_text
 from broker.codec.fields import FilterError, parse_filter
 from broker.codec.reason_codes import ReasonCode
 from broker.core.verdicts import Action, Identity, Verdict
 from schemas.errors import SettingsError
+from schemas.settings import read_text
 
 Levels: TypeAlias = tuple[str, ...]
 

@@ -35,6 +35,9 @@ class Shape(Enum):
         return self.value[1]
 
 
+SHAPES: Final = tuple(Shape)
+SHAPE_COUNT: Final = len(SHAPES)
+
 LONG_NAMES: Final[Mapping[str, str]] = {
     "E": "Equals",
     "I": "Intersects",

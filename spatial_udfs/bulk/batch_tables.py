@@ -13,13 +13,10 @@ from numpy.typing import NDArray
 
 from schemas.errors import SpapsError
 from schemas.topology.far_pairs import SHAPE_PAIRS
-from spatial_udfs.entity_table import Int64s
+from schemas.topology.relations import SHAPE_COUNT
+from spatial_udfs.entity_table import Bools, Floats, Int32s, Int64s
 from spatial_udfs.position_sets import spread_out
-from spatial_udfs.topology.shapes import SHAPE_COUNT, ShapeCodes
-
-Int32s = NDArray[np.int32]
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
+from spatial_udfs.topology.shapes import ShapeCodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

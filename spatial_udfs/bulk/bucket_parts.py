@@ -10,10 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from schemas.entity import CATEGORIES, HEAVY
-from spatial_udfs.bulk.batch_tables import Bools, Int32s
 from spatial_udfs.bulk.category_sets import Vocabulary, set_numbers
 from spatial_udfs.bulk.stage_rows import by_bucket
-from spatial_udfs.entity_table import Int64s
+from spatial_udfs.entity_table import Bools, Int32s, Int64s
 from spatial_udfs.topology.shapes import ShapeCodes
 
 Places: TypeAlias = NDArray[np.integer] | Bools

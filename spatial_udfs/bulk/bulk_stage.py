@@ -15,18 +15,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spatial_udfs.bulk.batch_tables import (
-    BatchTables,
-    Int32s,
-    LevelEdges,
-    shape_pair,
-    widest,
-)
+from schemas.topology.relations import SHAPE_COUNT
+from spatial_udfs.bulk.batch_tables import BatchTables, LevelEdges, shape_pair, widest
 from spatial_udfs.bulk.stage_rows import FarTotals, Members, NearPairs, NearRows, RelatedRows
 from spatial_udfs.bulk.world_bucket import BucketEntities, PairRows
-from spatial_udfs.entity_table import Int64s
+from spatial_udfs.entity_table import Int32s, Int64s
 from spatial_udfs.position_sets import is_in, spread_out
-from spatial_udfs.topology.shapes import SHAPE_COUNT
 from spatial_udfs.topology.stored_kinds import reference_shapes
 
 # The most pairs that are looked at in one go.

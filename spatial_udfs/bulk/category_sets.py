@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spatial_udfs.bulk.batch_tables import Int32s
+from spatial_udfs.entity_table import Int32s
 
 # No category has it, because no text of JSON or OSM has it.
 _BETWEEN: Final = "\x00"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.language.categories import CategoryTree
-from spatial_udfs.bulk.batch_tables import Bools
 from spatial_udfs.bulk.category_sets import Vocabulary
+from spatial_udfs.entity_table import Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from spatial_udfs.bulk.batch_tables import Int32s
-from spatial_udfs.entity_table import Int64s
+from spatial_udfs.entity_table import Int32s, Int64s
 from spatial_udfs.position_sets import spread_out
 
 # Arrays of some megabytes are used again by the allocator; larger ones cost new pages each time.

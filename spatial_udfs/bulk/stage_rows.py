@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spatial_udfs.bulk.batch_tables import Bools, Floats, Int32s
+from schemas.topology.relations import SHAPE_COUNT
 from spatial_udfs.bulk.buckets import bucket_of
-from spatial_udfs.entity_table import Int64s
-from spatial_udfs.topology.shapes import SHAPE_COUNT, ShapeCodes
+from spatial_udfs.entity_table import Bools, Floats, Int32s, Int64s
+from spatial_udfs.topology.shapes import ShapeCodes
 
 # The level of members that an earlier run has found.
 KNOWN: Final = -1

@@ -11,7 +11,6 @@ import shapely
 from numpy.typing import NDArray
 
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
-from spatial_udfs.bulk.batch_tables import Bools, Int32s
 from spatial_udfs.bulk.bucket_parts import (
     NO_GEOMETRIES,
     BucketPart,
@@ -23,7 +22,7 @@ from spatial_udfs.bulk.bucket_parts import (
 from spatial_udfs.bulk.category_sets import Vocabulary, set_numbers
 from spatial_udfs.bulk.sedona_tiles import LARGE, TILE
 from spatial_udfs.bulk.world_tiles import Boxes
-from spatial_udfs.entity_table import Positions
+from spatial_udfs.entity_table import Bools, Int32s, Positions
 from spatial_udfs.resolution_limits import UNLIMITED
 from spatial_udfs.topology.pair_kinds import PAIRS_OF_SHAPES, Kinds, PairKinds
 from spatial_udfs.topology.pair_matrices import PairMatrices

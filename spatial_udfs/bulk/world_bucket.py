@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spatial_udfs.bulk.batch_tables import Bools, Int32s
-from spatial_udfs.entity_table import Int64s
+from spatial_udfs.entity_table import Bools, Int32s, Int64s
 from spatial_udfs.position_sets import is_in, spread_out
 from spatial_udfs.topology.shapes import ShapeCodes
 

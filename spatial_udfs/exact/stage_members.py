@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from schemas.language.conditions import Condition
+from schemas.topology.relations import SHAPE_COUNT
 from spatial_udfs.entity_table import Bools, EntityTable, Int64s, Positions
 from spatial_udfs.exact.candidate_search import CandidateSearch, PairDistances
 from spatial_udfs.exact.pair_memory import Pairs
@@ -25,7 +26,7 @@ from spatial_udfs.topology.condition_verdicts import (
     verdict_of,
 )
 from spatial_udfs.topology.pair_kinds import shape_pairs
-from spatial_udfs.topology.shapes import SHAPE_COUNT, ShapeCodes, shape_codes
+from spatial_udfs.topology.shapes import ShapeCodes, shape_codes
 
 # Up to so many references are looked up; beyond that a mask of the whole world is quicker.
 FEW_REFERENCES: Final = 512

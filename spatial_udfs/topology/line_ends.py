@@ -9,7 +9,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from spatial_udfs.entity_table import Bools, Geometries, Positions
+from spatial_udfs.entity_table import Bools, Floats, Geometries, Positions
 
 # The matrix of two lines that meet in one end of each and nowhere else.
 SHARED_END_MATRIX: Final = "FF1F00102"
@@ -17,8 +17,6 @@ SHARED_END_MATRIX: Final = "FF1F00102"
 _LINE_TYPE: Final = 1
 # Each product of two differences is off by less than this share of itself (four roundings).
 _ROUNDING: Final = 8 * np.finfo(np.float64).eps
-
-Floats = NDArray[np.float64]
 
 
 class StraightSegments:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from schemas.language.conditions import Leaf, Relate, Topological, WithinDistance
 from schemas.topology.far_pairs import SHAPE_PAIRS, leaf_far_bits
-from schemas.topology.relations import masks_of
+from schemas.topology.relations import SHAPE_COUNT, masks_of
 from spatial_udfs.entity_table import Bools
-from spatial_udfs.topology.shapes import SHAPE_COUNT, ShapeCodes
+from spatial_udfs.topology.shapes import ShapeCodes
 
 Kinds = NDArray[np.uint16]
 

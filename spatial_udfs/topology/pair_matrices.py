@@ -18,12 +18,13 @@ from typing import Any, Final
 import numpy as np
 import shapely
 
+from schemas.topology.relations import SHAPES
 from spatial_udfs.entity_table import Bools, Geometries, Positions
 from spatial_udfs.position_sets import is_in
 from spatial_udfs.resolution_limits import Relate, ResolutionLimits
 from spatial_udfs.topology.line_ends import SHARED_END_MATRIX, SharedLineEnds, StraightSegments
 from spatial_udfs.topology.pair_kinds import Kinds, PairKinds, shape_pairs
-from spatial_udfs.topology.shapes import SHAPES, ShapeCodes
+from spatial_udfs.topology.shapes import ShapeCodes
 from spatial_udfs.topology.vertex_steps import Costs, relate_in_steps, vertex_products
 
 # Below this many coordinates a prepared copy costs more than it saves.

@@ -9,11 +9,8 @@ import shapely
 from numpy.typing import NDArray
 
 from schemas.errors import WorldError
-from schemas.topology.relations import Shape
+from schemas.topology.relations import SHAPE_COUNT
 from spatial_udfs.entity_table import EntityTable, Geometries, Int64s
-
-SHAPES: Final = tuple(Shape)
-SHAPE_COUNT: Final = len(SHAPES)
 
 _POINT, _CLOSED_LINE, _LINE, _AREA = range(SHAPE_COUNT)
 _COLLECTION_TYPE: Final = 7

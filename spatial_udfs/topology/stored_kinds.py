@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.topology.far_pairs import SHAPE_PAIRS
-from schemas.topology.relations import Shape, disjoint_matrix
+from schemas.topology.relations import SHAPE_COUNT, Shape, disjoint_matrix
 
 CELL_SYMBOLS: Final = "F012"
-SHAPES: Final = tuple(Shape)
-SHAPE_COUNT: Final = len(SHAPES)
 
 _CELL_BITS: Final = 2
 _CELLS: Final = 9

@@ -15,12 +15,10 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from spatial_udfs.entity_table import Geometries, Int64s
+from spatial_udfs.entity_table import Bools, Floats, Geometries, Int64s
 from world.imports.vertices import Vertices
 from world.long_work import Progress
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 # LineString, Polygon, MultiLineString, MultiPolygon: what has edges.
 WITH_EDGES: Final = (1, 3, 5, 6)
 # An edge that got a vertex is bent by up to the distance, and may come near another vertex.

@@ -33,7 +33,6 @@ from schemas.entity import (
     REFERENCE,
     RELATED_TABLE,
 )
-from spatial_udfs.bulk.batch_tables import Int32s
 from spatial_udfs.bulk.bucket_parts import (
     NO_GEOMETRIES,
     BucketPart,
@@ -45,6 +44,7 @@ from spatial_udfs.bulk.buckets import bucket_count
 from spatial_udfs.bulk.sedona_tiles import LARGE, TILE, tiled
 from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
 from spatial_udfs.bulk.world_tiles import cut_into_tiles
+from spatial_udfs.entity_table import Int32s
 
 # When more than this share has changed, taking pairs over saves nothing.
 MOST_CHANGED: Final = 0.5

@@ -34,9 +34,9 @@ from jobs.pipeline.subscriptions.graph_slices import (
     stage_kinds,
 )
 from schemas.entity import NODE, REFERENCE
-from spatial_udfs.bulk.batch_tables import Int32s, numbers_among
+from spatial_udfs.bulk.batch_tables import numbers_among
 from spatial_udfs.bulk.stage_rows import Members, by_bucket
-from spatial_udfs.entity_table import Int64s
+from spatial_udfs.entity_table import Int32s, Int64s
 
 
 class SliceKnown(NamedTuple):

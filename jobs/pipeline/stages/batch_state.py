@@ -16,10 +16,9 @@ import numpy as np
 from jobs.pipeline.pairs.world_buckets import WorldBuckets
 from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.stages.compiled_slice import CompiledSlice
-from spatial_udfs.bulk.batch_tables import Int32s
 from spatial_udfs.bulk.stage_rows import KNOWN, Members, all_members, taken
 from spatial_udfs.bulk.world_bucket import BucketEntities
-from spatial_udfs.entity_table import Int64s
+from spatial_udfs.entity_table import Int32s, Int64s
 
 
 class CellMembers(NamedTuple):

@@ -18,7 +18,7 @@ from jobs.pipeline.subscriptions.graph_slices import StageKind, node_ids
 from jobs.pipeline.subscriptions.graph_tables import GraphTables, exploded_lists
 from schemas.entity import NODE
 from schemas.errors import SpapsError
-from spatial_udfs.bulk.batch_tables import BatchTables, Int32s, LevelEdges
+from spatial_udfs.bulk.batch_tables import BatchTables, LevelEdges
 from spatial_udfs.bulk.numbered_conditions import (
     CONDITION,
     NumberedConditions,
@@ -27,7 +27,7 @@ from spatial_udfs.bulk.numbered_conditions import (
 from spatial_udfs.bulk.numbered_patterns import NumberedPatterns, numbered_patterns
 from spatial_udfs.bulk.shown_rows import ShownNodes
 from spatial_udfs.bulk.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED
-from spatial_udfs.entity_table import Int64s
+from spatial_udfs.entity_table import Int32s, Int64s
 
 
 class Meaning(NamedTuple):

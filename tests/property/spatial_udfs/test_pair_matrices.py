@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, Phase, example, find, given, settings
 from hypothesis import strategies as st
 
 from schemas.language.conditions import Relate, Topological
-from schemas.topology.relations import LONG_NAMES, Shape, disjoint_matrix
+from schemas.topology.relations import LONG_NAMES, SHAPES, Shape, disjoint_matrix
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.candidate_search import CandidateSearch
 from spatial_udfs.exact.related_pairs import RelatedPairs
 from spatial_udfs.resolution_limits import UNLIMITED
 from spatial_udfs.topology import pair_matrices
 from spatial_udfs.topology.pair_kinds import PairKinds
-from spatial_udfs.topology.shapes import SHAPES, shape_codes
+from spatial_udfs.topology.shapes import shape_codes
 from tests.oracle.definition import Entity, holds_for_matrix, matrix_of, pair_matrix, turned
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
 from tests.strategies.worlds import table_of, worlds

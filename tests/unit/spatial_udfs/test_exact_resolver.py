@@ -15,7 +15,7 @@ from schemas.language.condition_parser import parse_condition
 from schemas.language.conditions import Leaf
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import parse_notation
-from schemas.topology.relations import Shape
+from schemas.topology.relations import SHAPES, Shape
 from spatial_udfs.entity_table import Bools, EntityTable, Positions
 from spatial_udfs.exact import candidate_search
 from spatial_udfs.exact.exact_resolver import ExactResolver
@@ -23,7 +23,7 @@ from spatial_udfs.exact.pair_memory import PairMemory, Pairs
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
 from spatial_udfs.topology.condition_verdicts import truth_by_kind
 from spatial_udfs.topology.pair_kinds import PairKinds
-from spatial_udfs.topology.shapes import SHAPES, shape_codes
+from spatial_udfs.topology.shapes import shape_codes
 from testing.synthetic_city import synthetic_city
 from tests.strategies.worlds import table_of
 
