@@ -1,7 +1,7 @@
-"""A batch of neighborhoods as the arrays that every task looks things up in.
+"""A batch of neighborhoods, as arrays for the look-ups of all tasks.
 
 Nodes, conditions, patterns and kinds are numbered from 0 within the batch, so a look-up is an
-index. All of it belongs to the batch and to the vocabulary of the world, never to its size.
+index. The arrays grow with the batch and with the vocabulary of the world, not with its entities.
 """
 
 from __future__ import annotations
@@ -38,17 +38,20 @@ class BatchTables:
     selected: Bools  # pattern, category set: whether it selects entities of the set
 
     def numbers_of(self, ids: Int64s) -> Int32s:
-        """The numbers of nodes in this batch, by their hashes."""
+        """Return the numbers in this batch of the nodes with these hashes."""
         return numbers_among(self.node_ids, ids)
 
     def related_truth(self, nodes: Int32s, kinds: Int32s) -> Bools:
-        """Whether the condition of each node holds for a pair of this kind."""
+        """Return whether the condition of each node holds for a pair of this kind."""
         places = np.searchsorted(self.pair_kinds, kinds)
         found: Bools = self.truths[self.truth_of[self.conditions[nodes]], places]
         return found
 
     def disjoint_truth(self, nodes: Int32s, distances: Floats, shape_pairs: Int32s) -> Bools:
-        """The same for disjoint pairs at these distances, within the reach."""
+        """Return whether the condition of each node holds for a disjoint pair at this distance.
+
+        The distances are within the reaches of the nodes.
+        """
         conditions = self.conditions[nodes]
         starts, ends = self.span_starts[conditions], self.span_starts[conditions + 1]
         truth = np.zeros(len(nodes), np.bool_)
@@ -61,22 +64,22 @@ class BatchTables:
         return truth
 
     def selects(self, nodes: Int32s, category_sets: Int32s) -> Bools:
-        """Whether the patterns of each node select entities of this category set."""
+        """Return whether the patterns of each node select entities of this category set."""
         found: Bools = self.selected[self.patterns[nodes], category_sets]
         return found
 
     def far_of(self, nodes: Int32s) -> Int32s:
-        """The truth of each node's condition beyond its reach."""
+        """Return the truth of each node's condition beyond its reach, a bit for each shape pair."""
         found: Int32s = self.far[self.conditions[nodes]]
         return found
 
     def far_by_shapes(self, nodes: Int32s) -> Bools:
-        """The same by node, shape of the reference and shape of the entity."""
+        """Return that truth by node, shape of the reference and shape of the entity."""
         bits = has_bit(self.far_of(nodes)[:, None], np.arange(len(SHAPE_PAIRS)))
         return bits.reshape(-1, SHAPE_COUNT, SHAPE_COUNT)
 
     def reach_of(self, nodes: Int32s) -> Floats:
-        """The reach of each node's condition."""
+        """Return the reach of each node's condition."""
         found: Floats = self.reaches[self.conditions[nodes]]
         return found
 
@@ -97,7 +100,7 @@ class LevelEdges:
     with_far: bool
 
     def references(self, nodes: Int32s, entities: Int64s) -> tuple[Int32s, Int64s, Bools]:
-        """References of this level out of members: (node, reference, joined) for each edge."""
+        """Return the references of this level among members: node, reference and ``joined``."""
         first = np.searchsorted(self.sources, nodes)
         counts = np.searchsorted(self.sources, nodes, side="right") - first
         rows, edges = spread_out(first, counts)
@@ -105,7 +108,7 @@ class LevelEdges:
 
 
 def numbers_among(node_ids: Int64s, wanted: Int64s) -> Int32s:
-    """Return the place of each hash among those of a slice; an error when one is not there."""
+    """Return the position of each hash among those of a slice; SpapsError if one is missing."""
     order = np.argsort(node_ids)
     places = np.searchsorted(node_ids, wanted, sorter=order)
     places = places[places < len(node_ids)]
@@ -116,7 +119,7 @@ def numbers_among(node_ids: Int64s, wanted: Int64s) -> Int32s:
 
 
 def widest(references: Int64s, reaches: Floats) -> tuple[Int64s, Floats]:
-    """Each reference once, with its widest reach; those without one are left out."""
+    """Return each reference that has a reach once, with the widest."""
     measuring = ~np.isnan(reaches)
     found, places = np.unique(references[measuring], return_inverse=True)
     most = np.zeros(len(found))
@@ -125,11 +128,11 @@ def widest(references: Int64s, reaches: Floats) -> tuple[Int64s, Floats]:
 
 
 def has_bit(bits: Int32s, places: NDArray[np.integer]) -> Bools:
-    """Whether the bit at each place is set."""
+    """Return whether the bit at each position is set."""
     found: Bools = (bits >> places.astype(np.int32) & 1).astype(np.bool_)
     return found
 
 
 def shape_pair(references: ShapeCodes, entities: ShapeCodes) -> Int32s:
-    """The place of two shapes in SHAPE_PAIRS."""
+    """Return the position of two shapes in SHAPE_PAIRS."""
     return references.astype(np.int32) * SHAPE_COUNT + entities

@@ -1,4 +1,4 @@
-"""What tasks find out about the entities of a world, by the bucket that it belongs to."""
+"""The results of tasks about the entities of a world, by bucket."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PairColumns(NamedTuple):
     category_sets: Int32s
 
     def at(self, places: Places) -> PairColumns:
-        """Some of the rows."""
+        """Return the rows at these positions."""
         references, entities, kinds, category_sets = self
         return PairColumns(
             references[places], entities[places], kinds[places], category_sets[places]
@@ -35,7 +35,7 @@ class PairColumns(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[PairColumns]) -> PairColumns:
-        """All rows of some parts."""
+        """Return the rows of all parts."""
         references, entities, kinds, category_sets = zip(NO_PAIRS, *parts, strict=True)
         return cls(
             np.concatenate(references),
@@ -53,18 +53,18 @@ class EntityColumns(NamedTuple):
     category_sets: Int32s
 
     def at(self, places: Places) -> EntityColumns:
-        """Some of the rows."""
+        """Return the rows at these positions."""
         return EntityColumns(self.peids[places], self.shapes[places], self.category_sets[places])
 
     @classmethod
     def joined(cls, parts: Sequence[EntityColumns]) -> EntityColumns:
-        """All rows of some parts."""
+        """Return the rows of all parts."""
         peids, shapes, category_sets = zip(NO_ENTITIES, *parts, strict=True)
         return cls(np.concatenate(peids), np.concatenate(shapes), np.concatenate(category_sets))
 
 
 class BucketPart(NamedTuple):
-    """What one task has found for one bucket.
+    """The results of one task for one bucket.
 
     ``geometries`` (WKB) are those of the entities. ``heavy`` are the peids of references with very
     many pairs whose own bucket this is.
@@ -77,7 +77,7 @@ class BucketPart(NamedTuple):
 
 
 class FoundPairs(NamedTuple):
-    """Pairs that were found at once; ``spread`` ones go to the bucket of their entity."""
+    """Pairs that one step found; those that are ``spread`` go to the bucket of their entity."""
 
     pairs: PairColumns
     spread: Bools
@@ -86,9 +86,10 @@ class FoundPairs(NamedTuple):
 def taken_over(
     batches: Iterable[pa.RecordBatch], vocabulary: Vocabulary, buckets: int
 ) -> Iterator[tuple[int, BucketPart]]:
-    """Pairs of an earlier version (reference, entity, pairKind, categories, heavy), by bucket.
+    """Yield the pairs of an earlier version, given as table rows, by bucket.
 
-    References that were heavy there stay it.
+    The columns are reference, entity, pairKind, categories and heavy. References that were heavy
+    in that version stay heavy.
     """
     for batch in batches:
         references, entities, kinds = (column.to_numpy() for column in batch.columns[:3])
@@ -102,7 +103,7 @@ def taken_over(
 def by_buckets(
     steps: Sequence[FoundPairs], entities: EntityColumns, geometries: pa.Array, buckets: int
 ) -> Iterator[tuple[int, BucketPart]]:
-    """Return what each bucket gets."""
+    """Yield each bucket that gets anything, with its part."""
     pairs = PairColumns.joined([step.pairs for step in steps])
     spread = np.concatenate([np.empty(0, np.bool_), *(step.spread for step in steps)])
     heavy = np.unique(pairs.references[spread])

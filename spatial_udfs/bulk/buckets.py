@@ -1,9 +1,9 @@
 """Buckets: the parts in which the bulk job holds a world, by a hash of the peid.
 
-Everything that is known of an entity is in its bucket: its shape and categories, the pairs of
-which it is the reference, the sets it is a member of. So a stage goes from bucket to bucket by
-one exchange. A reference with very many pairs is *heavy*: its pairs lie in the buckets of the
-entities at their other end, and each of these asks for it.
+The bucket of an entity has its shape and categories, the pairs of which it is the reference, and
+the sets of which it is a member. So a stage needs one exchange between buckets. A reference with
+very many pairs is *heavy*: its pairs lie in the buckets of the entities at their other end, and
+each of these asks for it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SECOND_FACTOR: Final = np.uint64(0x94D049BB133111EB)
 
 
 def bucket_count(entities: int) -> int:
-    """How many buckets a world of so many entities has."""
+    """Return the number of buckets of a world with so many entities."""
     return max(1, -(-entities // ENTITIES_PER_BUCKET))
 
 
 def bucket_of(peids: Int64s, buckets: int) -> NDArray[np.int32]:
-    """The bucket of each entity, from 0."""
+    """Return the bucket of each entity, from 0."""
     mixed = peids.astype(np.uint64)
     mixed ^= mixed >> np.uint64(30)
     mixed *= _FIRST_FACTOR

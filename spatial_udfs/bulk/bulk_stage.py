@@ -1,8 +1,8 @@
-"""One level of nodes in one bucket: who is asked for, what is found, who is a member.
+"""One level of nodes in one bucket: references, pairs, members.
 
 Every node of a level is resolved by the same few array operations, whatever its condition,
 categories and distances are. ``ask`` goes from the references in a bucket to entities in any
-bucket; ``select`` decides, in the bucket of the entities, who of them is a member.
+bucket; ``select`` decides, in the bucket of the entities, which of them are members.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spatial_udfs.entity_table import Int32s, Int64s
 from spatial_udfs.position_sets import is_in, spread_out
 from spatial_udfs.topology.stored_kinds import reference_shapes
 
-# The most pairs that are looked at in one go.
+# The largest number of pairs that are looked up at once.
 PAIRS_AT_ONCE: Final = 2_000_000
 
 
@@ -37,9 +37,9 @@ class BulkStage:
         entities: BucketEntities | None,
         members: tuple[Int32s, Int64s],
     ) -> None:
-        """``members`` of earlier levels in this bucket, as nodes and entities.
+        """Take the members of earlier levels in this bucket, as nodes and entities.
 
-        Without the ``entities`` only ``ask_related`` works.
+        Without ``entities`` only ``ask_related`` works.
         """
         self._edges = edges
         self._tables = tables
@@ -54,18 +54,18 @@ class BulkStage:
 
     @cached_property
     def _asked(self) -> tuple[Int32s, Int64s]:
-        """Nodes and the references that they ask for, each pair once, by node."""
+        """Return nodes and the references that they ask for, each pair once, by node."""
         nodes, references, joined = self._references
         return each_once(nodes[joined], references[joined], self.asked_references)
 
     @cached_property
     def asked_references(self) -> Int64s:
-        """The references that are asked for, each once."""
+        """Return the references that are asked for, each once."""
         _, references, joined = self._references
         return np.unique(references[joined])
 
     def ask_related(self, pairs: PairRows) -> Iterator[RelatedRows]:
-        """Pairs of the references that share a point, of selected categories."""
+        """Yield pairs of the references that share a point, of selected categories."""
         tables = self._tables
         nodes, references = self._asked
         for part in _portions(references, pairs):
@@ -80,7 +80,7 @@ class BulkStage:
             yield RelatedRows(of_rows, pairs.entities[places], holds, shapes)
 
     def ask_near(self, near: NearPairs) -> NearRows:
-        """Disjoint pairs within the reach of each node that asks for their reference."""
+        """Return disjoint pairs within the reach of each node that asks for their reference."""
         nodes, references = self._asked
         reaches = self._tables.reach_of(nodes)
         measuring = ~np.isnan(reaches)
@@ -95,12 +95,12 @@ class BulkStage:
         return NearRows(nodes[rows], near.entities[places], near.distances[places], shapes[rows])
 
     def reaches_asked(self) -> tuple[Int64s, NDArray[np.float64]]:
-        """References from which distances are measured, each once with its widest reach."""
+        """Return the references from which distances are measured, each with its widest reach."""
         nodes, references = self._asked
         return widest(references, self._tables.reach_of(nodes))
 
     def references_by_shape(self) -> FarTotals:
-        """For nodes that far pairs matter to: how many references of each shape are here."""
+        """Return how many references of each shape are here, for nodes whose far pairs count."""
         nodes, references = self._asked
         counted = self._tables.far_of(nodes) != 0
         nodes, references = nodes[counted], references[counted]
@@ -112,10 +112,9 @@ class BulkStage:
     def select(
         self, related: Sequence[RelatedRows], near: Sequence[NearRows], far: FarTotals
     ) -> Members:
-        """Members of the level in this bucket.
+        """Return the members of the level in this bucket.
 
-        ``far``: how many references of each shape the nodes have in all buckets that far pairs
-        matter to.
+        ``far`` has the sums of ``references_by_shape`` over all buckets.
         """
         rows = [*related, *(self._judged(each) for each in near)]
         keys = [self._keys(each.nodes, each.entities) for each in rows]
@@ -131,7 +130,7 @@ class BulkStage:
         )
 
     def _judged(self, rows: NearRows) -> RelatedRows:
-        """Near rows of selected categories, with the truth of their condition."""
+        """Return the near rows of selected categories, with the truth of their condition."""
         tables, places = self._tables, self._entities.places_of(rows.entities)
         chosen = np.flatnonzero(tables.selects(rows.nodes, self._entities.category_sets[places]))
         nodes, reference_shapes = rows.nodes[chosen], rows.reference_shapes[chosen]
@@ -142,10 +141,12 @@ class BulkStage:
     def _far(
         self, far: FarTotals, rows: Sequence[RelatedRows], keys: Sequence[Int64s]
     ) -> Iterator[Int64s]:
-        """Node by node, the entities of its categories of which some reference is far and holds.
+        """Yield for each node the entities of its categories for which a far reference holds.
 
-        A reference that is near an entity is a row here: what is left of the total is far. Only
-        entities of the node's categories are looked at, and nearly all of these are members.
+        They come as keys.
+
+        A reference that is near an entity has a row; the rest of the total is far. Only entities of
+        the node's categories are considered, and nearly all of these are members.
         """
         tables, entities = self._tables, self._entities
         nodes, totals = far
@@ -161,7 +162,7 @@ class BulkStage:
         holding = tables.far_by_shapes(nodes)
         patterns = tables.patterns[nodes]
         last, wanted = -1, np.empty(0, np.int64)
-        # Nodes of one pattern after each other: their entities are looked for once, and let go.
+        # Nodes of one pattern follow each other, so their entities are found once and then freed.
         for row in np.argsort(patterns, kind="stable").tolist():
             if patterns[row] != last:
                 last = patterns[row]
@@ -175,7 +176,7 @@ class BulkStage:
             yield starts[row] + wanted[total[entities.shapes[wanted]] > near_here]
 
     def _keys(self, nodes: Int32s, entities: Int64s) -> Int64s:
-        """Rows as single numbers; the entities must be of this bucket."""
+        """Return rows as single numbers; the entities must be in this bucket."""
         count = len(self._entities.peids)
         keys: Int64s = nodes.astype(np.int64) * count + self._entities.places_of(entities)
         return keys
@@ -190,7 +191,7 @@ def each_once(nodes: Int32s, entities: Int64s, every: Int64s) -> tuple[Int32s, I
 
 
 def _portions(references: Int64s, pairs: PairRows) -> Iterator[slice]:
-    """The asked ones in portions with about so many pairs."""
+    """Yield the references in portions of about PAIRS_AT_ONCE pairs."""
     if not len(references):
         return
     counts = np.searchsorted(pairs.references, references, side="right")
@@ -206,7 +207,7 @@ def _portions(references: Int64s, pairs: PairRows) -> Iterator[slice]:
 def _within(
     distances: NDArray[np.float64], reaches: NDArray[np.float64], first: Int64s, last: Int64s
 ) -> Int64s:
-    """For each span of ascending distances, the end of those up to the reach: by bisection."""
+    """Return for each span of ascending distances the end of those up to the reach."""
     low, high = first.copy(), last.copy()
     while True:
         open_spans = np.flatnonzero(low < high)

@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 
 from spatial_udfs.entity_table import Int32s
 
-# No category has it, because no text of JSON or OSM has it.
+# Separates the categories of a set: no category has this character.
 _BETWEEN: Final = "\x00"
 
 Vocabulary = list[list[str]]
 
 
 def vocabulary_of(categories: pa.ListArray | pa.ChunkedArray) -> set[tuple[str, ...]]:
-    """The distinct sets, each in the order of its names."""
+    """Return the distinct sets, each in the order of its names."""
     written = pc.unique(_texts(categories)).to_pylist()
     return {_ordered(text) for text in written if text is not None}
 
@@ -25,7 +25,7 @@ def vocabulary_of(categories: pa.ListArray | pa.ChunkedArray) -> set[tuple[str, 
 def set_numbers(
     categories: pa.ListArray | pa.ChunkedArray, vocabulary: Sequence[Sequence[str]]
 ) -> Int32s:
-    """For each entity the place of its categories in the vocabulary."""
+    """Return for each entity the position of its categories in the vocabulary."""
     texts = _texts(categories).dictionary_encode()
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
@@ -44,5 +44,5 @@ def _ordered(text: str) -> tuple[str, ...]:
 
 
 def in_order(sets: Iterable[tuple[str, ...]]) -> Vocabulary:
-    """The vocabulary in its own order: the same in every run."""
+    """Return the vocabulary in an order that is the same in every run."""
     return [list(names) for names in sorted(set(sets))]

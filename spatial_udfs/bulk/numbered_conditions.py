@@ -58,7 +58,7 @@ class NumberedConditions:
 def numbered_conditions(
     conditions: Iterable[str], pair_kinds: tuple[int, ...], diameter: float
 ) -> NumberedConditions:
-    """Number the conditions (texts) and say where each of them holds."""
+    """Number the conditions (texts) and compute where each of them holds."""
     texts = sorted(set(conditions))
     # Thousands of distances share a handful of truths.
     rows: dict[tuple[int, ...], int] = {}
@@ -91,7 +91,7 @@ def numbered_conditions(
 def truth_of(
     condition: Condition, pair_kinds: tuple[int, ...], diameter: float
 ) -> tuple[list[int], list[Span], float | None, int]:
-    """Places of kinds, and spans, for which it holds; its reach, and its truth beyond that."""
+    """Return kinds (by position) and spans for which it holds, its reach, and its far truth."""
     holding = fold(
         condition, _related_leaf(pair_kinds), _matrices(pair_kinds).complement,
         int.__and__, int.__or__,
@@ -132,13 +132,13 @@ def _related_leaf(pair_kinds: tuple[int, ...]) -> Callable[[Leaf], int]:
 
 
 def _limits(condition: Condition, widest: float) -> list[float]:
-    """The distances in the condition that a pair of this world can be beyond, ascending."""
+    """Return the distances in the condition that a pair of this world can exceed, ascending."""
     distances = {leaf.metres for leaf in leaves(condition) if isinstance(leaf, WithinDistance)}
     return sorted(distance for distance in distances if distance < widest)
 
 
 def _disjoint_bits(condition: Condition, limit: float) -> int:
-    """The truth, by pair of shapes, of disjoint pairs in the span that ends at ``limit``."""
+    """Return the truth, by pair of shapes, of disjoint pairs in the span that ends at ``limit``."""
 
     def bits(leaf: Leaf) -> int:
         if isinstance(leaf, WithinDistance):

@@ -1,8 +1,8 @@
 """Category patterns as data: which category sets of a world a set of patterns selects.
 
 The vocabulary of a world grows with its map key and not with its size, and the patterns belong
-to the batch. So both are matched once, by the tree that live resolving uses too, and what a
-stage looks up are numbers.
+to the batch. So both are matched once, by the tree that live resolving uses too, and a stage
+looks up numbers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NumberedPatterns:
 
 
 def numbered_patterns(texts: Iterable[str], vocabulary: Vocabulary) -> NumberedPatterns:
-    """Number the sets of patterns (texts) and say which category sets each of them selects."""
+    """Number the sets of patterns (texts) and find the category sets that each of them selects."""
     holders: dict[str, list[int]] = {}
     for number, names in enumerate(vocabulary):
         for name in names:

@@ -1,7 +1,7 @@
 """Disjoint pairs within reach: one index-backed join for all distances of a level.
 
-A reference is joined once, with the widest reach that anybody asks it for; who asks for less
-takes the nearest of what is found.
+A reference is joined once, with its widest reach. A node with a smaller reach takes the nearest of
+the pairs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DISTANCE: Final = "distance"
 
 _ORIGIN: Final = "origin"
 _TARGET: Final = "target"
-# Whether a pair is disjoint is asked only where rounding could hide it.
+# Closer pairs are tested for being disjoint, because rounding could hide it.
 _SURELY_APART: Final = 0.001
 # Boxes are widened by more than rounding can change; the exact distance decides afterwards.
 _WIDENED: Final = f"{REACH} + 1e-6 + 1e-9 * {REACH}"

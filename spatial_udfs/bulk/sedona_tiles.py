@@ -1,4 +1,4 @@
-"""Entities in tiles: Sedona's index-backed join says which of them reach into which tile."""
+"""Entities in tiles: Sedona's index-backed join finds the tiles that each entity reaches into."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tiled(entities: DataFrame, tiles: Boxes, *, with_large: bool) -> DataFrame:
     """
     if len(tiles) == 1:
         return entities.withColumns({TILE: F.lit(0), LARGE: F.lit(False)})  # noqa: FBT003 - a value
-    # Finite, because a box of Sedona's must end somewhere; no entity lies out there.
+    # Finite, as Sedona's boxes must be; no entity lies that far out.
     sides = dict(zip(_SIDES, tiles.clip(-1e15, 1e15).T, strict=True))
     numbered = pa.table({TILE: pa.array(range(len(tiles)), pa.int32()), **sides})
     boxes = entities.sparkSession.createDataFrame(numbered).select(

@@ -1,7 +1,7 @@
-"""Membership rows out of members and who shows them: the step that makes few rows many.
+"""Membership rows, made of members and the subscriptions that show them.
 
-The rows of some members have an order of their own, so any range of them can be written by a
-task of its own: a set that very many subscribe to is divided like every other.
+The rows have a fixed order, so several tasks can each write a range of them. A set of very many
+subscriptions is divided like every other.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ class ShownNodes(NamedTuple):
     def by_node(
         cls, nodes: Int32s, stages: Int32s, first: Int64s, counts: Int64s, sub_ids: Int64s
     ) -> ShownNodes:
-        """Rows in the order of their nodes, with copies of the subscriptions of each."""
+        """Return the rows in the order of their nodes, each with its subscriptions."""
         order = np.lexsort((stages, nodes))
         _, rows = spread_out(first[order], counts[order])
         starts = np.concatenate([[0], np.cumsum(counts[order])]).astype(np.int64)
         return cls(nodes[order], stages[order], starts, sub_ids[rows])
 
     def uses(self, count: int) -> Int64s:
-        """How many subscriptions show each of so many nodes, by stage."""
+        """Return for each of so many nodes how many subscriptions show it, counted by stage."""
         shows = np.diff(self.starts)
         return np.bincount(self.nodes, weights=shows, minlength=count).astype(np.int64)
 
     def written_out(
         self, nodes: Int32s, peids: Int64s, first_row: int, last_row: int
     ) -> Iterator[tuple[Int64s, Int64s, Int32s]]:
-        """Rows (subId, peid, stage) from one row to another, in batches.
+        """Yield the rows (subId, peid, stage) from one row to another, in batches.
 
         ``nodes`` and ``peids`` are members, by ascending node.
         """

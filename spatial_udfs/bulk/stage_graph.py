@@ -43,16 +43,16 @@ class StagePlan:
 
 
 def patterns_text(patterns: Iterable[str]) -> str:
-    """A set of patterns in the one way in which it is written as a text."""
+    """Return a set of patterns as text, equal sets as equal texts."""
     return json.dumps(sorted(set(patterns)))
 
 
 def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
-    """What is wrong with a descriptor or None, its warnings, base, references, nodes, shown nodes.
+    """Return error or None, warnings, base, references, nodes and shown nodes of a descriptor.
 
     The base is the node of the references: number and proof. A node has number, proof, level,
     REFERRED, JOINED, PATTERNS, condition; a shown one number and stage.
-    ``salt`` changes all numbers: for the day on which two different nodes get the same one.
+    ``salt`` changes all numbers, in case two different nodes get the same number.
     """
     try:
         neighborhood = parse_descriptor(text)
@@ -81,13 +81,13 @@ def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
 
 
 def _edges(plan: StagePlan, numbers: list[int]) -> list[tuple[int, bool]]:
-    """The nodes referred to, each once, and whether it must be joined."""
+    """Return the nodes that the stage refers to, each once, and whether it must be joined."""
     joined = {numbers[stage] for stage in plan.joined}
     return sorted({(numbers[stage], numbers[stage] in joined) for stage in plan.referred})
 
 
 def _numbers(salt: int, identity: bytes, parts: list[int]) -> tuple[int, int]:
-    """A number of 63 bits and its proof."""
+    """Return a number of 63 bits and its proof."""
     content = b"%d:%b" % (len(identity), identity) + ",".join(map(str, parts)).encode()
     digest = blake2b(content, digest_size=16, salt=salt.to_bytes(8, "big")).digest()
     return int.from_bytes(digest[:8], "big") >> 1, int.from_bytes(digest[8:], "big") >> 1
@@ -95,7 +95,7 @@ def _numbers(salt: int, identity: bytes, parts: list[int]) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _plans(stages: tuple[Stage, ...]) -> tuple[tuple[StagePlan, ...], tuple[str, ...]]:
-    """Everything about the stages that does not depend on the references."""
+    """Return the plans and warnings of the stages, which do not depend on the references."""
     anything = Neighborhood(refs=(0,), stages=stages, visible=())
     written = anything.written_out()
     levels = [0]
@@ -121,7 +121,7 @@ def _identity(categories: Iterable[str], condition: Condition) -> bytes:
 
 
 def _joined(stage: WrittenStage, written: tuple[WrittenStage, ...]) -> tuple[int, ...]:
-    """The stages whose members must be joined: those that no earlier stage has used up."""
+    """Return the stages whose members must be joined: those that no earlier stage has used up."""
     spent = {
         number
         for earlier in written[: stage.number - 1]
@@ -132,10 +132,10 @@ def _joined(stage: WrittenStage, written: tuple[WrittenStage, ...]) -> tuple[int
 
 
 def _spent(stage: WrittenStage, earlier: WrittenStage) -> bool:
-    """Whether the references of ``earlier`` can give nothing new in ``stage``.
+    """Return whether the references of ``earlier`` can give nothing new in ``stage``.
 
-    All that they are tied to was found in ``earlier`` or was a reference there. When those
-    members and references are all references now, they are excluded from ``stage``.
+    Every entity that is related to them is a member of ``earlier`` or was a reference there. If
+    all these are references now, ``stage`` excludes them.
     """
     return (
         earlier.condition == stage.condition

@@ -1,4 +1,4 @@
-"""What travels between the buckets of a stage: few values, each of them whole columns of rows."""
+"""The rows that buckets exchange in a stage, as columns."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class NearPairs(NamedTuple):
 
 
 class FarTotals(NamedTuple):
-    """How many references of each shape the nodes have that far pairs matter to."""
+    """Counts of references by shape, for the nodes whose far pairs count."""
 
     nodes: Int32s
     counts: NDArray[np.int64]
 
     @classmethod
     def added(cls, parts: Sequence[FarTotals]) -> FarTotals:
-        """Return the references of all parts."""
+        """Return the sum of all parts."""
         nodes = np.concatenate([np.empty(0, np.int32), *(part.nodes for part in parts)])
         found, places = np.unique(nodes, return_inverse=True)
         counts = np.zeros((len(found), SHAPE_COUNT), np.int64)
@@ -72,13 +72,13 @@ Rows = TypeVar("Rows", Members, RelatedRows, NearRows, NearPairs)
 
 
 def routed(rows: Rows, buckets: int) -> Iterator[tuple[int, Rows]]:
-    """Return the rows by the bucket of their entity."""
+    """Yield the rows by the bucket of their entity."""
     for bucket, places in by_bucket(rows.entities, buckets):
         yield bucket, taken(rows, places)
 
 
 def by_bucket(peids: Int64s, buckets: int) -> Iterator[tuple[int, Int64s]]:
-    """The places of the entities of each bucket that has some."""
+    """Yield each bucket that has any of the entities, with their positions."""
     numbers = bucket_of(peids, buckets)
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(buckets + 1))
@@ -88,7 +88,7 @@ def by_bucket(peids: Int64s, buckets: int) -> Iterator[tuple[int, Int64s]]:
 
 
 def taken(rows: Rows, places: Int64s | Int32s) -> Rows:
-    """Some of the rows."""
+    """Return the rows at these positions."""
     columns: list[Any] = [
         column[places] if isinstance(column, np.ndarray) else column for column in rows
     ]

@@ -1,4 +1,4 @@
-"""What the executors' Python does with the entities of a tile: their pairs, with kinds."""
+"""The pairs of the entities of a tile, with their kinds; runs on executors."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from spatial_udfs.topology.shapes import shapes_of, stored_geometries
 from spatial_udfs.topology.stored_kinds import DISJOINT_KINDS, encoded_cells
 
 CHANGED: Final = "changed"  # Boolean: pairs without such an end are not looked for
-# Bounds what a tile holds at once, should all that is in it lie in one place.
+# Bounds the memory of a tile in which all entities lie in one place.
 REFERENCES_PER_STEP: Final = 2_000
 # So many pairs in one step make a reference heavy: it covers a good part of a tile.
 HEAVY_IN_STEP: Final = 1_000
 
 
 class TileTask:
-    """The task for some tiles: batches of entities in, what it found for each bucket out."""
+    """The task for some tiles: it takes batches of entities and yields a part for each bucket."""
 
     def __init__(self, tiles: Boxes, vocabulary: Vocabulary, buckets: int) -> None:
         self._tiles = tiles
@@ -45,7 +45,11 @@ class TileTask:
         self._buckets = buckets
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BucketPart]]:
-        """Batches have TILE, PEID, CATEGORIES, CHANGED, LARGE and GEOMETRY: all rows of a tile."""
+        """Yield the parts of these entities, by bucket.
+
+        The columns are TILE, PEID, CATEGORIES, CHANGED, LARGE and GEOMETRY. The batches have all
+        rows of a tile.
+        """
         filled = [batch for batch in batches if batch.num_rows]
         if not filled:
             return
@@ -117,15 +121,15 @@ class _TilePairs:
         self._matrices = PairMatrices(self._geometries, self._shapes, kinds.numbers)
 
     def own_places(self) -> Positions:
-        """The entities whose lower left corner is in this tile: each is in one of all tiles."""
+        """Return the entities whose lower left corner is in this tile; each has one such tile."""
         return np.flatnonzero(self._is_here(self._corners)).astype(np.int32)
 
     def entities(self, places: Positions) -> EntityColumns:
-        """Facts of some of the entities."""
+        """Return peids, shapes and category sets of these entities."""
         return EntityColumns(self._peids[places], self._shapes[places], self._category_sets[places])
 
     def steps(self) -> Iterator[FoundPairs]:
-        """All pairs with a changed end."""
+        """Yield all pairs with a changed end."""
         asked = np.flatnonzero(self._changed).astype(np.int32)
         for start in range(0, len(asked), REFERENCES_PER_STEP):
             first, second = self._boxes_meet(asked[start : start + REFERENCES_PER_STEP])
@@ -135,7 +139,7 @@ class _TilePairs:
             yield self._step(first[met], second[met], kinds[met])
 
     def _boxes_meet(self, asked: Positions) -> tuple[Positions, Positions]:
-        """Pairs of this tile: each once, and only those that no other tile has.
+        """Return pairs of this tile: each once, and only those that no other tile has.
 
         A large entity is not in every tile that its box meets, so a pair with one may be found
         in several tiles.

@@ -1,4 +1,4 @@
-"""One bucket of a world in memory: its entities, and the pairs that are looked up in it."""
+"""One bucket of a world in memory: its entities and its pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PairRows:
     category_sets: Int32s
 
     def of(self, asked: Int64s) -> tuple[Int64s, Int64s]:
-        """For each pair of the asked references: the place of the asked one, and of the pair."""
+        """Return for each pair of these references the positions of reference and pair."""
         first = np.searchsorted(self.references, asked)
         counts = np.searchsorted(self.references, asked, side="right") - first
         return spread_out(first, counts)
@@ -40,9 +40,9 @@ class BucketEntities:
     heavy: Bools
 
     def places_of(self, peids: Int64s) -> Int64s:
-        """Where each of these is; all of them must be here."""
+        """Return the position of each of these entities; all of them must be in this bucket."""
         return np.searchsorted(self.peids, peids)
 
     def has(self, peids: Int64s) -> Bools:
-        """Which of these are here."""
+        """Return which of these entities are in this bucket."""
         return is_in(peids, self.peids)

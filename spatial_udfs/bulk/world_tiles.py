@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-# So many that a tile is worth its tree, so few that a task holds some tiles at once.
+# Enough that a tile is worth its tree, and few enough that a task can hold several tiles.
 ENTITIES_PER_TILE: Final = 4_000
-# Enough to cut thousands of tiles; a driver holds it however large the world is.
+# Enough to cut thousands of tiles; it fits into the memory of a driver for any world.
 LARGEST_SAMPLE: Final = 50_000
 
 # West, south, east, north of each tile, one row each.
@@ -22,7 +22,7 @@ Places = NDArray[np.float64]
 
 
 def cut_into_tiles(places: Places, entities: int) -> Boxes:
-    """Tiles for a world of so many entities; ``places`` (x, y) are those of a sample of them."""
+    """Return tiles for a world of so many entities; ``places`` (x, y) are a sample of them."""
     most = max(len(places) * ENTITIES_PER_TILE // max(entities, 1), 1)
     waiting = [(np.array([-np.inf, -np.inf, np.inf, np.inf]), places)]
     boxes = []
@@ -36,7 +36,7 @@ def cut_into_tiles(places: Places, entities: int) -> Boxes:
 
 
 def _halves(box: Boxes, inside: Places) -> list[tuple[Boxes, Places]]:
-    """Both halves of a box, cut across its longer side; none when all lies in one place."""
+    """Return both halves of a box, cut across its longer side; none if all lies in one place."""
     lowest, highest = inside.min(axis=0), inside.max(axis=0)
     axis = int(np.argmax(highest - lowest))
     if lowest[axis] == highest[axis]:
