@@ -26,6 +26,8 @@ WORK_OF_A_PACKET: Final = 8
 WORK_OF_A_PUBLISH: Final = 24
 WORK_OF_A_SUBSCRIBE: Final = 80
 WORK_OF_A_FILTER: Final = 24
+# So many bytes of a topic that is checked and routed for the first time.
+TOPIC_BYTES_OF_WORK: Final = 32
 
 
 class Drop(Enum):

@@ -18,6 +18,7 @@ from broker.codec.fields import (
 )
 from broker.codec.publish import GatewayRules
 from broker.codec.reason_codes import ReasonCode
+from broker.core.counters import TOPIC_BYTES_OF_WORK, Counters
 from broker.core.limits import BrokerLimits
 from broker.core.subscribe.subscription import FilterEntry, ShareGroup, SlotTable, Subscription
 from broker.core.subscribe.topic_tree import LEVEL_BYTES, TopicTree
@@ -26,7 +27,6 @@ from spatial_udfs.entity_table import Int64s
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.core.counters import Counters
     from broker.core.sessions.session import Session
 
 # A route and its entry without its topic and its receivers, as measured; a reader of a route.
@@ -133,6 +133,7 @@ class Routes:
             self.clear()
 
     def _make(self, topic: str, encoded: bytes) -> Route:
+        self._counters.work += len(encoded) // TOPIC_BYTES_OF_WORK
         if topic.count("/") >= self._limits.topic_levels:
             route = Route(topic, encoded, [])
             route.refusal = ReasonCode.TOPIC_NAME_INVALID

@@ -119,6 +119,22 @@ def test_a_read_that_gave_way_is_dropped_with_its_connection(
     assert len(reader.messages()) == 1
 
 
+def test_long_new_topics_in_one_read_give_way() -> None:
+    harness = Harness()
+    writer, other = harness.connect("w"), harness.connect("o")
+    topics = [f"{number}{'t' * 50_000}" for number in range(60)]
+    harness.core.receive(writer.connection, b"".join(encode.publish(t, b"") for t in topics))
+    assert writer.connection.is_blocked
+    assert other.send(encode.PINGREQ), "others are served before the rest"
+    harness.advance(0)
+    harness.advance(0)
+    harness.advance(0)
+    assert not writer.connection.is_blocked
+    # The same topics again are known, and cost nothing beyond their bytes.
+    harness.core.receive(writer.connection, b"".join(encode.publish(t, b"") for t in topics))
+    assert not writer.connection.is_blocked
+
+
 def test_filters_that_nearly_match_count_as_work() -> None:
     """A topic that no filter matches can lead through thousands of levels all the same."""
     harness = Harness()
