@@ -37,16 +37,25 @@ def named_lock(path: Path, busy: Callable[[str], SpapsError], what: str = "") ->
     with lock:
         if holder := _other_holder(lock):
             raise busy(holder)
-        lock.truncate(0)
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        named = f"{what}, " if what else ""
-        lock.write(f"{named}process {os.getpid()} on {socket.gethostname()} since {since}\n")
-        lock.flush()
+        _sign(lock, path, what)
         try:
             yield
         finally:
             # Emptied while still held, so that the next holder is never reported by this name.
             lock.truncate(0)
+
+
+def _sign(lock: TextIO, path: Path, what: str) -> None:
+    """Write into the lock file who holds it."""
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    named = f"{what}, " if what else ""
+    line = f"{named}process {os.getpid()} on {socket.gethostname()} since {since}\n"
+    try:
+        lock.truncate(0)
+        # Without a buffer: what a full disk does not take must not be written again at the end.
+        os.write(lock.fileno(), line.encode())
+    except OSError as error:
+        raise WorldError(f"{path}: {error.strerror or error}") from error
 
 
 def _other_holder(lock: TextIO) -> str | None:

@@ -122,6 +122,19 @@ def test_a_full_disk_leaves_the_password_file(
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.parametrize("room", [0, 10, 400])
+def test_an_import_onto_a_full_disk_names_the_place(
+    room: int, world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = Path(world).parent / "s.geojson"
+    with full_disk(room):
+        told = said(capsys, "import", source, "--world", tmp_path / "world")
+    assert "spaps: " in told
+    assert str(tmp_path / "world") in told
+    assert "File too large" in told
+    assert run(["import", str(source), "--world", str(tmp_path / "world")]) == 0
+
+
 def test_a_full_disk_during_an_import_loses_no_version(
     world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
