@@ -18,10 +18,10 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from tests.scenes.surroundings import Surroundings
+from tests.servers.npm_packages import require_mqtt_js
 from tests.servers.paho_client import paho_client, user_properties
 from tests.servers.running_broker import PATIENCE, RunningBroker, until
 
-MQTT_JS = "5.10.4"
 # Subscribes, says so on stdout, prints each message, and publishes what stdin says.
 MQTT_JS_CLIENT = """
 const mqtt = require('mqtt');
@@ -141,24 +141,10 @@ def test_mosquitto_sub_and_pub(
 
 
 @pytest.fixture(scope="module")
-def mqtt_js(
-    program: Callable[[str], Path],
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
-    """A folder with MQTT.js from npm, kept from one run to the next where pytest has a cache."""
-    program("node")
-    cache: pytest.Cache | None = getattr(request.config, "cache", None)
-    name = f"mqtt.js-{MQTT_JS}"
-    folder = Path(cache.mkdir(name)) if cache is not None else tmp_path_factory.mktemp(name)
-    if not (folder / "node_modules" / "mqtt" / "package.json").is_file():
-        done = subprocess.run(
-            [program("npm"), "install", "--no-audit", "--no-fund", "--ignore-scripts",
-             "--prefix", str(folder), f"mqtt@{MQTT_JS}"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            pytest.skip(f"MQTT.js cannot be had from npm: {done.stderr[-300:]}")
+def mqtt_js(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with MQTT.js and a client of it."""
+    folder = tmp_path_factory.mktemp("mqtt.js")
+    (folder / "node_modules").symlink_to(require_mqtt_js())
     (folder / "client.js").write_text(MQTT_JS_CLIENT)
     return folder
 
