@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-BLOCK = re.compile(
-    r"^```(?P<kind>bash|python)\n(?P<code>.*?)^```\n(?:```text\n(?P<expected>.*?)^```\n)?",
-    re.MULTILINE | re.DOTALL,
-)
+from tests.scenes.page_blocks import Block, blocks, linked_clone, parameters
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 README = REPOSITORY / "README.md"
 # In this order: the pages after the README use what its blocks have made.
@@ -25,67 +17,13 @@ PAGES = [README, *(REPOSITORY / "docs" / f"{name}.md" for name in ("language", "
 MOST_LINES = 150
 
 
-@dataclass(frozen=True)
-class Block:
-    """A piece of code, and the output that stands right below it, if any does."""
-
-    kind: str
-    code: str
-    expected: str | None
-
-    def run_in(self, folder: Path) -> None:
-        """Run as a reader would who copies it into a shell in the clone; AssertionError if not."""
-        strict = "set -euo pipefail\n" if self.kind == "bash" else ""
-        program = ["bash", "-c"] if self.kind == "bash" else [sys.executable, "-c"]
-        done = subprocess.run(
-            [*program, strict + self.code],
-            cwd=folder,
-            env={
-                **os.environ,
-                "COLUMNS": "100",
-                "PATH": f"{folder}/.venv/bin:{os.environ['PATH']}",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert done.returncode == 0, f"{self.code}\n{done.stdout}\n{done.stderr}"
-        if self.expected is not None:
-            assert done.stdout == self.expected
-
-
-def blocks(text: str) -> list[Block]:
-    return [
-        Block(found["kind"], found["code"], found["expected"]) for found in BLOCK.finditer(text)
-    ]
-
-
 @pytest.fixture(scope="module")
 def clone(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The repository as a folder of links, so that what the blocks write goes elsewhere."""
-    folder = tmp_path_factory.mktemp("readme")
-    for entry in repository.iterdir():
-        if entry.name not in {"lake", "out", ".git"}:
-            (folder / entry.name).symlink_to(entry)
-    if not (folder / ".venv").exists():
-        (folder / ".venv").symlink_to(Path(sys.prefix))
-    yield folder
-    # The reader is told to stop the broker; the tests do it when all blocks are through.
-    broker = folder / "out" / "broker.pid"
-    if broker.exists():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(broker.read_text()), signal.SIGTERM)
+    with linked_clone(repository, tmp_path_factory.mktemp("readme"), "out/broker.pid") as folder:
+        yield folder
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        pytest.param(block, id=f"{page.stem}-{block.kind}")
-        for page in PAGES
-        for block in blocks(page.read_text("utf-8"))
-    ],
-)
+@pytest.mark.parametrize("block", [block for page in PAGES for block in parameters(page)])
 def test_the_block_runs(block: Block, clone: Path) -> None:
     block.run_in(clone)
 
