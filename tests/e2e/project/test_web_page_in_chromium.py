@@ -91,12 +91,13 @@ def test_a_page_gets_the_messages_of_its_neighborhood(
     with paho_client(broker.port) as publisher:
         publisher.publish("web/jam", "in Monte-Carlo", ("peid", MONTE_CARLO))
         publisher.publish("web/works", "in Larvotto", ("peid", LARVOTTO))
-    browser.wait("document.querySelector('#messages li')")
+    browser.wait("document.querySelector('#messages li') !== null")
     # A message is sent to one page before the next is read: the first one would stand before it.
     assert browser.evaluate("document.getElementById('messages').innerText") == (
         f"web/works, entity {LARVOTTO}: in Larvotto"
     )
-    browser.open("about:blank")
+    browser.evaluate("client.end(true)")
+    broker.wait_until_quiet()
 
 
 @pytest.mark.parametrize("place", ["other.example", "file"])
@@ -109,4 +110,4 @@ def test_a_page_of_another_origin_is_refused(
     until(lambda: broker.metric(REFUSED) > before, "a refused connection")
     assert browser.evaluate("document.title") == "connecting"
     assert broker.metric("spaps_neighborhoods") == 0
-    browser.open("about:blank")
+    browser.evaluate("client.end(true)")
