@@ -79,6 +79,10 @@ class CategoryMasks:
         """Return the mask of the entities with a category that one of the patterns matches."""
         return self._masks(frozenset(patterns))
 
+    def matches_category(self, pattern: str) -> bool:
+        """Return whether the pattern matches a category of the world version."""
+        return bool(self._tree.codes((pattern,)))
+
     def nbytes(self) -> int:
         """Return the memory that remembered masks take."""
         return self._masks.cache_info().currsize * len(self._table)

@@ -23,6 +23,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.resolver.frames import pack_frame, read_frame
 from broker.resolver.heavy_pairs import HeavyPairs
 from broker.resolver.resolver_requests import ByteCache
+from broker.resolver.world_warnings import world_warnings
 from schemas.errors import DescriptorError, NoReferenceError, ResolutionLimitError, SpapsError
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, neighborhood_hash
@@ -48,6 +49,7 @@ class _CachedResolution:
     peids: Int64s
     missing: tuple[int, ...]
     members_of_stages: int
+    unmatched_patterns: tuple[str, ...]
 
 
 class Worker:
@@ -101,7 +103,13 @@ class Worker:
         else:
             # It may have been computed for a request with higher limits.
             limits.check_members(known.members_of_stages)
-        warnings = list(neighborhood_warnings(neighborhood)) + _missing_in_words(known.missing)
+        warnings = [
+            *neighborhood_warnings(neighborhood),
+            *_missing_in_words(known.missing),
+            *world_warnings(
+                neighborhood, known.unmatched_patterns, len(known.peids), self._resolver.version
+            ),
+        ]
         header = {"hash": digest, "warnings": warnings, "members": known.members_of_stages}
         if not descriptor.lstrip().startswith("{"):
             header["json"] = neighborhood.to_json()
@@ -111,7 +119,10 @@ class Worker:
         limits.check_time()
         resolution = self._resolver.resolve(neighborhood, limits)
         return _CachedResolution(
-            resolution.peids(), resolution.missing_refs, sum(map(len, resolution.stages))
+            resolution.peids(),
+            resolution.missing_refs,
+            sum(map(len, resolution.stages)),
+            self._resolver.unmatched_patterns(neighborhood),
         )
 
     def send(self, header: dict[str, Any], *arrays: Int64s) -> None:

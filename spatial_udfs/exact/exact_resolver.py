@@ -89,6 +89,16 @@ class ExactResolver:
             missing_refs=tuple(missing.tolist()),
         )
 
+    @property
+    def version(self) -> int:
+        """The world version."""
+        return self._table.version
+
+    def unmatched_patterns(self, neighborhood: Neighborhood) -> tuple[str, ...]:
+        """Return the category patterns of the stages that no category of the world matches."""
+        patterns = dict.fromkeys(one for stage in neighborhood.stages for one in stage.categories)
+        return tuple(one for one in patterns if not self._masks.matches_category(one))
+
     def warm_up(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Compute all pairs ahead; True when done. For a thread in the background."""
         return self._stages.related.warm_up(stop)

@@ -180,8 +180,8 @@ class SubscribeHandler:
             request.code = ReasonCode(request.qos)
             if backlog is not None:
                 backlogs.append(backlog)
-        if resolved is not None:
-            properties += [(WARNING, warning) for warning in resolved.warnings]
+        warnings = job.warnings if resolved is None else [*job.warnings, *resolved.warnings]
+        properties += [(WARNING, warning) for warning in warnings]
         self._answer(connection, job, properties, backlogs)
 
     def _answer(

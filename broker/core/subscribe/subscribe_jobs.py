@@ -16,6 +16,7 @@ from broker.core.subscribe.subscription import SubscriptionKey
 from broker.core.subscribe.subscription_index import subscription_bytes
 from schemas.language.limits import MAX_PEID
 from schemas.mqtt_names import NEIGHBORHOOD, NSID
+from schemas.near_names import name_warnings
 
 MAX_NSID: Final = MAX_PEID
 NO_MORE: Final = "subscriptions of this user or address take all the memory that it may have"
@@ -57,6 +58,8 @@ class SubscribeJob:
     undecided: int = 0
     # Why something was refused; the first reason goes into SUBACK.
     text: str | None = None
+    # About what was asked for, for the client.
+    warnings: list[str] = field(default_factory=list)
     # About what it takes in memory.
     bytes: int = 0
 
@@ -129,6 +132,7 @@ def check_subscribe(state: CoreState, session: Session, job: SubscribeJob) -> No
         _read_properties(session, job, is_served=state.memberships.serves_neighborhoods)
     except SpatialPropertyError as error:
         job.refuse_all(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, str(error))
+    job.warnings += name_warnings(name for name, _ in job.user_properties)
     _check_limits(state, session, job)
 
 

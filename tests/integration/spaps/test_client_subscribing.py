@@ -170,8 +170,9 @@ def test_warnings_of_the_broker(client: SpatialClient, surroundings: Surrounding
     hopeless = json.loads(surroundings.descriptor) | {
         "stages": [{"cats": ["#"], "cond": "C AND T"}]
     }
-    (warning,) = client.warnings(client.subscribe("a", hopeless))
+    warning, empty = client.warnings(client.subscribe("a", hopeless))
     assert "C AND B" in warning
+    assert "is empty" in empty
 
 
 def test_a_refused_message(open_broker: RunningBroker) -> None:

@@ -94,6 +94,25 @@ def test_warnings_come_with_the_members(
 ) -> None:
     found = runner.run(present(resolver, f"({{1,2,{a_road(city)}}},{{road/#}},C AND T)"))
     assert len(found.peids) == 0
-    impossible, missing = found.warnings
+    impossible, missing, empty = found.warnings
     assert "C AND B" in impossible
     assert missing == "references that do not exist: 1, 2"
+    assert empty == "the neighborhood is empty in world version 1"
+
+
+def test_a_pattern_without_a_category_is_warned_about(
+    runner: asyncio.Runner, resolver: LiveResolver, city: Path
+) -> None:
+    found = runner.run(
+        present(resolver, f"({{{a_road(city)}}},{{road/#,raod/#,+/none/+}},T) • (Prev,{{zoo}},T)")
+    )
+    assert len(found.peids) > 0
+    assert found.warnings == (
+        "stage 1: no category of world version 1 matches raod/#",
+        "stage 1: no category of world version 1 matches +/none/+",
+        "stage 2: no category of world version 1 matches zoo",
+    )
+    many = ",".join(f"none{number}" for number in range(7))
+    *_, more, empty = runner.run(present(resolver, f"({{{a_road(city)}}},{{{many}}},T)")).warnings
+    assert more == "2 more category patterns match no category"
+    assert "is empty" in empty

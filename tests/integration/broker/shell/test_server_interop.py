@@ -84,8 +84,9 @@ def test_a_condition_that_nothing_satisfies_is_granted_with_a_warning(
         code, properties = client.subscribe("a", *pairs)
         assert code == 1
         assert ("nsid", "12") in properties
-        (warning,) = [value for name, value in properties if name == "warning"]
+        warning, empty = [value for name, value in properties if name == "warning"]
         assert "C AND B" in warning
+        assert "is empty" in empty
 
 
 def test_aiomqtt(open_broker: RunningBroker, surroundings: Surroundings) -> None:

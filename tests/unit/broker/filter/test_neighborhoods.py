@@ -62,6 +62,22 @@ def test_warnings_are_in_suback(harness: Harness, client: Client) -> None:
     ]
 
 
+def test_a_misspelt_user_property_is_warned_about(client: Client) -> None:
+    misspelt = encode.user("neighbourhood", "near") + encode.user("unit", "m")
+    suback = client.subscribe("s/#", properties=misspelt)
+    assert [int(code) for code in suback.reason_codes] == [0]
+    assert suback.user_properties == [
+        ("warning", "the user property 'neighbourhood' is ignored; did you mean 'neighborhood'?")
+    ]
+    right = encode.user("neighborhood", "near") + encode.user("nsId", "7")
+    suback = client.subscribe("s/#", properties=right)
+    (given,) = nsids(suback)
+    assert suback.user_properties == [
+        ("nsid", given),
+        ("warning", "the user property 'nsId' is ignored; did you mean 'nsid'?"),
+    ]
+
+
 def test_several_filters_have_an_nsid_each(harness: Harness, client: Client) -> None:
     both = encode.subscribe(("a", 0), ("b", 0), properties=encode.user("neighborhood", "near"))
     (suback,) = client.send(both)
