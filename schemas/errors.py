@@ -79,6 +79,10 @@ class DeadlineError(ResolutionLimitError):
     """Resolving took longer than allowed."""
 
 
+class ResolverBusyError(DeadlineError):
+    """Others were resolved for all of the time allowed; a later attempt may succeed."""
+
+
 class TooManyMembersError(ResolutionLimitError):
     """The stages have more members than allowed."""
 

@@ -103,6 +103,7 @@ class BrokerSettings:
     password_file: Path | None
     acl_file: Path | None
     tell_denials: bool
+    tell_unknown_entities: bool
     websocket_origins: tuple[str, ...]
     gateway: tuple[str, ...]
     log_format: str

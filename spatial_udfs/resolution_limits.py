@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from schemas.errors import DeadlineError, TooManyMembersError
+from schemas.errors import DeadlineError, ResolverBusyError, TooManyMembersError
 
 # Gives the matrix of two geometries within some seconds, or raises DeadlineError.
 Relate: TypeAlias = Callable[[Any, Any, float], str]
@@ -84,7 +84,7 @@ class Turns:
     def turn(self, limits: ResolutionLimits) -> Iterator[None]:
         """Wait for a turn and hold it; DeadlineError when the time is up before it comes."""
         if not self._take(limits.seconds_left()):
-            raise DeadlineError("the resolver was busy for all of the time allowed")
+            raise ResolverBusyError("the resolver was busy for all of the time allowed, try later")
         try:
             yield
         finally:

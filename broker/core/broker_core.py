@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.codec.publish import GatewayRules
 from broker.codec.reason_codes import ReasonCode
-from broker.core.core_state import CoreState
+from broker.core.core_state import CoreState, KnowsEntity
 from broker.core.counters import SysTopics
 from broker.core.journal import Record
 from broker.core.limits import BrokerLimits
@@ -53,6 +53,7 @@ class Core:
         new_client_id: Callable[[], str] = random_client_id,
         version: str = "0",
         sys_interval: float = 10.0,
+        knows_entity: KnowsEntity = lambda _peid: None,
     ) -> None:
         self._state = state = CoreState(
             clock=clock,
@@ -61,6 +62,7 @@ class Core:
             access=access or AllowAll(),
             gateway=gateway or GatewayRules(),
             durable=durable,
+            knows_entity=knows_entity,
         )
         self.outbox = state.outbox
         self.journal = state.journal

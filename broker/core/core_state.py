@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from broker.codec.publish import GatewayRules
 from broker.core.counters import Counters
@@ -19,6 +19,9 @@ from broker.core.subscribe.topic_tree import TopicTree
 from broker.core.verdicts import AccessControl, VerdictCache
 from broker.filter.memberships import Memberships, Slots
 
+# Whether the world in force has an entity; None when that is not known, or not to be told.
+KnowsEntity: TypeAlias = Callable[[int], bool | None]
+
 # Steps of cleaning memberships at a time, and seconds to the next, with and without more to do.
 _SWEEP_STEPS: Final = 64
 _SWEEP_SOON: Final = 0.005
@@ -29,7 +32,7 @@ class CoreState:
     """The shared state of one ``Core``; no attribute is ever assigned again."""
 
     __slots__ = (
-        "access", "clock", "counters", "index", "input_budget", "journal", "limits",
+        "access", "clock", "counters", "index", "input_budget", "journal", "knows_entity", "limits",
         "memberships", "outbox", "output_gate", "retained", "routes", "sessions",
         "shares", "slots", "timers",
     )  # fmt: skip
@@ -43,8 +46,10 @@ class CoreState:
         access: AccessControl,
         gateway: GatewayRules,
         durable: bool,
+        knows_entity: KnowsEntity,
     ) -> None:
         self.clock = clock
+        self.knows_entity = knows_entity
         self.limits = limits
         self.memberships = memberships
         self.counters = Counters()

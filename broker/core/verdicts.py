@@ -27,6 +27,18 @@ MOST_AUTHORS: Final = 1_000
 VERDICT_BYTES: Final = 300
 
 
+# Characters of a topic in a reason string.
+_SHOWN_TOPIC: Final = 100
+
+
+def denial_text(verdict: Verdict, action: str, topic: str) -> str:
+    """Return the reason string of a refused right; 0x80 does not reveal that there are rules."""
+    shown = topic if len(topic) <= _SHOWN_TOPIC else f"{topic[:_SHOWN_TOPIC]}…"
+    if verdict is ReasonCode.NOT_AUTHORIZED:
+        return f"not authorized to {action} {shown}"
+    return f"this client cannot {action} {shown}"
+
+
 class Action(Enum):
     """What a client wants to do with a topic."""
 

@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 
 from broker.codec.reason_codes import ReasonCode
-from broker.resolver.resolver_process import RESTART_DELAY
 from broker.resolver.resolver_requests import (
     BROKER,
     Asker,
@@ -25,6 +24,7 @@ from broker.resolver.resolver_requests import (
     ResolverLostError,
     VersionResolution,
 )
+from broker.resolver.resolver_supervisor import RESTART_DELAY
 from broker.resolver.world_resolver import WorldResolver
 from spatial_udfs.entity_table import Int64s
 
@@ -91,6 +91,10 @@ class LiveResolver:
     def waiting(self) -> int:
         """Number of neighborhoods that are being resolved."""
         return sum(one.waiting for one in (self._present, self._coming) if one is not None)
+
+    def knows(self, peid: int) -> bool | None:
+        """Return whether the world in force has this entity; None before one is loaded."""
+        return None if self._present is None else self._present.knows(peid)
 
     async def start(self, version: int | None = None) -> None:
         """Load a world version, by default the newest; WorldError if there is none.

@@ -1,28 +1,19 @@
-"""The broker's end of the resolver process: sends requests, and restarts the process when it ends.
-
-Requests that were not answered because the process ended are sent again, one by one. So a
-neighborhood that ends the process is separated from those that were resolved at the same time.
-"""
+"""The broker's end of one resolver process: starts it, sends requests, and matches answers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
-from broker.codec.reason_codes import ReasonCode
 from broker.resolver.frames import FrameError
 from broker.resolver.helper_process import HelperProcess
+from broker.resolver.known_peids import KnownPeids
 from broker.resolver.resolver_requests import (
-    NeighborhoodRefusedError,
-    ResolverCounts,
     ResolverGoneError,
     ResolverLateError,
-    ResolverLimits,
     ResolverLostError,
-    away_error,
 )
 from schemas.errors import WorldError
 from spatial_udfs.entity_table import Int64s
@@ -31,16 +22,18 @@ log = logging.getLogger(__name__)
 
 # A worker checks the deadline several times a second; one that is later than this is stuck.
 LATENESS: Final = 10.0
-RESTART_DELAY: Final = 1.0
 
 
 class ResolverProcess:
     """One running process with one world version; answers are matched by number."""
 
-    def __init__(self, process: HelperProcess, version: int, world_id: str) -> None:
+    def __init__(
+        self, process: HelperProcess, version: int, world_id: str, peids: KnownPeids
+    ) -> None:
         self._process = process
         self.version = version
         self.world_id = world_id
+        self.peids = peids
         self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], Int64s]]] = {}
         self._last_number = 0
         self._receiving = asyncio.create_task(self._receive(), name="resolver answers")
@@ -53,6 +46,7 @@ class ResolverProcess:
         process = await HelperProcess.start(module, "--world", world, *wanted)
         try:
             loaded, _ = await process.receive()
+            parts = [(await process.receive())[1][0] for _ in range(loaded.get("peid_parts", 0))]
         except BaseException as error:
             await process.stop()
             if isinstance(error, EOFError | OSError | FrameError):
@@ -62,7 +56,7 @@ class ResolverProcess:
         if "failed" in loaded:
             await process.stop()
             raise WorldError(loaded["failed"])
-        return cls(process, loaded["version"], loaded["world"])
+        return cls(process, loaded["version"], loaded["world"], KnownPeids(parts))
 
     def when_ended(self, action: Callable[[], None]) -> None:
         """Register ``action`` to be called once the process can no longer answer."""
@@ -130,120 +124,3 @@ class ResolverProcess:
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(gone)
-
-
-class ResolverSupervisor:
-    """Serves one world version; starts another process whenever one ends."""
-
-    def __init__(self, world: str, process: ResolverProcess, counts: ResolverCounts) -> None:
-        self._world = world
-        self._counts = counts
-        self._changed = asyncio.Condition()
-        # Requests in progress; whether one runs alone, and how many are to run alone.
-        self._asking = 0
-        self._is_alone = False
-        self._suspects = 0
-        self._restarting: asyncio.Task[None] | None = None
-        self._stopping = False
-        self.process = process
-        self._watch(process)
-
-    async def stop(self) -> None:
-        """End the process; requests without an answer fail."""
-        self._stopping = True
-        if self._restarting is not None:
-            self._restarting.cancel()
-            await asyncio.gather(self._restarting, return_exceptions=True)
-        await self.process.stop()
-        await self._notify()
-
-    async def ask(self, descriptor: str, limits: ResolverLimits) -> tuple[dict[str, Any], Int64s]:
-        """Return the answer; NeighborhoodRefusedError when there is none."""
-        try:
-            async with self._together(limits):
-                return await self._asked(descriptor, limits)
-        except ResolverGoneError:
-            self._counts.asked_again += 1
-        # This request may have ended the process. Alone it cannot affect others.
-        try:
-            async with self._alone(limits):
-                return await self._asked(descriptor, limits)
-        except ResolverGoneError as error:
-            if self._stopping:
-                raise away_error() from error
-            log.error("a neighborhood is refused: the resolver ended twice over it")  # noqa: TRY400
-            raise NeighborhoodRefusedError(
-                ReasonCode.UNSPECIFIED_ERROR,
-                "the resolver process ended twice while it resolved this neighborhood",
-                is_passing=True,
-            ) from error
-
-    async def _asked(
-        self, descriptor: str, limits: ResolverLimits
-    ) -> tuple[dict[str, Any], Int64s]:
-        try:
-            return await self.process.ask(descriptor, limits.seconds, limits.members)
-        except ResolverLateError as error:
-            self._counts.late += 1
-            raise NeighborhoodRefusedError(ReasonCode.QUOTA_EXCEEDED, str(error)) from error
-
-    @asynccontextmanager
-    async def _together(self, limits: ResolverLimits) -> AsyncIterator[None]:
-        """Run a request beside others, while none runs alone."""
-        await self._wait_until(lambda: not (self._is_alone or self._suspects), limits)
-        self._asking += 1
-        try:
-            yield
-        finally:
-            self._asking -= 1
-            await self._notify()
-
-    @asynccontextmanager
-    async def _alone(self, limits: ResolverLimits) -> AsyncIterator[None]:
-        self._suspects += 1
-        try:
-            await self._wait_until(lambda: not (self._is_alone or self._asking), limits)
-            self._is_alone = True
-        finally:
-            self._suspects -= 1
-        try:
-            yield
-        finally:
-            self._is_alone = False
-            await self._notify()
-
-    async def _wait_until(self, is_free: Callable[[], bool], limits: ResolverLimits) -> None:
-        """Wait for a running process and for ``is_free``; refuse when it takes too long."""
-        try:
-            async with asyncio.timeout(limits.away_seconds), self._changed:
-                await self._changed.wait_for(
-                    lambda: self._stopping or (self.process.is_running and is_free())
-                )
-        except TimeoutError:
-            raise away_error() from None
-        if self._stopping:
-            raise away_error()
-
-    async def _notify(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
-
-    def _watch(self, process: ResolverProcess) -> None:
-        process.when_ended(lambda: self._ended(process))
-
-    def _ended(self, process: ResolverProcess) -> None:
-        if process is self.process and not self._stopping:
-            self._counts.restarts += 1
-            log.error("the resolver process of version %d ended; starting another", process.version)
-            self._restarting = asyncio.create_task(self._start_again(process), name="resolver")
-
-    async def _start_again(self, ended: ResolverProcess) -> None:
-        await ended.stop()
-        while self.process is ended:
-            try:
-                self.process = await ResolverProcess.start(self._world, ended.version)
-            except WorldError as error:
-                log.error("the resolver cannot start: %s", error)  # noqa: TRY400 - its text is enough
-                await asyncio.sleep(RESTART_DELAY)
-        self._watch(self.process)
-        await self._notify()

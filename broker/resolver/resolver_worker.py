@@ -22,9 +22,16 @@ import numpy as np
 from broker.codec.reason_codes import ReasonCode
 from broker.resolver.frames import pack_frame, read_frame
 from broker.resolver.heavy_pairs import HeavyPairs
+from broker.resolver.known_peids import peid_parts
 from broker.resolver.resolver_requests import ByteCache
 from broker.resolver.world_warnings import world_warnings
-from schemas.errors import DescriptorError, NoReferenceError, ResolutionLimitError, SpapsError
+from schemas.errors import (
+    DescriptorError,
+    NoReferenceError,
+    ResolutionLimitError,
+    ResolverBusyError,
+    SpapsError,
+)
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, neighborhood_hash
 from schemas.language.notation import read_neighborhood
@@ -135,11 +142,18 @@ class Worker:
 
 
 def reason_of(error: SpapsError) -> ReasonCode:
-    """Return the reason code of a SUBACK for an error in resolving."""
+    """Return the reason code of a SUBACK for an error in resolving.
+
+    docs/decisions/0210-a-reason-code-says-what-to-do.md
+    """
     match error:
+        case ResolverBusyError():
+            return ReasonCode.UNSPECIFIED_ERROR
         case ResolutionLimitError():
             return ReasonCode.QUOTA_EXCEEDED
-        case DescriptorError() | NoReferenceError():
+        case DescriptorError():
+            return ReasonCode.TOPIC_FILTER_INVALID
+        case NoReferenceError():
             return ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
         case _:
             return ReasonCode.UNSPECIFIED_ERROR
@@ -172,7 +186,10 @@ def main() -> None:
         except SpapsError as error:
             link.sendall(pack_frame({"failed": str(error)}))
             return
-        worker.send({"version": table.version, "entities": len(table), "world": world})
+        parts = list(peid_parts(table.peids))
+        worker.send({"version": table.version, "world": world, "peid_parts": len(parts)})
+        for part in parts:
+            worker.send({}, part)
         # Seconds of work that make later neighborhoods fast; requests that arrive meanwhile are
         # answered at the same time.
         threading.Thread(target=resolver.warm_up, name="warm-up", daemon=True).start()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.codec.reason_codes import ReasonCode
-from broker.resolver.resolver_process import ResolverProcess, ResolverSupervisor
+from broker.resolver.resolver_process import ResolverProcess
 from broker.resolver.resolver_requests import (
     BROKER,
     Asker,
@@ -27,6 +27,7 @@ from broker.resolver.resolver_requests import (
     VersionResolution,
     away_error,
 )
+from broker.resolver.resolver_supervisor import ResolverSupervisor
 
 CACHE_BYTES: Final = 67_108_864
 # Bytes that a cached result takes in addition to its peids.
@@ -66,6 +67,10 @@ class WorldResolver:
     def world_id(self) -> str:
         """The identifier of the world."""
         return self._supervisor.process.world_id
+
+    def knows(self, peid: int) -> bool:
+        """Return whether the world version has this entity."""
+        return peid in self._supervisor.process.peids
 
     @property
     def waiting(self) -> int:
@@ -117,10 +122,11 @@ class WorldResolver:
         """Wait for the turn of the asker."""
         queue = self._queue
         if limits.waiting is not None and len(queue) >= limits.waiting:
-            raise self._too_many("the broker")
+            # Not this client's quota: the resolver is busy with others.
+            raise self._too_many(ReasonCode.UNSPECIFIED_ERROR, "the broker")
         most = limits.waiting_of_owner
         if most is not None and queue.count_of(asker.owner) >= most:
-            raise self._too_many("this user or address")
+            raise self._too_many(ReasonCode.QUOTA_EXCEEDED, "this user or address")
         came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.add(asker, _Turn(asker, came))
         self._begin_more()
@@ -141,10 +147,10 @@ class WorldResolver:
             else:
                 turn.came.set_result(None)
 
-    def _too_many(self, whose: str) -> NeighborhoodRefusedError:
+    def _too_many(self, reason: ReasonCode, whose: str) -> NeighborhoodRefusedError:
         self._counts.crowded += 1
         text = f"too many neighborhoods of {whose} are being resolved, try later"
-        return NeighborhoodRefusedError(ReasonCode.QUOTA_EXCEEDED, text)
+        return NeighborhoodRefusedError(reason, text)
 
     async def _resolved(
         self, descriptor: str, key: str, limits: ResolverLimits

@@ -7,11 +7,11 @@ import logging
 import time
 from dataclasses import replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from amqtt.events import BrokerEvents
 
-from broker.access.addresses import Address, parse_address
+from broker.access.addresses import Address
 from broker.access.amqtt_plugins import PluginAccess, PluginHost
 from broker.codec.publish import GatewayRules
 from broker.core.broker_core import Core
@@ -27,26 +27,21 @@ from broker.ports import (
     memberships_of_mode,
 )
 from broker.resolver.live_resolver import LiveResolver
-from broker.resolver.search_process import SearchProcess
 from broker.shell.admission import Admission, forget_plugin_verdicts
-from broker.shell.control_socket import ControlSocket
 from broker.shell.core_driver import CoreDriver
-from broker.shell.entities_page import entities_page
-from broker.shell.http_server import HttpServer
 from broker.shell.limits import read_limits, use_all_files
-from broker.shell.metrics import Metrics, add_figures, pages, sample_filter_times
+from broker.shell.metrics import sample_filter_times
 from broker.shell.network.links import TcpLink, WebSocketLink
 from broker.shell.network.listeners import ConnectionHandlers, Listeners, amqtt_config
+from broker.shell.operator_interfaces import OperatorInterfaces, http_address
 from broker.shell.process import Work, run_with_restarts, steady_clock
 from broker.shell.request_answers import Services
-from schemas.settings import Settings, control_socket_path
+from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from broker.shell.redis_backing import RedisBacking
 
 log = logging.getLogger(__name__)
-
-HTTP_PORT: Final = 9883
 
 
 class BrokerService:
@@ -59,9 +54,7 @@ class BrokerService:
         """
         self._settings = settings.broker
         self._started_at = time.time()
-        self._http_address = None
-        if settings.broker.http is not None:
-            self._http_address = parse_address(settings.broker.http, "broker.http", HTTP_PORT)
+        http = http_address(settings.broker.http)
         core_limits, limits = read_limits(settings.broker.limits)
         self.limits = replace(limits, connections=use_all_files(limits.connections))
         if self.limits.connections < limits.connections:
@@ -74,7 +67,7 @@ class BrokerService:
             self.resolver = LiveResolver(settings.world.dir, limits.resolver)
         self._plugin_host = PluginHost(amqtt_config(settings.broker), self._publish)
         plugins = PluginAccess(self._plugin_host.plugins_manager)
-        self.admission = Admission(settings.broker, limits, plugins, self._http_address)
+        self.admission = Admission(settings.broker, limits, plugins, http)
         clock = steady_clock()
         self.core = Core(
             clock=clock,
@@ -84,6 +77,7 @@ class BrokerService:
             gateway=GatewayRules(settings.broker.gateway),
             durable=settings.redis.url is not None,
             version=version("spaps-server"),
+            knows_entity=self._knows_entity,
         )
         self.redis: RedisBacking | None = None
         self._store: JournalStore = NoJournal()
@@ -99,7 +93,7 @@ class BrokerService:
                 self.core,
                 self.memberships,
                 self.resolver,
-                self._wake,
+                self.wake,
                 self.limits,
             )
             self._store = self.redis.journal
@@ -117,19 +111,7 @@ class BrokerService:
             packet_bytes=core_limits.packet_bytes_before_connect,
         )
         self._listeners = Listeners(settings.broker, handlers)
-        self._metrics = Metrics()
-        add_figures(self._metrics, self)
-        if self.redis is not None:
-            self._metrics.add(*self.redis.figures())
-        self._control = ControlSocket(control_socket_path(settings), self.core, self._wake)
-        self._search = SearchProcess(settings.world.dir, lambda: self.world_version)
-        self.http = HttpServer(
-            pages(self._metrics, self.health),
-            limits.http,
-            self.admission.page_login,
-            any_name=settings.broker.http_from_anywhere,
-            query_pages={"/entities": lambda query: entities_page(self._search, query)},
-        )
+        self.operator_interfaces = OperatorInterfaces(settings, http, self)
         self._tasks: list[asyncio.Task[None]] = []
         self._is_starting = True
         self._asks_plugins = plugins.judges_topics
@@ -146,13 +128,9 @@ class BrokerService:
 
     async def start(self) -> list[tuple[str, Address]]:
         """Load the state, then listen; return the names and addresses of the listeners."""
-        bound: list[tuple[str, Address]] = []
         try:
             # Started first: its health page shows that the rest is starting.
-            if self._http_address is not None:
-                host = self._http_address.host
-                port = await self.http.start(host, self._http_address.port)
-                bound.append(("http", Address(host, port)))
+            bound = await self.operator_interfaces.start_pages()
             if self.resolver is not None:
                 await self.resolver.start()
             self.core.restore(await self._store.load())
@@ -164,14 +142,16 @@ class BrokerService:
             bound = await self._listeners.open() + bound
             await self._plugin_host.fire(BrokerEvents.POST_START)
         except BaseException:
-            await self.http.stop()
             await self._close_store()
             await self._stop_resolver()
+            await self.operator_interfaces.stop()
             raise
         self._is_starting = False
-        await self._control.start()
+        await self.operator_interfaces.start_control()
         self._run(lambda: self.admission.files.watch(self.access_changed), "access files")
-        self._run(lambda: sample_filter_times(self._metrics, self), "filter times")
+        self._run(
+            lambda: sample_filter_times(self.operator_interfaces.metrics, self), "filter times"
+        )
         if self.redis is not None:
             self._run(self.redis.run, "Redis")
         if self._asks_plugins:
@@ -180,7 +160,7 @@ class BrokerService:
 
     async def stop(self) -> None:
         """Stop listening, disconnect every client, store what is left."""
-        await self._control.stop()
+        await self.operator_interfaces.stop_control()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -190,14 +170,14 @@ class BrokerService:
         await self._plugin_host.fire(BrokerEvents.PRE_SHUTDOWN)
         await self._listeners.close()
         await self._plugin_host.close()
-        await self.http.stop()
+        await self.operator_interfaces.stop()
         await self._stop_resolver()
         self.admission.logins.close()
 
     def access_changed(self) -> None:
         """Check the rights of all clients again after they changed."""
         self.core.access_changed()
-        self._wake()
+        self.wake()
 
     def reload_files(self) -> None:
         """Read the access files and certificates again."""
@@ -228,12 +208,17 @@ class BrokerService:
             "neighborhoods_waiting": 0 if self.redis is None else self.redis.unanswered,
         }
 
+    def _knows_entity(self, peid: int) -> bool | None:
+        if self.resolver is None or not self._settings.tell_unknown_entities:
+            return None
+        return self.resolver.knows(peid)
+
     def _publish(self, message: Message) -> None:
         """Publish a message of a plugin."""
         self.core.publish(message)
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Schedule the core's output for the end of this turn of the event loop."""
         self.core_driver.soon()
 
@@ -241,7 +226,6 @@ class BrokerService:
         await (self._store if self.redis is None else self.redis).close()
 
     async def _stop_resolver(self) -> None:
-        await self._search.stop()
         if self.resolver is not None:
             await self.resolver.stop()
 

@@ -43,8 +43,9 @@ class SubscribeRefusedError(RefusedError):
 class NeighborhoodRefusedError(SubscribeRefusedError):
     """The broker refused a neighborhood; the same request again would be refused too.
 
-    It breaks a rule of the language, none of its references exists, or this broker serves no
-    neighborhoods. ``stage`` is the stage that the reason names, None when it names none.
+    It or its topic filter breaks a rule (code 0x8f), none of its references exists, or this broker
+    serves no neighborhoods (0x83). ``stage`` is the stage that the reason names, None when it
+    names none.
     """
 
     def __init__(self, what: str, reason_code: int, name: str, reason: str | None) -> None:

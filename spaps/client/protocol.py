@@ -24,6 +24,7 @@ CHANGES_TOPIC: Final = "$SYS/broker/neighborhoods/changed"
 # The value of "references" when no reference of a neighborhood exists any more.
 NONE_LEFT: Final = "none left"
 
-# The reason code of a SUBACK to a neighborhood that cannot be granted, such as one that breaks a
-# rule of the language.
+# Reason codes of a SUBACK to a neighborhood that cannot be granted: none of its references exists,
+# or the broker serves no neighborhoods; it breaks a rule of the language.
 NEIGHBORHOOD_REFUSED: Final = 0x83
+NEIGHBORHOOD_MALFORMED: Final = 0x8F

@@ -18,6 +18,7 @@ from spaps.client.protocol import (
     MAX_DESCRIPTOR_BYTES,
     MAX_PEID,
     NEIGHBORHOOD,
+    NEIGHBORHOOD_MALFORMED,
     NEIGHBORHOOD_REFUSED,
     NSID,
 )
@@ -102,8 +103,9 @@ def _plain_object(value: object) -> dict[Any, Any]:
 
 def refusal_of(request: Request, answer: Answer) -> RefusedError | None:
     """Return the error for a request that is refused, None when it is granted."""
-    is_about_neighborhood = (
-        request.descriptor is not None and answer.code.value == NEIGHBORHOOD_REFUSED
+    is_about_neighborhood = request.descriptor is not None and answer.code.value in (
+        NEIGHBORHOOD_REFUSED,
+        NEIGHBORHOOD_MALFORMED,
     )
     kind = NeighborhoodRefusedError if is_about_neighborhood else SubscribeRefusedError
     return answer.refusal(kind, str(request))

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.codec.packet_writer import PUBACK, PUBREC, acknowledgement
-from broker.codec.publish import Publish, contradiction, read_publish
+from broker.codec.publish import Publish, read_publish
 from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_PUBLISH, Drop
 from broker.core.journal import PacketReceived
 from broker.core.message import NO_EXPIRY, Message
+from broker.core.publish.publish_refusals import (
+    NEIGHBORHOOD_WAITS,
+    NO_MEMBERSHIPS,
+    RefusedPublish,
+    no_match_text,
+    no_room_for,
+    refusal_of,
+)
 from broker.core.publish.router import Router
 from broker.core.requests import LookAhead
 from broker.core.retained.retained_messages import RetainedWriter
@@ -23,26 +31,6 @@ from broker.filter.memberships import Slots
 
 # Topics that a connection may publish to, as far as remembered; beyond that all are forgotten.
 MOST_TOPICS: Final = 10_000
-
-
-class RefusedPublish(NamedTuple):
-    """Why a PUBLISH goes to nobody: the code for QoS 1 and 2, the cause that is counted."""
-
-    reason: ReasonCode
-    drop: Drop
-    text: str | None = None
-
-
-_NO_MEMBERSHIPS: Final = RefusedPublish(
-    ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
-    Drop.NO_MEMBERSHIPS,
-    "memberships cannot be read at present",
-)
-_NEIGHBORHOOD_WAITS: Final = RefusedPublish(
-    ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
-    Drop.NEIGHBORHOOD_WAITS,
-    "a neighborhood under this topic waits for the resolver, try again later",
-)
 
 
 class GeneralPublish:
@@ -80,14 +68,14 @@ class GeneralPublish:
             return True
         if not self._may_publish(connection, session, topic, route):
             return False
-        refusal = self._refusal(session, publish, route)
+        refusal = refusal_of(self._state, session, publish, route)
         slots: Slots | None = ()
         peid = route.gateway_peid if publish.properties.peid is None else publish.properties.peid
         if refusal is None and peid is not None and route.spatial:
             if route.is_waiting:
-                refusal = _NEIGHBORHOOD_WAITS
+                refusal = NEIGHBORHOOD_WAITS
             elif peid in connection.failed:
-                refusal = _NO_MEMBERSHIPS
+                refusal = NO_MEMBERSHIPS
             else:
                 slots = connection.found.get(peid)
                 slots = self._state.memberships.look_up(peid) if slots is None else slots
@@ -142,21 +130,6 @@ class GeneralPublish:
             connection.may_publish.add(topic)
         return True
 
-    def _refusal(self, session: Session, publish: Publish, route: Route) -> RefusedPublish | None:
-        if route.refusal is not None:
-            return RefusedPublish(route.refusal, Drop.BAD_TOPIC)
-        if self._state.access.is_restricted:
-            verdict = session.verdicts.get((Action.PUBLISH, route.topic))
-            if verdict is not None and verdict.is_error:
-                return RefusedPublish(verdict, Drop.REFUSED)
-        code, properties = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, publish.properties
-        if properties.peid_error is not None:
-            return RefusedPublish(code, Drop.BAD_PEID, properties.peid_error)
-        mismatch = contradiction(route.gateway_peid, properties.peid)
-        if mismatch is not None:
-            return RefusedPublish(code, Drop.PEID_MISMATCH, mismatch)
-        return None
-
     def _take(
         self,
         connection: Connection,
@@ -174,7 +147,7 @@ class GeneralPublish:
         if message.peid is not None:
             self._state.counters.spatial_publishes += 1
         if refusal is None:
-            refusal = self._no_room(session, message)
+            refusal = no_room_for(self._state, session, message)
         if refusal is not None:
             if publish.qos == 0:
                 self._state.counters.drops[refusal.drop] += 1
@@ -189,7 +162,8 @@ class GeneralPublish:
             if session.is_recorded:
                 self._state.journal.write(PacketReceived(session.name, publish.packet_id))
         reason = ReasonCode.SUCCESS if count else ReasonCode.NO_MATCHING_SUBSCRIBERS
-        self._answer(connection, session, publish, reason, None)
+        text = None if count or not publish.qos else no_match_text(self._state, message)
+        self._answer(connection, session, publish, reason, text)
 
     def _message(self, publish: Publish, route: Route) -> Message:
         properties = publish.properties
@@ -208,18 +182,6 @@ class GeneralPublish:
             expiry_offset=properties.expiry_offset if expires_at is not None else NO_EXPIRY,
             topic_field=route.topic_field,
         )
-
-    def _no_room(self, session: Session, message: Message) -> RefusedPublish | None:
-        """Return the refusal of a message for which a limit leaves no room."""
-        if message.qos == 2 and not session.incoming.has_room():
-            text = "no room for more messages of QoS 2 that were not released"
-            return RefusedPublish(ReasonCode.QUOTA_EXCEEDED, Drop.REFUSED, text)
-        if not message.retain or not message.payload:
-            return None
-        if self._state.retained.has_room_for(message, session.identity.user_name):
-            return None
-        text = "no room for more retained messages"
-        return RefusedPublish(ReasonCode.QUOTA_EXCEEDED, Drop.RETAINED_FULL, text)
 
     def _answer(
         self,

@@ -25,7 +25,7 @@ from broker.core.subscribe.subscription_writer import (
     Members,
     SubscriptionWriter,
 )
-from broker.core.verdicts import Action, Verdict
+from broker.core.verdicts import Action, Verdict, denial_text
 from schemas.mqtt_names import NSID, WARNING
 
 
@@ -72,7 +72,7 @@ class SubscribeHandler:
                     return
                 job.undecided -= 1
                 if verdict.is_error:
-                    job.refuse(request, verdict)
+                    _deny(job, request, verdict)
                 if not job.undecided and self._decided(connection, session, job):
                     self._done(connection, session)
 
@@ -81,7 +81,7 @@ class SubscribeHandler:
             if verdict is None:
                 job.undecided += 1
             elif verdict.is_error:
-                job.refuse(request, verdict)
+                _deny(job, request, verdict)
 
     def _decided(self, connection: Connection, session: Session, job: SubscribeJob) -> bool:
         """Go on after all verdicts; return whether the job is done, or else waits for members."""
@@ -206,6 +206,10 @@ class SubscribeHandler:
                 self._message_delivery.drain(connection.session)
 
         self._state.output_gate.promise(connection, packet, send_retained if backlogs else None)
+
+
+def _deny(job: SubscribeJob, request: FilterRequest, verdict: Verdict) -> None:
+    job.refuse(request, verdict, denial_text(verdict, "subscribe to", request.text))
 
 
 def _is_stale(connection: Connection, job: SubscribeJob) -> bool:

@@ -23,7 +23,7 @@ NO_MORE: Final = "subscriptions of this user or address take all the memory that
 
 
 class SpatialPropertyError(ValueError):
-    """User properties of SUBSCRIBE or UNSUBSCRIBE that make no sense; the text says why."""
+    """User properties of SUBSCRIBE or UNSUBSCRIBE that are malformed; the text says why."""
 
 
 @dataclass(slots=True, eq=False)
@@ -129,14 +129,17 @@ def check_subscribe(state: CoreState, session: Session, job: SubscribeJob) -> No
         except FilterError as error:
             job.refuse(request, ReasonCode.TOPIC_FILTER_INVALID, str(error))
     try:
-        _read_properties(session, job, is_served=state.memberships.serves_neighborhoods)
+        _read_properties(session, job)
     except SpatialPropertyError as error:
-        job.refuse_all(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, str(error))
+        job.refuse_all(ReasonCode.TOPIC_FILTER_INVALID, str(error))
+    if job.descriptor is not None and not state.memberships.serves_neighborhoods:
+        code = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+        job.refuse_all(code, "this broker serves no neighborhoods")
     job.warnings += name_warnings(name for name, _ in job.user_properties)
     _check_limits(state, session, job)
 
 
-def _read_properties(session: Session, job: SubscribeJob, *, is_served: bool) -> None:
+def _read_properties(session: Session, job: SubscribeJob) -> None:
     descriptors = [value for name, value in job.user_properties if name == NEIGHBORHOOD]
     if len(descriptors) > 1:
         raise SpatialPropertyError("one SUBSCRIBE has one neighborhood, not more")
@@ -146,8 +149,6 @@ def _read_properties(session: Session, job: SubscribeJob, *, is_served: bool) ->
         if nsids:
             raise SpatialPropertyError("an nsid belongs to a neighborhood, but there is none")
         return
-    if not is_served:
-        raise SpatialPropertyError("this broker serves no neighborhoods")
     if not nsids:
         nsids = _free_nsids(session, len(job.requests))
     if len(nsids) != len(job.requests):

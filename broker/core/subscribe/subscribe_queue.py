@@ -77,7 +77,8 @@ class SubscribeQueue:
         job.bytes = end - body + FILTER_BYTES * len(job.filters)
         if self._is_full(connection):
             self._state.counters.refusals[Refusal.WAITING_SUBSCRIBES] += len(job.filters)
-            self._refuse_unsubscribe(connection, job, _FULL)
+            code = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+            self._refuse_unsubscribe(connection, job, code, _FULL)
         else:
             self._add(connection, session, job)
 
@@ -145,7 +146,8 @@ class SubscribeQueue:
         try:
             nsids = nsids_of(job.user_properties)
         except SpatialPropertyError as error:
-            self._refuse_unsubscribe(connection, job, str(error))
+            code = ReasonCode.TOPIC_FILTER_INVALID
+            self._refuse_unsubscribe(connection, job, code, str(error))
             return
         chosen: dict[str, list[Subscription]] = {}
         for nsid in nsids:
@@ -160,8 +162,10 @@ class SubscribeQueue:
             codes.append(ReasonCode.SUCCESS if named else ReasonCode.NO_SUBSCRIPTION_EXISTED)
         self._state.output_gate.promise(connection, unsuback(job.packet_id, codes, None))
 
-    def _refuse_unsubscribe(self, connection: Connection, job: UnsubscribeJob, text: str) -> None:
-        codes = [ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR] * len(job.filters)
+    def _refuse_unsubscribe(
+        self, connection: Connection, job: UnsubscribeJob, code: ReasonCode, text: str
+    ) -> None:
+        codes = [code] * len(job.filters)
         plain = unsuback(job.packet_id, codes, None)
         packet = connection.best_packet(plain, lambda: unsuback(job.packet_id, codes, text))
         self._state.output_gate.promise(connection, packet)

@@ -13,7 +13,7 @@ import spaps
 from broker.codec.reason_codes import ReasonCode
 from broker.resolver.resolver_worker import reason_of
 from schemas import mqtt_names
-from schemas.errors import DescriptorError, NotationError
+from schemas.errors import DescriptorError, NoReferenceError, NotationError
 from schemas.language import limits
 from schemas.language.notation import read_neighborhood
 from spaps.client import message, protocol
@@ -31,6 +31,7 @@ ORIGINALS = {
     "CHANGES_TOPIC": mqtt_names.CHANGES_TOPIC,
     "NONE_LEFT": mqtt_names.NONE_LEFT,
     "NEIGHBORHOOD_REFUSED": ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+    "NEIGHBORHOOD_MALFORMED": ReasonCode.TOPIC_FILTER_INVALID,
 }
 
 
@@ -41,7 +42,8 @@ def test_every_name_of_the_client_is_the_brokers() -> None:
 
 def test_a_descriptor_that_breaks_a_rule_gets_the_code_that_the_client_knows() -> None:
     for error in (DescriptorError("x", 1), NotationError("x", 0, "y")):
-        assert reason_of(error) == protocol.NEIGHBORHOOD_REFUSED
+        assert reason_of(error) == protocol.NEIGHBORHOOD_MALFORMED
+    assert reason_of(NoReferenceError((1,), 1)) == protocol.NEIGHBORHOOD_REFUSED
 
 
 @pytest.mark.parametrize("has_references", [True, False])

@@ -81,7 +81,7 @@ def test_what_is_wrong_with_a_descriptor_is_answered(
 ) -> None:
     wrong = json.dumps({"refs": [1], "stages": [{"cats": ["a"], "cond": "Z"}]})
     reason, text = runner.run(refusal(resolver, wrong))
-    assert reason is ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+    assert reason is ReasonCode.TOPIC_FILTER_INVALID
     assert text.startswith("stage 1: ")
     reason, text = runner.run(refusal(resolver, "({1,2},{road/#},T)"))
     assert reason is ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR

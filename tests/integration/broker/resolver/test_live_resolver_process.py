@@ -92,7 +92,7 @@ def test_what_ends_the_process_is_refused_and_what_was_beside_it_is_not(
 def test_a_world_that_is_gone_is_waited_for_so_long_and_no_longer(
     runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.resolver.resolver_process.RESTART_DELAY", 0.01)
+    monkeypatch.setattr("broker.resolver.resolver_supervisor.RESTART_DELAY", 0.01)
     start = ResolverProcess.start
     is_away = True
 

@@ -26,7 +26,7 @@ from tests.servers.running_broker import COMMAND, PATIENCE
 from tests.servers.running_broker import until as wait_until
 
 NEIGHBORHOODS = 40
-REFUSED, DELIVERED, NOBODY = 0x83, 0, 16
+REFUSED, DELIVERED, NOBODY = 0x80, 0, 16
 
 
 @pytest.mark.parametrize("mode", ["memory", "redis"])

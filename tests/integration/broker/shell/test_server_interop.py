@@ -70,7 +70,7 @@ def test_refusals_and_warnings_as_paho_sees_them(open_broker: RunningBroker) -> 
             properties=user_properties(PacketTypes.SUBSCRIBE, ("neighborhood", wrong)),
         )
         codes, properties = client.subacks.get(timeout=PATIENCE)
-        assert codes == [0x83]
+        assert codes == [0x8F]
         assert "stages" in properties.ReasonString
 
 

@@ -180,8 +180,8 @@ def test_a_failed_look_up_refuses_exactly_what_needed_it(harness: Harness, reade
     request.answer({}, "away")
     harness.settle()
     (puback,) = publisher.take()
-    assert int(puback.reason_code) == 0x83
-    assert puback.reason_str == "memberships cannot be read at present"
+    assert int(puback.reason_code) == 0x80
+    assert puback.reason_str == "memberships cannot be read at present, try again later"
     assert harness.core.counters.drops[Drop.NO_MEMBERSHIPS] == 1
     assert [one.payload for one in plain.messages()] == [b"b"]
     assert reader.messages() == []

@@ -54,7 +54,7 @@ def test_messages_about_entities_under_its_filter_are_refused(harness: Harness) 
     harness.core.neighborhoods.refuse_messages_under([subscription])
     [answer] = other.send(about("near/a", qos=1))
     assert isinstance(answer, mqtt5.PubAckPacket)
-    assert answer.reason_code == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+    assert answer.reason_code == ReasonCode.UNSPECIFIED_ERROR
     assert answer.reason_str == HELD
     other.send(about("near/a"))
     assert harness.core.counters.drops[Drop.NEIGHBORHOOD_WAITS] == 1

@@ -1,0 +1,82 @@
+"""Why a PUBLISH goes to nobody: reason code, reason string, and the cause that is counted."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from broker.codec.publish import Publish, contradiction
+from broker.codec.reason_codes import ReasonCode
+from broker.core.core_state import CoreState
+from broker.core.counters import Drop
+from broker.core.message import Message
+from broker.core.sessions.session import Session
+from broker.core.subscribe.subscription_index import Route
+from broker.core.verdicts import Action, denial_text
+
+
+class RefusedPublish(NamedTuple):
+    """Code and text are for PUBACK and PUBREC; a message of QoS 0 is counted under ``drop``."""
+
+    reason: ReasonCode
+    drop: Drop
+    text: str
+
+
+# 0x80 for what may succeed later (docs/decisions/0210-a-reason-code-says-what-to-do.md).
+NO_MEMBERSHIPS: Final = RefusedPublish(
+    ReasonCode.UNSPECIFIED_ERROR,
+    Drop.NO_MEMBERSHIPS,
+    "memberships cannot be read at present, try again later",
+)
+NEIGHBORHOOD_WAITS: Final = RefusedPublish(
+    ReasonCode.UNSPECIFIED_ERROR,
+    Drop.NEIGHBORHOOD_WAITS,
+    "a neighborhood under this topic waits for the resolver, try again later",
+)
+
+
+def refusal_of(
+    state: CoreState, session: Session, publish: Publish, route: Route
+) -> RefusedPublish | None:
+    """Return why a client may not publish this, None when it may."""
+    if route.refusal is ReasonCode.TOPIC_NAME_INVALID:
+        text = f"the topic has more than {state.limits.topic_levels} levels"
+        return RefusedPublish(route.refusal, Drop.BAD_TOPIC, text)
+    if route.refusal is not None:
+        text = "topics under $SYS/ are the broker's own"
+        return RefusedPublish(route.refusal, Drop.BAD_TOPIC, text)
+    if state.access.is_restricted:
+        verdict = session.verdicts.get((Action.PUBLISH, route.topic))
+        if verdict is not None and verdict.is_error:
+            text = denial_text(verdict, "publish to", route.topic)
+            return RefusedPublish(verdict, Drop.REFUSED, text)
+    code, properties = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, publish.properties
+    if properties.peid_error is not None:
+        return RefusedPublish(code, Drop.BAD_PEID, properties.peid_error)
+    mismatch = contradiction(route.gateway_peid, properties.peid)
+    if mismatch is not None:
+        return RefusedPublish(code, Drop.PEID_MISMATCH, mismatch)
+    return None
+
+
+def no_match_text(state: CoreState, message: Message) -> str | None:
+    """Return what is said about an entity when no subscription matches its message."""
+    is_known = None if message.peid is None else state.knows_entity(message.peid)
+    if is_known is None:
+        return None
+    if is_known:
+        return f"no subscription matches; the world has entity {message.peid}"
+    return f"no subscription matches; the world has no entity {message.peid}"
+
+
+def no_room_for(state: CoreState, session: Session, message: Message) -> RefusedPublish | None:
+    """Return the refusal of a message for which a limit leaves no room."""
+    if message.qos == 2 and not session.incoming.has_room():
+        text = "no room for more messages of QoS 2 that were not released"
+        return RefusedPublish(ReasonCode.QUOTA_EXCEEDED, Drop.REFUSED, text)
+    if not message.retain or not message.payload:
+        return None
+    if state.retained.has_room_for(message, session.identity.user_name):
+        return None
+    text = "no room for more retained messages"
+    return RefusedPublish(ReasonCode.QUOTA_EXCEEDED, Drop.RETAINED_FULL, text)
