@@ -11,6 +11,7 @@ from typing import Any
 
 from broker.codec.publish import GatewayRules
 from broker.codec.reason_codes import ReasonCode
+from broker.core.audience import Audiences
 from broker.core.core_state import CoreState, KnowsEntity
 from broker.core.counters import SysTopics
 from broker.core.journal import Record
@@ -93,6 +94,8 @@ class Core:
         # For the shell, when the world in force changes.
         self.world_notifier = WorldNotifier(state, delivery, self._general_publish.publish)
         self.neighborhoods = Neighborhoods(state)
+        # For operators, who ask why a message does not arrive.
+        self.audiences = Audiences(state)
         if sys_interval:
             SysTopics(state, self._general_publish.publish, version, sys_interval)
 

@@ -27,6 +27,7 @@ from broker.resolver.resolver_requests import (
 from broker.resolver.resolver_supervisor import RESTART_DELAY
 from broker.resolver.world_resolver import WorldResolver
 from spatial_udfs.entity_table import Int64s
+from spatial_udfs.exact.stage_findings import StageFinding
 
 log = logging.getLogger(__name__)
 
@@ -183,6 +184,16 @@ class LiveResolver:
                 ReasonCode.UNSPECIFIED_ERROR, "no world version is loaded"
             )
         return await _answer_of(world, descriptor)
+
+    async def find_in_force(
+        self, descriptor: str, peid: int, limits: ResolverLimits, asker: Asker
+    ) -> tuple[StageFinding, ...]:
+        """Return what each stage has to do with an entity in the world in force; as ``resolve``."""
+        if self._present is None:
+            raise NeighborhoodRefusedError(
+                ReasonCode.UNSPECIFIED_ERROR, "no world version is loaded"
+            )
+        return await self._present.find(descriptor, peid, limits, asker)
 
     def is_current(self, resolution: LiveResolution) -> bool:
         """Return whether the worlds are still those on which it was resolved."""

@@ -13,6 +13,7 @@ from broker.resolver.known_peids import KnownPeids
 from broker.resolver.resolver_requests import (
     ResolverGoneError,
     ResolverLateError,
+    ResolverLimits,
     ResolverLostError,
 )
 from schemas.errors import WorldError
@@ -73,9 +74,12 @@ class ResolverProcess:
         return len(self._waiting)
 
     async def ask(
-        self, descriptor: str, seconds: float, max_members: int | None
+        self, descriptor: str, limits: ResolverLimits, peid: int | None = None
     ) -> tuple[dict[str, Any], Int64s]:
-        """Return the answer: header and peids; ResolverGoneError, ResolverLateError."""
+        """Return the answer: header and peids; ResolverGoneError, ResolverLateError.
+
+        With a peid the header says what each stage has to do with this entity, and no peids follow.
+        """
         if not self.is_running:
             raise ResolverGoneError("the resolver process has ended")
         self._last_number += 1
@@ -83,16 +87,15 @@ class ResolverProcess:
         answer: asyncio.Future[tuple[dict[str, Any], Int64s]]
         answer = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
-        self._process.send(
-            {
-                "number": number,
-                "descriptor": descriptor,
-                "seconds": seconds,
-                "max_members": max_members,
-            }
-        )
+        request = {
+            "number": number,
+            "descriptor": descriptor,
+            "seconds": limits.seconds,
+            "max_members": limits.members,
+        }
+        self._process.send(request if peid is None else request | {"peid": peid})
         try:
-            return await asyncio.wait_for(answer, seconds + LATENESS)
+            return await asyncio.wait_for(answer, limits.seconds + LATENESS)
         except TimeoutError:
             self.kill()
             raise ResolverLateError("the neighborhood took too long to resolve") from None

@@ -55,17 +55,19 @@ class ResolverSupervisor:
         await self.process.stop()
         await self._notify()
 
-    async def ask(self, descriptor: str, limits: ResolverLimits) -> tuple[dict[str, Any], Int64s]:
+    async def ask(
+        self, descriptor: str, limits: ResolverLimits, peid: int | None = None
+    ) -> tuple[dict[str, Any], Int64s]:
         """Return the answer; NeighborhoodRefusedError when there is none."""
         try:
             async with self._together(limits):
-                return await self._asked(descriptor, limits)
+                return await self._asked(descriptor, limits, peid)
         except ResolverGoneError:
             self._counts.asked_again += 1
         # This request may have ended the process. Alone it cannot affect others.
         try:
             async with self._alone(limits):
-                return await self._asked(descriptor, limits)
+                return await self._asked(descriptor, limits, peid)
         except ResolverGoneError as error:
             if self._stopping:
                 raise away_error() from error
@@ -77,10 +79,10 @@ class ResolverSupervisor:
             ) from error
 
     async def _asked(
-        self, descriptor: str, limits: ResolverLimits
+        self, descriptor: str, limits: ResolverLimits, peid: int | None
     ) -> tuple[dict[str, Any], Int64s]:
         try:
-            return await self.process.ask(descriptor, limits.seconds, limits.members)
+            return await self.process.ask(descriptor, limits, peid)
         except ResolverLateError as error:
             self._counts.late += 1
             raise NeighborhoodRefusedError(ReasonCode.QUOTA_EXCEEDED, str(error)) from error

@@ -14,7 +14,7 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -85,7 +85,10 @@ class Worker:
     def _answer(self, request: dict[str, Any], limits: ResolutionLimits) -> None:
         number = request["number"]
         try:
-            header, peids = self._resolve(request["descriptor"], limits)
+            if "peid" in request:
+                header, peids = self._find(request["descriptor"], request["peid"], limits), NO_PEIDS
+            else:
+                header, peids = self._resolve(request["descriptor"], limits)
         except SpapsError as error:
             lacks = isinstance(error, NoReferenceError)
             header = {"reason": reason_of(error), "text": str(error), "lacks_references": lacks}
@@ -97,6 +100,11 @@ class Worker:
             text = f"the neighborhood could not be resolved ({type(error).__name__})"
             header, peids = {"reason": ReasonCode.UNSPECIFIED_ERROR, "text": text}, NO_PEIDS
         self.send({"number": number, **header}, peids)
+
+    def _find(self, descriptor: str, peid: int, limits: ResolutionLimits) -> dict[str, Any]:
+        """Return what each stage of a neighborhood has to do with an entity."""
+        findings = self._resolver.findings(read_neighborhood(descriptor), peid, limits)
+        return {"findings": [asdict(one) for one in findings]}
 
     def _resolve(self, descriptor: str, limits: ResolutionLimits) -> tuple[dict[str, Any], Int64s]:
         neighborhood = read_neighborhood(descriptor)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from broker.codec.reason_codes import ReasonCode
 from broker.resolver.resolver_process import ResolverProcess
@@ -28,6 +28,7 @@ from broker.resolver.resolver_requests import (
     away_error,
 )
 from broker.resolver.resolver_supervisor import ResolverSupervisor
+from spatial_udfs.exact.stage_findings import StageFinding
 
 CACHE_BYTES: Final = 67_108_864
 # Bytes that a cached result takes in addition to its peids.
@@ -107,6 +108,20 @@ class WorldResolver:
         self._counts.reused += 1
         return known
 
+    async def find(
+        self, descriptor: str, peid: int, limits: ResolverLimits, asker: Asker
+    ) -> tuple[StageFinding, ...]:
+        """Return what each stage has to do with an entity; errors as ``resolve``."""
+        await self._turn(asker, limits)
+        try:
+            header, _ = await self._supervisor.ask(descriptor, limits, peid)
+        finally:
+            self._queue.end(asker)
+            self._begin_more()
+        if "reason" in header:
+            raise _refusal_in(header)
+        return tuple(StageFinding(**one) for one in header["findings"])
+
     def _remembered(self, key: str, limits: ResolverLimits) -> VersionResolution | None:
         """Return a cached result, unless it exceeds the limits.
 
@@ -174,11 +189,7 @@ class WorldResolver:
             del self._under_way[key, limits]
         if "reason" in header:
             self._counts.refused += 1
-            raise NeighborhoodRefusedError(
-                ReasonCode(header["reason"]),
-                header["text"],
-                lacks_references=header.get("lacks_references", False),
-            )
+            raise _refusal_in(header)
         self._counts.resolved += 1
         resolution = VersionResolution(
             self.version,
@@ -190,3 +201,12 @@ class WorldResolver:
         )
         self._known.put(key, resolution, peids.nbytes + len(descriptor) + ENTRY_BYTES)
         return resolution
+
+
+def _refusal_in(header: dict[str, Any]) -> NeighborhoodRefusedError:
+    """Return the refusal that an answer of the process stands for."""
+    return NeighborhoodRefusedError(
+        ReasonCode(header["reason"]),
+        header["text"],
+        lacks_references=header.get("lacks_references", False),
+    )

@@ -1,4 +1,4 @@
-"""The control socket: an operator on this machine lists and ends sessions of the running broker.
+"""The control socket: an operator on this machine asks and changes the running broker.
 
 It is a Unix socket that only the user who runs the broker can open. A request is one line of JSON;
 the answer is one line for each session and a last line with the result.
@@ -12,13 +12,13 @@ import json
 import logging
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from broker.core.sessions.session import NEVER_EXPIRES, Session
-from schemas.errors import SettingsError
+from schemas.errors import SettingsError, SpapsError
 
 if TYPE_CHECKING:
     from broker.core.broker_core import Core
@@ -31,13 +31,29 @@ REQUEST_SECONDS: Final = 5.0
 ROWS_AT_ONCE: Final = 200
 
 
-class ControlSocket:
-    """Answers ``spaps sessions``; ``changed`` is called after the core was changed."""
+# The rows of an answer, the last one with the key "done"; SpapsError says why there is none.
+Rows: TypeAlias = AsyncGenerator[dict[str, Any], None]
+Command: TypeAlias = Callable[[dict[str, Any]], Rows]
 
-    def __init__(self, path: Path | None, core: Core, changed: Callable[[], None]) -> None:
+
+class ControlSocket:
+    """Answers ``spaps sessions`` and other commands.
+
+    ``changed`` is called after the core was changed. ``commands`` are by the names in requests.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        core: Core,
+        changed: Callable[[], None],
+        commands: Mapping[str, Command],
+    ) -> None:
         self._path = path
         self._core = core
         self._changed = changed
+        self._commands = {"list": self._list, "end": self._end, **commands}
+        self._visits: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._inode = 0
 
@@ -50,7 +66,7 @@ class ControlSocket:
             self._inode = self._path.stat().st_ino
         except (OSError, SettingsError) as error:
             reason = getattr(error, "strerror", None) or error
-            log.warning("no 'spaps sessions' for this broker: %s: %s", self._path, reason)
+            log.warning("this broker has no control socket: %s: %s", self._path, reason)
             return
         self._server = await asyncio.start_unix_server(
             self._serve, sock=listener, limit=REQUEST_BYTES
@@ -61,45 +77,55 @@ class ControlSocket:
         if self._server is None or self._path is None:
             return
         self._server.close()
+        for visit in self._visits:
+            visit.cancel()
         with contextlib.suppress(OSError):
             if self._path.stat().st_ino == self._inode:
                 self._path.unlink()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visit = asyncio.current_task()
+        if visit is not None:
+            self._visits.add(visit)
+            visit.add_done_callback(self._visits.discard)
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 line = await reader.readline()
-            for number, answer in enumerate(self._answers(line)):
-                writer.write(json.dumps(answer).encode() + b"\n")
-                if number % ROWS_AT_ONCE == 0:
-                    await writer.drain()
-                    # A fast reader would keep this loop from yielding.
-                    await asyncio.sleep(0)
-            await writer.drain()
+            async with contextlib.aclosing(self._answers(line)) as answers:
+                await _write(answers, writer)
         except (TimeoutError, OSError, ValueError) as error:
             log.info("a request on the control socket failed: %s", error)
         finally:
             writer.close()
 
-    def _answers(self, line: bytes) -> Iterator[dict[str, Any]]:
+    async def _answers(self, line: bytes) -> Rows:
         try:
             request = json.loads(line)
-            command = request["command"]
-        except (ValueError, TypeError, KeyError):
+            command = request.pop("command")
+        except (ValueError, TypeError, KeyError, AttributeError):
             yield {"error": "the request is not understood"}
             return
-        match command:
-            case "list":
-                sessions = list(self._core.sessions)
-                for session in sessions:
-                    yield session_row(session)
-                yield {"done": len(sessions)}
-            case "end":
-                yield self._end(str(request.get("client")), request)
-            case _:
-                yield {"error": f"there is no command {command!r}"}
+        run = self._commands.get(command) if isinstance(command, str) else None
+        if run is None:
+            yield {"error": f"there is no command {command!r}"}
+            return
+        try:
+            async with contextlib.aclosing(run(request)) as rows:
+                async for row in rows:
+                    yield row
+        except SpapsError as error:
+            yield {"error": str(error)}
 
-    def _end(self, client_id: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def _list(self, _request: dict[str, Any]) -> Rows:
+        sessions = list(self._core.sessions)
+        for session in sessions:
+            yield session_row(session)
+        yield {"done": len(sessions)}
+
+    async def _end(self, request: dict[str, Any]) -> Rows:
+        yield self._ended(str(request.get("client")), request)
+
+    def _ended(self, client_id: str, request: dict[str, Any]) -> dict[str, Any]:
         """End the session of a client id, only of ``user`` when the request has that key."""
         found = self._core.sessions.of_client_id(client_id)
         if "user" in request:
@@ -116,6 +142,18 @@ class ControlSocket:
         self._core.end_session(found[0])
         self._changed()
         return {"done": 1}
+
+
+async def _write(answers: AsyncIterator[dict[str, Any]], writer: asyncio.StreamWriter) -> None:
+    """Write each row as a line, as fast as the client reads them."""
+    number = 0
+    async for answer in answers:
+        writer.write(json.dumps(answer).encode() + b"\n")
+        number += 1
+        if number % ROWS_AT_ONCE == 0:
+            # A fast reader would keep this loop from yielding.
+            await asyncio.sleep(0)
+        await writer.drain()
 
 
 def private_socket(path: Path) -> socket.socket:

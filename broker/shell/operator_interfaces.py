@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from broker.access.addresses import Address, parse_address
 from broker.resolver.search_process import SearchProcess
 from broker.shell.control_socket import ControlSocket
+from broker.shell.diagnosis.why_answers import WhyAnswers
+from broker.shell.diagnosis.why_command import no_login_page, why_command, why_page
 from broker.shell.entities_page import entities_page
 from broker.shell.http_server import HttpServer
 from broker.shell.metrics import Metrics, add_figures, pages
@@ -27,14 +29,27 @@ class OperatorInterfaces:
         add_figures(self.metrics, service)
         if service.redis is not None:
             self.metrics.add(*service.redis.figures())
-        self._control = ControlSocket(control_socket_path(settings), service.core, service.wake)
+        why = WhyAnswers(
+            service.core.audiences, service.resolver, service.membership_reader, service.wake
+        )
+        self._control = ControlSocket(
+            control_socket_path(settings),
+            service.core,
+            service.wake,
+            {"why": lambda request: why_command(why, request)},
+        )
+        is_guarded = service.admission.page_login is not None or http is None or not http.is_public
         self._search = SearchProcess(settings.world.dir, lambda: service.world_version)
         self.http = HttpServer(
             pages(self.metrics, service.health),
             service.limits.http,
             service.admission.page_login,
             any_name=settings.broker.http_from_anywhere,
-            query_pages={"/entities": lambda query: entities_page(self._search, query)},
+            query_pages={
+                "/entities": lambda query: entities_page(self._search, query),
+                # It names clients, so strangers never see it.
+                "/why": (lambda query: why_page(why, query)) if is_guarded else no_login_page,
+            },
         )
 
     async def start_pages(self) -> list[tuple[str, Address]]:

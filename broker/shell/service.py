@@ -82,7 +82,7 @@ class BrokerService:
         self.redis: RedisBacking | None = None
         self._store: JournalStore = NoJournal()
         registry: SubscriptionRegistry = RegistryOfThisRun()
-        reader: MembershipReader = NoReader()
+        self.membership_reader: MembershipReader = NoReader()
         if settings.redis.url is not None:
             # Imported late: loading the client of Redis takes 0.1 s.
             from broker.shell.redis_backing import RedisBacking  # noqa: PLC0415
@@ -97,9 +97,14 @@ class BrokerService:
                 self.limits,
             )
             self._store = self.redis.journal
-            registry, reader = self.redis.registry, self.redis.reader
+            registry, self.membership_reader = self.redis.registry, self.redis.reader
         services = Services(
-            self.admission.logins, plugins, self.resolver, registry, reader, self.admission.denial
+            self.admission.logins,
+            plugins,
+            self.resolver,
+            registry,
+            self.membership_reader,
+            self.admission.denial,
         )
         self.core_driver = CoreDriver(self.core, services, self._store, self.limits, clock)
         handlers = ConnectionHandlers(

@@ -13,6 +13,7 @@ from shapely.errors import GEOSException
 from schemas.errors import NoReferenceError, WorldError
 from schemas.language.neighborhood import Neighborhood, WrittenStage
 from spatial_udfs.entity_table import CategoryMasks, EntityTable, Int64s, Positions
+from spatial_udfs.exact.stage_findings import StageFinding, stage_findings
 from spatial_udfs.exact.stage_members import OpenEntities, StageMembers
 from spatial_udfs.position_sets import difference, union
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
@@ -98,6 +99,13 @@ class ExactResolver:
         """Return the category patterns of the stages that no category of the world matches."""
         patterns = dict.fromkeys(one for stage in neighborhood.stages for one in stage.categories)
         return tuple(one for one in patterns if not self._masks.matches_category(one))
+
+    def findings(
+        self, neighborhood: Neighborhood, peid: int, limits: ResolutionLimits = UNLIMITED
+    ) -> tuple[StageFinding, ...]:
+        """Return what each stage has to do with an entity; errors as ``resolve``."""
+        members = self.resolve(neighborhood, limits).stages
+        return stage_findings(self._table, self._masks, neighborhood, members, peid, limits)
 
     def warm_up(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Compute all pairs ahead; True when done. For a thread in the background."""

@@ -35,16 +35,23 @@ NEIGHBORHOOD_WAITS: Final = RefusedPublish(
 )
 
 
+def topic_refusal(state: CoreState, route: Route) -> RefusedPublish | None:
+    """Return why no client may publish to a topic, None when one may."""
+    if route.refusal is None:
+        return None
+    text = "topics under $SYS/ are the broker's own"
+    if route.refusal is ReasonCode.TOPIC_NAME_INVALID:
+        text = f"the topic has more than {state.limits.topic_levels} levels"
+    return RefusedPublish(route.refusal, Drop.BAD_TOPIC, text)
+
+
 def refusal_of(
     state: CoreState, session: Session, publish: Publish, route: Route
 ) -> RefusedPublish | None:
     """Return why a client may not publish this, None when it may."""
-    if route.refusal is ReasonCode.TOPIC_NAME_INVALID:
-        text = f"the topic has more than {state.limits.topic_levels} levels"
-        return RefusedPublish(route.refusal, Drop.BAD_TOPIC, text)
-    if route.refusal is not None:
-        text = "topics under $SYS/ are the broker's own"
-        return RefusedPublish(route.refusal, Drop.BAD_TOPIC, text)
+    refusal = topic_refusal(state, route)
+    if refusal is not None:
+        return refusal
     if state.access.is_restricted:
         verdict = session.verdicts.get((Action.PUBLISH, route.topic))
         if verdict is not None and verdict.is_error:

@@ -1,0 +1,1 @@
+"""Answers for operators: why a message does not arrive, and what happens to one client or topic."""
