@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import queue
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from schemas.errors import SettingsError
 from schemas.language.neighborhood import Neighborhood
+from spaps.cli.message_printer import MessagePrinter
 from spaps.cli.mqtt_options import MqttConnection, QosOption, with_connection
 from spaps.cli.neighborhood_input import HELP, read_descriptor
-from spaps.cli.terminal import goes_to_terminal, printable, printable_bytes, printable_json
+from spaps.cli.stage_subscriptions import StagesOfNsids, stage_subscriptions
+from spaps.cli.terminal import printable
 from spaps.client.errors import ClientError
 
 if TYPE_CHECKING:  # at run time only when the command runs
@@ -76,6 +75,12 @@ def sub(  # noqa: PLR0913  one for each option
             "--changes", help="Print a line when a new world version changes the neighborhood."
         ),
     ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Print with each message which stages of the neighborhood matched."
+        ),
+    ] = False,
     no_retained: Annotated[
         bool, typer.Option("-R", help="Do not print retained messages.")
     ] = False,
@@ -108,9 +113,15 @@ def sub(  # noqa: PLR0913  one for each option
     options = connection.options()
     options["clean_start"] = not keep_session
     options["session_expiry"] = session_expiry
+    if explain and (neighborhood is None or nsid is not None):
+        raise SettingsError("--explain needs a --neighborhood, and chooses the nsids itself")
     wanted = None if neighborhood is None else read_descriptor(neighborhood)
     printer = MessagePrinter(
-        as_json=as_json, with_topic=verbose, line_ends=not no_newline, retained=not no_retained
+        as_json=as_json,
+        with_topic=verbose,
+        line_ends=not no_newline,
+        retained=not no_retained,
+        stages=StagesOfNsids(wanted.name) if explain and wanted is not None else None,
     )
     return print_messages(
         (connection.host, connection.port, options),
@@ -120,57 +131,6 @@ def sub(  # noqa: PLR0913  one for each option
         seconds=seconds,
         changes=changes,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class MessagePrinter:
-    """Prints messages to stdout, each at once, because a program may read them from a pipe."""
-
-    as_json: bool
-    with_topic: bool
-    line_ends: bool
-    retained: bool
-
-    def wants(self, message: Message) -> bool:
-        """Return whether this message is printed at all."""
-        return self.retained or not message.retain
-
-    def show_change(self, change: NeighborhoodChange) -> None:
-        """Print a change of a neighborhood; -C does not count it."""
-        if self.as_json:
-            text = json.dumps({"neighborhoodChange": asdict(change)})
-        else:
-            text = printable(str(change))
-        sys.stdout.buffer.write(text.encode() + b"\n")
-        sys.stdout.buffer.flush()
-
-    def show(self, message: Message) -> None:
-        """Print a message."""
-        if self.as_json:
-            line = printable_json(_fields(message)).encode()
-        else:
-            line = f"{printable(message.topic)} ".encode() if self.with_topic else b""
-            # A program gets the payload as it is; a terminal would interpret control characters.
-            line += printable_bytes(message.payload) if goes_to_terminal() else message.payload
-        sys.stdout.buffer.write(line + b"\n" if self.line_ends else line)
-        sys.stdout.buffer.flush()
-
-
-def _fields(message: Message) -> dict[str, Any]:
-    """Return the message for JSON; a payload that is no text is in base64, under another name."""
-    fields: dict[str, Any] = {
-        "topic": message.topic,
-        "qos": message.qos,
-        "retain": message.retain,
-        "nsids": list(message.nsids),
-        "peid": message.peid,
-        "properties": [list(pair) for pair in message.user_properties],
-    }
-    try:
-        fields["payload"] = message.payload.decode()
-    except UnicodeDecodeError:
-        fields["payload_base64"] = base64.b64encode(message.payload).decode()
-    return fields
 
 
 def print_messages(
@@ -201,7 +161,10 @@ def print_messages(
         **options,
     ) as client:
         for topic, neighborhood, qos, nsid in wanted:
-            _subscribe(client, topic, neighborhood, qos, nsid)
+            if printer.stages is None or neighborhood is None:
+                _subscribe(client, topic, neighborhood, qos, nsid)
+            else:
+                _subscribe_by_stage(client, topic, neighborhood, qos, printer.stages)
         printed = 0
         while count is None or printed < count:
             left = LONGEST_WAIT if deadline is None else deadline - time.monotonic()
@@ -227,6 +190,20 @@ def _subscribe(
     if neighborhood is None:
         client.subscribe_topic(topic, qos=qos)
         return
-    granted = client.subscribe(topic, neighborhood, qos=qos, nsid=nsid)
-    for warning in client.warnings(granted):
+    _warn(client.warnings(client.subscribe(topic, neighborhood, qos=qos, nsid=nsid)))
+
+
+def _subscribe_by_stage(
+    client: SpatialClient, topic: str, neighborhood: Neighborhood, qos: int, stages: StagesOfNsids
+) -> None:
+    """Subscribe to each visible stage under an nsid of its own, and say what it selects."""
+    for stage in stage_subscriptions(neighborhood):
+        nsid = client.subscribe(topic, stage.neighborhood, qos=qos)
+        stages.add(nsid, stage)
+        sys.stderr.write(f"stage {stage.number}: {printable(stage.words)}\n")
+        _warn(client.warnings(nsid))
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
         sys.stderr.write(f"warning: {printable(warning)}\n")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spaps.cli.command_line import sentence
-from spaps.cli.commands.sub_command import MessagePrinter
 from spaps.cli.commands.top_command import Reading, top_table
+from spaps.cli.message_printer import MessagePrinter
 from spaps.cli.terminal import printable, printable_bytes, printable_json
 from spaps.client.message import Message
 
