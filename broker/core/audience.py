@@ -15,8 +15,8 @@ from broker.codec.reason_codes import ProtocolError, ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.publish.publish_refusals import NEIGHBORHOOD_WAITS, topic_refusal
 from broker.core.sessions.session import Session
+from broker.core.subscribe.routes import Route
 from broker.core.subscribe.subscription import Subscription
-from broker.core.subscribe.subscription_index import Route
 from broker.core.verdicts import Action, Verdict
 from broker.filter.memberships import Slots
 
@@ -61,11 +61,11 @@ class Audience:
         """All subscriptions under the topic; plain ones first, and filter by filter."""
         if self._route is None:
             return []
-        plain = [*self._route.plain, *(group for group in self._route.groups if group.plain)]
-        spatial = self._route.spatial
+        route = self._route
         return [
-            *chain.from_iterable(home.plain.values() for home in plain),
-            *chain.from_iterable(home.spatial.values() for home in spatial),
+            *chain.from_iterable(entry.plain.values() for entry in route.plain),
+            *chain.from_iterable(group.plain.values() for group in route.groups),
+            *chain.from_iterable(home.spatial.values() for home in route.spatial),
         ]
 
     @property

@@ -31,6 +31,7 @@ from broker.core.sessions.session import Session
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.sessions.session_table import Wills
 from broker.core.subscribe.subscribe_queue import SubscribeQueue
+from broker.core.trace import Watch
 from broker.core.verdicts import AccessControl, AllowAll
 from broker.core.world_changes import Neighborhoods, WorldNotifier
 from broker.filter.memberships import Memberships, NoMemberships
@@ -171,6 +172,29 @@ class Core:
             if session.connection is not None:
                 reason = ReasonCode.SERVER_SHUTTING_DOWN
                 self.disconnect(session.connection, reason, "the broker stops")
+
+    # --- traces
+
+    def add_watch(self, watch: Watch) -> None:
+        """Start to tell a watch what happens to its client or topic."""
+        self._state.trace.add(watch)
+        self._watches_changed(watch)
+
+    def remove_watch(self, watch: Watch) -> None:
+        """Stop to tell a watch."""
+        self._state.trace.remove(watch)
+        self._watches_changed(watch)
+
+    def _watches_changed(self, watch: Watch) -> None:
+        """Let packets of watched clients and topics leave the fast path, or take it again."""
+        trace = self._state.trace
+        if watch.client_id is None:
+            self._state.routes.clear()
+            return
+        self._intake.leave_traced(clients=trace.covers_clients)
+        for session in self.sessions.of_client_id(watch.client_id):
+            session.is_traced = trace.covers_client(watch.client_id)
+            session.connection_changed()
 
     # --- time
 

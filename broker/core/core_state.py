@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from broker.codec.publish import GatewayRules
-from broker.core.counters import Counters
+from broker.core.counters import Counters, Drop
 from broker.core.journal import Journal
 from broker.core.limits import BrokerLimits, InputBudget, Shares
 from broker.core.requests import Forget, LookUp, Outbox, OutputGate
 from broker.core.retained.retained_messages import RetainedStore
 from broker.core.sessions.session_table import SessionTable
+from broker.core.subscribe.routes import Routes
 from broker.core.subscribe.subscription import SlotTable
-from broker.core.subscribe.subscription_index import Routes, SubscriptionIndex
+from broker.core.subscribe.subscription_index import SubscriptionIndex
 from broker.core.subscribe.topic_tree import TopicTree
+from broker.core.trace import Trace
 from broker.core.verdicts import AccessControl, VerdictCache
 from broker.filter.memberships import Memberships, Slots
+
+if TYPE_CHECKING:
+    from broker.core.message import Message
+    from broker.core.sessions.session import Session
 
 # Whether the world in force has an entity; None when that is not known, or not to be told.
 KnowsEntity: TypeAlias = Callable[[int], bool | None]
@@ -34,7 +40,7 @@ class CoreState:
     __slots__ = (
         "access", "clock", "counters", "index", "input_budget", "journal", "knows_entity", "limits",
         "memberships", "outbox", "output_gate", "retained", "routes", "sessions",
-        "shares", "slots", "timers",
+        "shares", "slots", "timers", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -53,13 +59,14 @@ class CoreState:
         self.limits = limits
         self.memberships = memberships
         self.counters = Counters()
+        self.trace = Trace(clock)
         self.timers = Timers()
         self.outbox = Outbox()
         self.journal = Journal(enabled=durable)
         self.output_gate = OutputGate(self.outbox, self.journal)
         self.access = VerdictCache(access, self.outbox, limits.verdict_bytes)
         tree = TopicTree()
-        self.routes = Routes(tree, gateway, limits, self.counters)
+        self.routes = Routes(tree, gateway, limits, self.counters, self.trace)
         self.slots = SlotTable(memberships)
         self.index = SubscriptionIndex(tree, self.routes, self.slots)
         self.retained = RetainedStore(limits)
@@ -67,6 +74,12 @@ class CoreState:
         self.shares = Shares(limits)
         self.input_budget = InputBudget(limits.input_bytes)
         self.timers.at(clock() + _SWEEP_LATER, self.sweep)
+
+    def count_drop(self, session: Session, message: Message, cause: Drop) -> None:
+        """Count a message that a session does not get."""
+        self.counters.drops[cause] += 1
+        if self.trace.is_on:
+            self.trace.dropped(session, message, cause)
 
     def soon(self, action: Callable[[], None]) -> None:
         """Have ``action`` called at the next ``Core.tick``, after packets of other clients."""

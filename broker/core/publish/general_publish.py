@@ -25,7 +25,7 @@ from broker.core.requests import LookAhead
 from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
-from broker.core.subscribe.subscription_index import Route
+from broker.core.subscribe.routes import Route
 from broker.core.verdicts import Action
 from broker.filter.memberships import Slots
 
@@ -151,6 +151,7 @@ class GeneralPublish:
         if refusal is not None:
             if publish.qos == 0:
                 self._state.counters.drops[refusal.drop] += 1
+            self._tell(session, message, 0, refusal.reason, refusal.text)
             self._answer(connection, session, publish, refusal.reason, refusal.text)
             return
         if message.retain:
@@ -163,7 +164,15 @@ class GeneralPublish:
                 self._state.journal.write(PacketReceived(session.name, publish.packet_id))
         reason = ReasonCode.SUCCESS if count else ReasonCode.NO_MATCHING_SUBSCRIBERS
         text = None if count or not publish.qos else no_match_text(self._state, message)
+        self._tell(session, message, count, reason, text)
         self._answer(connection, session, publish, reason, text)
+
+    def _tell(
+        self, session: Session, message: Message, count: int, reason: ReasonCode, text: str | None
+    ) -> None:
+        """Tell traces of a PUBLISH, if there are any."""
+        if self._state.trace.is_on:
+            self._state.trace.published(session, message, count, reason, text)
 
     def _message(self, publish: Publish, route: Route) -> Message:
         properties = publish.properties

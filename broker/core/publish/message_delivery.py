@@ -10,6 +10,7 @@ from broker.core.core_state import CoreState
 from broker.core.counters import Drop
 from broker.core.journal import MessageSent
 from broker.core.message import LARGE_PAYLOAD, Delivery, Message, delivery_packet
+from broker.core.publish.plain_copies import PlainCopies
 from broker.core.publish.share_groups import ShareGroups
 from broker.core.retained.retained_delivery import RetainedDelivery
 from broker.core.sessions.connection import Connection, State
@@ -24,12 +25,12 @@ DROPS_AT_ONCE: Final = 500
 class MessageDelivery:
     """Sends every PUBLISH to a client, except for the plain QoS 0 copies of the fast path."""
 
-    __slots__ = ("_copy", "_retained", "_state", "share_groups")
+    __slots__ = ("_copies", "_retained", "_state", "share_groups")
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self._retained = RetainedDelivery(state, self)
-        self._copy: tuple[Message, tuple[int, bytes], tuple[bytes, bytes]] | None = None
+        self._copies = PlainCopies(state.clock)
         self.share_groups = ShareGroups(state, self)
 
     def deliver(
@@ -55,27 +56,32 @@ class MessageDelivery:
             return
         connection = session.connection
         if session.has_ended or (qos == 0 and (connection is None or connection.is_paused)):
-            # QoS 0 is not kept for a client that is away, and one that does not read loses it.
-            if connection is not None:
-                self._state.counters.drops[Drop.SLOW_CONSUMER] += 1
+            self._lose(session, message)
             return
         delivery = Delivery(message, qos, subscriptions, retain=retain)
         if connection is None or connection.is_paused or connection.state is not State.CONNECTED:
             self._enqueue(session, delivery)
             return
         if len(session.waiting_verdicts) >= self._state.limits.queued_messages:
-            self._state.counters.drops[Drop.QUEUE_FULL] += 1
+            self._state.count_drop(session, message, Drop.QUEUE_FULL)
             return
         verdict = self.verdict(session, message.topic)
         if verdict is None or (qos and not session.outgoing.is_idle):
             self._enqueue(session, delivery)
         elif verdict.is_error:
-            self._state.counters.drops[Drop.NOT_ALLOWED] += 1
+            self._state.count_drop(session, message, Drop.NOT_ALLOWED)
         elif qos and (cause := session.outgoing.reason_to_refuse(delivery.size)) is not None:
-            self._state.counters.drops[cause] += 1
+            self._state.count_drop(session, message, cause)
         else:
             session.record_waiting(self._state.journal, delivery)
             self._send(session, connection, delivery, queued=False)
+
+    def _lose(self, session: Session, message: Message) -> None:
+        """Drop QoS 0 for a client that does not read; for one that is away it is not kept."""
+        if session.connection is not None:
+            self._state.count_drop(session, message, Drop.SLOW_CONSUMER)
+        elif self._state.trace.is_on:
+            self._state.trace.not_kept(session, message)
 
     def _send_copy(
         self,
@@ -92,7 +98,7 @@ class MessageDelivery:
         if len(subscriptions) > 1:
             extra = b"".join([one.extra for one in subscriptions])
         first = 0x30 | qos << 1 | retain
-        before, after = self._plain_copy(message, first, extra)
+        before, after = self._copies.parts(message, first, extra)
         out = connection.out
         if not out:
             self._state.outbox.writes.append(connection)
@@ -112,21 +118,6 @@ class MessageDelivery:
         counters = self._state.counters
         counters.publishes_sent += 1
         counters.publish_bytes_sent += size
-
-    def _plain_copy(self, message: Message, first: int, extra: bytes) -> tuple[bytes, bytes]:
-        """Return the packet of a message, in two parts.
-
-        Receivers of one message mostly get the same bytes, so the last are remembered: here and
-        not with the message, which may be kept for long and would take twice its bytes.
-        """
-        known = self._copy
-        if known is not None and known[0] is message and known[1] == (first, extra):
-            return known[2]
-        if message.expires_at is not None:
-            return message.packet_parts(first, extra, self._state.clock())
-        parts = message.packet_parts(first, extra, 0.0)
-        self._copy = (message, (first, extra), parts)
-        return parts
 
     def drain(self, session: Session) -> None:
         """Send what waits, as far as the client takes it: the queue, then retained messages."""
@@ -184,10 +175,12 @@ class MessageDelivery:
     def _enqueue(self, session: Session, delivery: Delivery) -> None:
         cause = session.outgoing.reason_to_refuse(delivery.size)
         if cause is not None:
-            self._state.counters.drops[cause] += 1
+            self._state.count_drop(session, delivery.message, cause)
             return
         session.record_waiting(self._state.journal, delivery)
         session.outgoing.enqueue(delivery)
+        if self._state.trace.is_on:
+            self._state.trace.queued(session, delivery)
 
     def _send(
         self, session: Session, connection: Connection, delivery: Delivery, *, queued: bool
@@ -208,13 +201,15 @@ class MessageDelivery:
         )
         size = sum(map(len, packet))
         if not connection.takes(size):
-            self._count_drop(delivery, Drop.TOO_LARGE)
+            self._count_drop(session, delivery, Drop.TOO_LARGE)
             if delivery.qos:
                 flow.finish(delivery.packet_id)
                 session.record_done(self._state.journal, delivery)
             return False
         self._state.counters.publishes_sent += 1
         self._state.counters.publish_bytes_sent += size
+        if self._state.trace.is_on:
+            self._state.trace.sent(session, delivery, size, again=is_again)
         if not must_wait:
             delivery.note_written()
             for part in packet:
@@ -227,10 +222,10 @@ class MessageDelivery:
         self._state.output_gate.promise(connection, b"".join(packet), delivery.note_written, is_off)
         return True
 
-    def _count_drop(self, delivery: Delivery, cause: Drop) -> None:
+    def _count_drop(self, session: Session, delivery: Delivery, cause: Drop) -> None:
         """Count a message that its session does not get, unless the next of its group gets it."""
         if not self.share_groups.pass_on(delivery, cause):
-            self._state.counters.drops[cause] += 1
+            self._state.count_drop(session, delivery.message, cause)
 
     def _is_taken_back(self, session: Session, delivery: Delivery) -> bool:
         """Return whether the right to a packet that waited for the journal is gone or unknown."""
@@ -241,6 +236,6 @@ class MessageDelivery:
         return True
 
     def _drop(self, session: Session, delivery: Delivery, cause: Drop) -> None:
-        self._count_drop(delivery, cause)
+        self._count_drop(session, delivery, cause)
         session.outgoing.discard(delivery)
         session.record_done(self._state.journal, delivery)

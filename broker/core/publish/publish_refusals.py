@@ -10,7 +10,7 @@ from broker.core.core_state import CoreState
 from broker.core.counters import Drop
 from broker.core.message import Message
 from broker.core.sessions.session import Session
-from broker.core.subscribe.subscription_index import Route
+from broker.core.subscribe.routes import Route
 from broker.core.verdicts import Action, denial_text
 
 

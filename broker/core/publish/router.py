@@ -15,8 +15,8 @@ from broker.core.counters import BYTES_OF_WORK, WORK_OF_A_MATCH
 from broker.core.message import Message
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.sessions.session import Session
+from broker.core.subscribe.routes import Route
 from broker.core.subscribe.subscription import FilterEntry, ShareGroup, Subscription
-from broker.core.subscribe.subscription_index import Route
 from broker.filter.memberships import Slots
 
 # A peid with more slots is compared with what the topic leads to, if that is less.
@@ -67,10 +67,15 @@ class Router:
             matched += len(found)
         work = WORK_OF_A_MATCH * matched + message.size * len(targets) // BYTES_OF_WORK
         self._state.counters.work += work
+        self._deliver(message, targets)
+        return len(targets) + unserved
+
+    def _deliver(self, message: Message, targets: dict[Session, tuple[Subscription, ...]]) -> None:
+        if self._state.trace.is_on:
+            self._state.trace.routed(message, targets)
         for session, subscriptions in targets.items():
             retain = message.retain and any(one.terms.retain_as_published for one in subscriptions)
             self._message_delivery.deliver(session, message, subscriptions, retain=retain)
-        return len(targets) + unserved
 
     def _spatial(self, route: Route, slots: Slots) -> list[Subscription]:
         """Return the neighborhood subscriptions that match both the topic and the entity.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,26 +9,21 @@ from broker.codec.fields import read_header
 from broker.codec.packet_reader import check_auth, read_disconnect
 from broker.codec.packet_writer import PINGRESP
 from broker.codec.publish import QOS_0
-from broker.codec.reason_codes import (
-    ProtocolError,
-    ReasonCode,
-    UserPropertyLimitError,
-    malformed,
-    violation,
-)
+from broker.codec.reason_codes import ProtocolError, malformed, violation
 from broker.core.core_state import CoreState
-from broker.core.counters import WORK_OF_A_PACKET, Refusal
+from broker.core.counters import WORK_OF_A_PACKET
 from broker.core.publish.fast_publish import FastPublisher, Read
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler
 from broker.core.sessions.connection import Connection, State
+from broker.core.sessions.input_faults import InputFaults
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.subscribe.subscribe_queue import SubscribeQueue
-
-log = logging.getLogger(__name__)
+from broker.core.trace import FastPath, FastPathAround
 
 _CONNECT: Final = 0x10
+_PUBLISH: Final = 0x30
 _PUBACK: Final = 0x40
 # First bytes of packets that only a broker sends, or that are sent once.
 _NOT_FROM_CLIENTS: Final = {0x10: "a second CONNECT", 0x20: "CONNACK", 0x90: "SUBACK",
@@ -46,8 +40,8 @@ class Intake:
     """Gives packets to the fast path, and those that it leaves to their handlers."""
 
     __slots__ = (
-        "_acknowledgements", "_clock", "_connect_handler", "_counters", "_fast",
-        "_general_publish", "_lifecycle", "_state", "_subscribe_queue",
+        "_acknowledgements", "_clock", "_connect_handler", "_counters", "_fast", "_faults",
+        "_general_publish", "_lifecycle", "_state", "_subscribe_queue", "_untraced",
     )  # fmt: skip
 
     def __init__(
@@ -62,13 +56,19 @@ class Intake:
     ) -> None:
         self._state = state
         self._lifecycle = lifecycle
-        self._fast = fast
+        self._fast: FastPath = fast
+        self._untraced = fast
+        self._faults = InputFaults(state, lifecycle, connect_handler)
         self._connect_handler = connect_handler
         self._general_publish = general_publish
         self._acknowledgements = acknowledgements
         self._subscribe_queue = subscribe_queue
         self._clock = state.clock
         self._counters = state.counters
+
+    def leave_traced(self, *, clients: bool) -> None:
+        """Let the fast path leave packets of traced clients, if there are any."""
+        self._fast = FastPathAround(self._untraced) if clients else self._untraced
 
     def receive_all(self, reads: Iterator[Read]) -> None:
         """Take bytes of any connections, as ``Core.receive_all``."""
@@ -90,7 +90,7 @@ class Intake:
         self._counters.bytes_received += len(data) - position
         if connection.is_blocked:
             connection.held.append(data)
-            self._note_input(connection)
+            self._faults.count_input(connection)
             return
         if connection.inbox.pending:
             data = connection.inbox.join(data)
@@ -99,7 +99,7 @@ class Intake:
             self._take_packets(connection, data, position)
             if connection.is_blocked:
                 self._state.outbox.blocked.append(connection)
-        self._note_input(connection)
+        self._faults.count_input(connection)
 
     def resume(self, connection: Connection) -> None:
         """Take the input that was held back, when what the connection waited for is there."""
@@ -121,26 +121,13 @@ class Intake:
                 self._take_packets(connection, later)
             if not connection.is_blocked and not connection.is_closed:
                 self._state.outbox.unblocked.append(connection)
-        self._note_input(connection)
-
-    def _note_input(self, connection: Connection) -> None:
-        """Count what the connection holds; close the one that holds most when it is too much."""
-        if connection.state is _CLOSED:
-            return
-        heaviest = self._state.input_budget.note(connection, connection.input_bytes)
-        while heaviest is not None:
-            self._counters.refusals[Refusal.INPUT_BYTES] += 1
-            text = "no room for input of this client that is not processed yet"
-            self._lifecycle.close(heaviest, ReasonCode.QUOTA_EXCEEDED, text)
-            if heaviest is connection:
-                return
-            heaviest = self._state.input_budget.note(connection, connection.input_bytes)
+        self._faults.count_input(connection)
 
     def _take_packets(self, connection: Connection, data: bytes, position: int = 0) -> None:
         try:
             position = self._packets(connection, data, position)
         except ProtocolError as error:
-            self._fail(connection, error)
+            self._faults.fail(connection, error)
             return
         if connection.is_blocked and position < len(data):
             connection.held.insert(0, data[position:])
@@ -187,7 +174,7 @@ class Intake:
                 read = iter(((connection, data),))
                 stop = self._fast.run(read, position, connection.found)
                 return len(data) if stop is None else stop[2]
-            if data[position] == _PUBACK:
+            if data[position] == _PUBACK and not session.is_traced:
                 return self._acknowledgements.pubacks(session, data, position)
         return position
 
@@ -202,7 +189,9 @@ class Intake:
             self._connect_handler.handle(connection, data, body, end)
             return True
         counters.work += WORK_OF_A_PACKET
-        if first & 0xF0 == 0x30:
+        if session.is_traced and first & 0xF0 != _PUBLISH:
+            self._state.trace.received(session, first, end - start)
+        if first & 0xF0 == _PUBLISH:
             if not self._general_publish.handle(connection, session, data, start, body, end):
                 return False
             counters.publishes_received += 1
@@ -234,17 +223,3 @@ class Intake:
             raise malformed(f"a packet cannot begin with 0x{first:02x}")
         counters.packets_received += 1
         return True
-
-    def _fail(self, connection: Connection, error: ProtocolError) -> None:
-        """End a connection whose client broke the protocol."""
-        self._state.counters.protocol_errors += 1
-        if isinstance(error, UserPropertyLimitError):
-            self._state.counters.refusals[Refusal.USER_PROPERTIES] += 1
-        if connection.state is State.CONNECTING:
-            self._connect_handler.refuse(connection, error)
-        elif connection.state is State.NEW:
-            self._state.counters.refused_connects += 1
-            log.info("client refused: %s", error, extra=connection.log_fields)
-            self._lifecycle.close(connection, None)
-        else:
-            self._lifecycle.close(connection, error.reason, str(error))

@@ -37,6 +37,7 @@ class Session(AccessSubject):
         "host",
         "incoming",
         "is_recorded",
+        "is_traced",
         "last_position",
         "name",
         "neighborhoods",
@@ -77,6 +78,8 @@ class Session(AccessSubject):
         # An ended session gets nothing any more, though subscriptions of it may be left.
         self.has_ended = False
         self.direct: Connection | None = None
+        # A traced client gets no plain copies, of which nothing is told.
+        self.is_traced = False
         self.subscriptions: dict[SubscriptionKey, Subscription] = {}
         # Those with a neighborhood: how many there are, and which stand under a filter.
         self.neighborhoods = 0
@@ -98,7 +101,7 @@ class Session(AccessSubject):
         """Set ``direct`` after the connection, or something about it, has changed."""
         connection = self.connection
         takes_copies = connection is not None and connection.takes_plain_copies
-        self.direct = connection if takes_copies else None
+        self.direct = connection if takes_copies and not self.is_traced else None
 
     @property
     def client_id(self) -> str:

@@ -62,6 +62,8 @@ class SessionLifecycle:
         sessions.move(session, connection.host)
         session.connection = connection
         connection.session = session
+        if self._state.trace.is_on:
+            session.is_traced = self._state.trace.covers_client(session.client_id)
         sessions.count_connected(1)
         return session, is_present
 

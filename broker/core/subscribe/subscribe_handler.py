@@ -194,6 +194,9 @@ class SubscribeHandler:
         codes = [
             ReasonCode.UNSPECIFIED_ERROR if one.code is None else one.code for one in job.requests
         ]
+        if self._state.trace.is_on and connection.session is not None:
+            answered = [(one.text, code) for one, code in zip(job.requests, codes, strict=True)]
+            self._state.trace.answered(connection.session, "SUBACK", answered, job.text)
         # A client that wants no reason strings must not get user properties here either.
         packet = connection.best_packet(
             suback(job.packet_id, codes, None, ()),

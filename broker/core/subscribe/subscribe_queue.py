@@ -160,6 +160,9 @@ class SubscribeQueue:
             for subscription in named:
                 self._lifecycle.drop_subscription(session, subscription)
             codes.append(ReasonCode.SUCCESS if named else ReasonCode.NO_SUBSCRIPTION_EXISTED)
+        if self._state.trace.is_on:
+            answered = list(zip(job.filters, codes, strict=True))
+            self._state.trace.answered(session, "UNSUBACK", answered, None)
         self._state.output_gate.promise(connection, unsuback(job.packet_id, codes, None))
 
     def _refuse_unsubscribe(

@@ -1,0 +1,155 @@
+"""Where messages on a topic go: found once for each topic, and remembered.
+
+A route has the filter entries and share groups that match, not subscriptions. So it stays valid
+while these come and go under the same filters.
+"""
+
+from __future__ import annotations
+
+from sys import getsizeof
+from typing import TYPE_CHECKING, Final
+
+from broker.codec.fields import SYSTEM_PREFIX, check_text, check_topic_name
+from broker.codec.publish import GatewayRules
+from broker.codec.reason_codes import ReasonCode
+from broker.core.counters import TOPIC_BYTES_OF_WORK, Counters
+from broker.core.limits import BrokerLimits
+from broker.core.subscribe.subscription import FilterEntry, ShareGroup
+from broker.core.subscribe.topic_tree import TopicTree
+from broker.core.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from broker.core.sessions.session import Session
+
+# A route and its entry without its topic and its receivers, as measured; a reader of a route.
+ROUTE_BYTES: Final = 1_000
+READER_BYTES: Final = 100
+# Sessions that ended while routes hold them, before all routes are forgotten.
+MOST_ENDED_READERS: Final = 1_000
+
+
+class Route:
+    """Everything that is the same for all messages on a topic.
+
+    ``spatial`` holds the entries and groups that have neighborhoods. ``readers`` are sessions
+    known to be allowed to receive the topic. ``refusal`` is why clients may not publish to it.
+    ``is_waiting``: the members of a neighborhood under it are not known yet.
+    """
+
+    __slots__ = (
+        "gateway_peid", "groups", "is_simple", "is_waiting", "plain", "readers", "refusal",
+        "spatial", "topic", "topic_field",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, encoded: bytes, entries: list[FilterEntry]) -> None:
+        self.topic = topic
+        self.topic_field = len(encoded).to_bytes(2, "big") + encoded
+        self.plain = tuple(entry for entry in entries if entry.plain)
+        self.groups = tuple(group for entry in entries for group in entry.groups.values())
+        homes: list[FilterEntry | ShareGroup] = [*entries, *self.groups]
+        self.spatial = frozenset(home for home in homes if home.spatial)
+        self.readers: set[Session] = set()
+        self.gateway_peid: int | None = None
+        self.refusal: ReasonCode | None = None
+        self.is_waiting = False
+        self.is_simple = not self.groups
+
+
+class Routes:
+    """Routes by topic, as the topic stands in a packet."""
+
+    __slots__ = (
+        "_counters", "_ended", "_gateway", "_limits", "_trace", "_tree", "_waiting", "by_topic",
+        "bytes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        tree: TopicTree,
+        gateway: GatewayRules,
+        limits: BrokerLimits,
+        counters: Counters,
+        trace: Trace,
+    ) -> None:
+        self._tree = tree
+        self._trace = trace
+        self._gateway = gateway
+        self._limits = limits
+        self._counters = counters
+        self.by_topic: dict[bytes, Route] = {}
+        # Where neighborhoods are entered whose members are not known yet.
+        self._waiting: frozenset[FilterEntry | ShareGroup] = frozenset()
+        # About what the remembered routes take in memory.
+        self.bytes = 0
+        # Sessions without a client that may still be among the readers of a route.
+        self._ended = 0
+
+    def of(self, encoded: bytes) -> Route:
+        """Return the route of a topic; ProtocolError when it is no topic name."""
+        route = self.by_topic.get(encoded)
+        if route is None:
+            topic = check_text(encoded)
+            check_topic_name(topic)
+            route = self._make(topic, encoded)
+            if len(self.by_topic) >= self._limits.cached_routes:
+                self.clear()
+            self.by_topic[encoded] = route
+            self._count(_bytes_of(route))
+        return route
+
+    def mark_waiting(self, homes: Iterable[FilterEntry | ShareGroup]) -> None:
+        """Mark the routes to these entries and groups as waiting, and no others."""
+        waiting = frozenset(homes)
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self.clear()
+
+    def clear(self) -> None:
+        """Forget all routes: a filter came or went, rights changed, or memory is used up."""
+        self.by_topic.clear()
+        self.bytes = 0
+        self._ended = 0
+
+    def add_reader(self, route: Route, session: Session) -> None:
+        """Remember that a session may receive the topic."""
+        if session not in route.readers:
+            route.readers.add(session)
+            self._count(READER_BYTES)
+
+    def reader_left(self) -> None:
+        """Note that a session that routes may hold has no client; many are forgotten together."""
+        self._ended += 1
+        if self._ended > MOST_ENDED_READERS:
+            self.clear()
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        if self.bytes > self._limits.cached_route_bytes:
+            self.clear()
+
+    def _make(self, topic: str, encoded: bytes) -> Route:
+        self._counters.work += len(encoded) // TOPIC_BYTES_OF_WORK
+        if topic.count("/") >= self._limits.topic_levels:
+            route = Route(topic, encoded, [])
+            route.refusal = ReasonCode.TOPIC_NAME_INVALID
+        else:
+            before = self._tree.visited
+            entries = list(self._tree.match(topic))
+            self._counters.work += self._tree.visited - before + len(entries)
+            route = Route(topic, encoded, entries)
+            if topic.startswith(SYSTEM_PREFIX):
+                route.refusal = ReasonCode.NOT_AUTHORIZED
+        route.gateway_peid = self._gateway.peid_of(topic)
+        route.is_waiting = not self._waiting.isdisjoint(route.spatial)
+        route.is_simple = route.is_simple and route.refusal is None and not route.is_waiting
+        if self._trace.is_on and self._trace.covers_topic(topic):
+            route.is_simple = False
+        return route
+
+
+def _bytes_of(route: Route) -> int:
+    """Return about what a route takes in memory: its topic is text once, and bytes twice."""
+    homes = len(route.plain) + len(route.groups) + 8 * len(route.spatial)
+    return ROUTE_BYTES + getsizeof(route.topic) + 2 * len(route.topic_field) + 8 * homes

@@ -1,0 +1,221 @@
+"""Traces: what happens to one client id, or to messages on one topic, told while it happens.
+
+Nothing is told unless a watch is on. Then packets of watched clients and topics leave the fast
+path, which has no hooks; other clients keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from broker.core.subscribe.topic_tree import TopicTree
+
+if TYPE_CHECKING:
+    from broker.codec.reason_codes import ReasonCode
+    from broker.core.counters import Drop
+    from broker.core.message import Delivery, Message
+    from broker.core.publish.fast_publish import Read, Stop
+    from broker.core.sessions.session import Session
+    from broker.core.verdicts import AccessSubject
+    from broker.filter.memberships import Slots
+
+# Receivers of one message that are named.
+NAMED_RECEIVERS: Final = 20
+# Characters of a text from a client, such as a topic.
+SHOWN_CHARACTERS: Final = 200
+_PACKETS: Final = {
+    0x40: "PUBACK", 0x50: "PUBREC", 0x60: "PUBREL", 0x70: "PUBCOMP", 0x80: "SUBSCRIBE",
+    0xA0: "UNSUBSCRIBE", 0xC0: "PINGREQ", 0xE0: "DISCONNECT", 0xF0: "AUTH",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """One line of a trace; ``payload`` is for watches that want it."""
+
+    time: float
+    client: str | None
+    user: str | None
+    event: str
+    fields: Mapping[str, Any]
+    payload: bytes | None = field(default=None, repr=False)
+
+
+class Watch:
+    """A client id or a topic filter that is traced; ``sink`` gets each event."""
+
+    __slots__ = ("_filter", "client_id", "sink")
+
+    def __init__(
+        self, client_id: str | None, topic_filter: str | None, sink: Callable[[TraceEvent], None]
+    ) -> None:
+        self.client_id = client_id
+        self._filter: TopicTree | None = None
+        if topic_filter is not None:
+            self._filter = TopicTree()
+            self._filter.entry_of(topic_filter)
+        self.sink = sink
+
+    def covers_topic(self, topic: str) -> bool:
+        """Return whether messages on the topic are traced."""
+        return self._filter is not None and any(True for _ in self._filter.match(topic))
+
+
+class Trace:
+    """All watches of a broker. ``is_on`` is asked before each call, and is false without any."""
+
+    __slots__ = ("_clock", "_watches", "is_on")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._watches: list[Watch] = []
+        self.is_on = False
+
+    def add(self, watch: Watch) -> None:
+        """Start to tell a watch what happens."""
+        self._watches.append(watch)
+        self.is_on = True
+
+    def remove(self, watch: Watch) -> None:
+        """Stop it."""
+        self._watches.remove(watch)
+        self.is_on = bool(self._watches)
+
+    def covers_client(self, client_id: str) -> bool:
+        """Return whether a client id is traced."""
+        return any(one.client_id == client_id for one in self._watches)
+
+    @property
+    def covers_clients(self) -> bool:
+        """Whether any client id is traced."""
+        return any(one.client_id is not None for one in self._watches)
+
+    def covers_topic(self, topic: str) -> bool:
+        """Return whether messages on the topic are traced."""
+        return any(one.covers_topic(topic) for one in self._watches)
+
+    def received(self, session: Session, first: int, size: int) -> None:
+        """Tell of a packet of a client other than PUBLISH."""
+        name = _PACKETS.get(first & 0xF0, hex(first))
+        self._tell((session,), None, f"received {name}", {"bytes": size})
+
+    def published(
+        self,
+        publisher: Session,
+        message: Message,
+        receivers: int,
+        reason: ReasonCode,
+        text: str | None,
+    ) -> None:
+        """Tell of a PUBLISH of a client: how many it went to, or why to nobody."""
+        fields = _about(message) | {"receivers": receivers, "reason": f"0x{int(reason):02x}"}
+        event = "refused PUBLISH" if reason.is_error else "received PUBLISH"
+        self._tell((publisher,), message, event, fields if text is None else fields | {"why": text})
+
+    def routed(self, message: Message, receivers: Collection[Session]) -> None:
+        """Tell to whom a message on a topic goes."""
+        named = [one.client_id for one, _ in zip(receivers, range(NAMED_RECEIVERS), strict=False)]
+        fields = _about(message) | {"receivers": len(receivers), "clients": named}
+        self._tell((), message, "routed PUBLISH", fields)
+
+    def sent(self, session: Session, delivery: Delivery, size: int, *, again: bool) -> None:
+        """Tell of a PUBLISH that goes to a client, with the nsids that matched."""
+        nsids = [one.terms.nsid for one in delivery.subscriptions if one.terms.nsid is not None]
+        fields = _about(delivery.message) | {"qos": delivery.qos, "nsids": nsids, "bytes": size}
+        event = "sent PUBLISH again" if again else "sent PUBLISH"
+        self._tell((session,), delivery.message, event, fields)
+
+    def queued(self, session: Session, delivery: Delivery) -> None:
+        """Tell of a message that waits for a client."""
+        fields = _about(delivery.message) | {"waiting": len(session.outgoing.queue)}
+        self._tell((session,), delivery.message, "queued", fields)
+
+    def not_kept(self, session: Session, message: Message) -> None:
+        """Tell of a message of QoS 0 for a client that is away."""
+        self._tell((session,), message, "not kept", _about(message) | {"cause": "away"})
+
+    def dropped(self, session: Session, message: Message, cause: Drop) -> None:
+        """Tell of a message that a client does not get."""
+        fields = _about(message) | {"cause": cause.value}
+        self._tell((session,), message, "dropped", fields)
+
+    def answered(
+        self, session: Session, packet: str, codes: Sequence[tuple[str, int]], text: str | None
+    ) -> None:
+        """Tell of SUBACK or UNSUBACK: each filter with its reason code."""
+        shown = {_shown(name): f"0x{int(code):02x}" for name, code in codes[:NAMED_RECEIVERS]}
+        fields: dict[str, Any] = {"filters": len(codes), "codes": shown}
+        if text is not None:
+            fields["why"] = text
+        self._tell((session,), None, f"sent {packet}", fields)
+
+    def _tell(
+        self,
+        clients: Sequence[AccessSubject],
+        message: Message | None,
+        event: str,
+        fields: dict[str, Any],
+    ) -> None:
+        client = clients[0].identity if clients else None
+        told = None
+        for watch in self._watches:
+            is_client = client is not None and watch.client_id == client.client_id
+            if is_client or (message is not None and watch.covers_topic(message.topic)):
+                if told is None:
+                    told = TraceEvent(
+                        self._clock(),
+                        None if client is None else client.client_id,
+                        None if client is None else client.user_name,
+                        event,
+                        fields,
+                        None if message is None else message.payload,
+                    )
+                watch.sink(told)
+
+
+class FastPath(Protocol):
+    """Takes reads as ``FastPublisher.run`` does."""
+
+    def run(
+        self, reads: Iterator[Read], position: int = 0, found: Mapping[int, Slots] | None = None
+    ) -> Stop | None:
+        """Return the first read that is not for this path, and a position in it."""
+
+
+class FastPathAround:
+    """The fast path while clients are traced: it leaves their packets to the general path."""
+
+    __slots__ = ("_fast",)
+
+    def __init__(self, fast: FastPath) -> None:
+        self._fast = fast
+
+    def run(
+        self, reads: Iterator[Read], position: int = 0, found: Mapping[int, Slots] | None = None
+    ) -> Stop | None:
+        """Take reads one by one, up to the first of a traced client."""
+        for connection, data in reads:
+            session = connection.session
+            if session is not None and session.is_traced:
+                return connection, data, position
+            stop = self._fast.run(iter(((connection, data),)), position, found)
+            if stop is not None:
+                return stop
+            position = 0
+        return None
+
+
+def _about(message: Message) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "topic": _shown(message.topic),
+        "qos": message.qos,
+        "retain": message.retain,
+        "payloadBytes": len(message.payload),
+    }
+    return fields if message.peid is None else fields | {"peid": str(message.peid)}
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
