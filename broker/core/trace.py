@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from broker.core.subscribe.topic_tree import TopicTree
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from broker.core.message import Delivery, Message
     from broker.core.publish.fast_publish import Read, Stop
     from broker.core.sessions.session import Session
-    from broker.core.verdicts import AccessSubject
     from broker.filter.memberships import Slots
 
 # Receivers of one message that are named.
@@ -99,7 +99,7 @@ class Trace:
     def received(self, session: Session, first: int, size: int) -> None:
         """Tell of a packet of a client other than PUBLISH."""
         name = _PACKETS.get(first & 0xF0, hex(first))
-        self._tell((session,), None, f"received {name}", {"bytes": size})
+        self._tell(self._of(session), session, f"received {name}", {"bytes": size})
 
     def published(
         self,
@@ -110,69 +110,88 @@ class Trace:
         text: str | None,
     ) -> None:
         """Tell of a PUBLISH of a client: how many it went to, or why to nobody."""
-        fields = _about(message) | {"receivers": receivers, "reason": f"0x{int(reason):02x}"}
-        event = "refused PUBLISH" if reason.is_error else "received PUBLISH"
-        self._tell((publisher,), message, event, fields if text is None else fields | {"why": text})
+        watches = self._of(publisher, message)
+        if watches:
+            fields = {"receivers": receivers, "reason": f"0x{int(reason):02x}"}
+            why = {} if text is None else {"why": text}
+            event = "refused PUBLISH" if reason.is_error else "received PUBLISH"
+            self._tell(watches, publisher, event, _about(message) | fields | why, message)
 
     def routed(self, message: Message, receivers: Collection[Session]) -> None:
         """Tell to whom a message on a topic goes."""
-        named = [one.client_id for one, _ in zip(receivers, range(NAMED_RECEIVERS), strict=False)]
-        fields = _about(message) | {"receivers": len(receivers), "clients": named}
-        self._tell((), message, "routed PUBLISH", fields)
+        watches = self._of(None, message)
+        if watches:
+            named = [one.client_id for one in islice(receivers, NAMED_RECEIVERS)]
+            fields = _about(message) | {"receivers": len(receivers), "clients": named}
+            self._tell(watches, None, "routed PUBLISH", fields, message)
 
     def sent(self, session: Session, delivery: Delivery, size: int, *, again: bool) -> None:
         """Tell of a PUBLISH that goes to a client, with the nsids that matched."""
-        nsids = [one.terms.nsid for one in delivery.subscriptions if one.terms.nsid is not None]
-        fields = _about(delivery.message) | {"qos": delivery.qos, "nsids": nsids, "bytes": size}
-        event = "sent PUBLISH again" if again else "sent PUBLISH"
-        self._tell((session,), delivery.message, event, fields)
+        watches = self._of(session)
+        if watches:
+            terms = [one.terms for one in delivery.subscriptions]
+            nsids = [one.nsid for one in terms if one.nsid is not None]
+            fields = {"qos": delivery.qos, "nsids": nsids, "bytes": size}
+            event = "sent PUBLISH again" if again else "sent PUBLISH"
+            message = delivery.message
+            self._tell(watches, session, event, _about(message) | fields, message)
 
     def queued(self, session: Session, delivery: Delivery) -> None:
         """Tell of a message that waits for a client."""
-        fields = _about(delivery.message) | {"waiting": len(session.outgoing.queue)}
-        self._tell((session,), delivery.message, "queued", fields)
+        fields = {"qos": delivery.qos, "waiting": len(session.outgoing.queue)}
+        self._tell_of_message(session, delivery.message, "queued", fields)
 
     def not_kept(self, session: Session, message: Message) -> None:
         """Tell of a message of QoS 0 for a client that is away."""
-        self._tell((session,), message, "not kept", _about(message) | {"cause": "away"})
+        self._tell_of_message(session, message, "not kept", {"cause": "away"})
 
     def dropped(self, session: Session, message: Message, cause: Drop) -> None:
         """Tell of a message that a client does not get."""
-        fields = _about(message) | {"cause": cause.value}
-        self._tell((session,), message, "dropped", fields)
+        self._tell_of_message(session, message, "dropped", {"cause": cause.value})
 
     def answered(
         self, session: Session, packet: str, codes: Sequence[tuple[str, int]], text: str | None
     ) -> None:
         """Tell of SUBACK or UNSUBACK: each filter with its reason code."""
-        shown = {_shown(name): f"0x{int(code):02x}" for name, code in codes[:NAMED_RECEIVERS]}
-        fields: dict[str, Any] = {"filters": len(codes), "codes": shown}
-        if text is not None:
-            fields["why"] = text
-        self._tell((session,), None, f"sent {packet}", fields)
+        watches = self._of(session)
+        if watches:
+            shown = {_shown(name): f"0x{int(code):02x}" for name, code in codes[:NAMED_RECEIVERS]}
+            fields: dict[str, Any] = {"filters": len(codes), "codes": shown}
+            why = {} if text is None else {"why": text}
+            self._tell(watches, session, f"sent {packet}", fields | why)
+
+    def _of(self, session: Session | None, message: Message | None = None) -> list[Watch]:
+        """Return the watches of the client, or of the topic of the message."""
+        client_id = None if session is None else session.client_id
+        return [
+            one
+            for one in self._watches
+            if (client_id is not None and one.client_id == client_id)
+            or (message is not None and one.covers_topic(message.topic))
+        ]
+
+    def _tell_of_message(
+        self, session: Session, message: Message, event: str, fields: dict[str, Any]
+    ) -> None:
+        watches = self._of(session, message)
+        if watches:
+            self._tell(watches, session, event, _about(message) | fields, message)
 
     def _tell(
         self,
-        clients: Sequence[AccessSubject],
-        message: Message | None,
+        watches: Sequence[Watch],
+        session: Session | None,
         event: str,
         fields: dict[str, Any],
+        message: Message | None = None,
     ) -> None:
-        client = clients[0].identity if clients else None
-        told = None
-        for watch in self._watches:
-            is_client = client is not None and watch.client_id == client.client_id
-            if is_client or (message is not None and watch.covers_topic(message.topic)):
-                if told is None:
-                    told = TraceEvent(
-                        self._clock(),
-                        None if client is None else client.client_id,
-                        None if client is None else client.user_name,
-                        event,
-                        fields,
-                        None if message is None else message.payload,
-                    )
-                watch.sink(told)
+        client_id, user = None, None
+        if session is not None:
+            client_id, user = session.client_id, session.identity.user_name
+        payload = None if message is None else message.payload
+        told = TraceEvent(self._clock(), client_id, user, event, fields, payload)
+        for watch in watches:
+            watch.sink(told)
 
 
 class FastPath(Protocol):

@@ -95,6 +95,9 @@ class ControlSocket:
                 await _write(answers, writer)
         except (TimeoutError, OSError, ValueError) as error:
             log.info("a request on the control socket failed: %s", error)
+        except asyncio.CancelledError:
+            # The broker stops. asyncio would log the end of this task as an error.
+            return
         finally:
             writer.close()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from broker.access.addresses import Address, parse_address
 from broker.resolver.search_process import SearchProcess
 from broker.shell.control_socket import ControlSocket
+from broker.shell.diagnosis.traces import Traces
 from broker.shell.diagnosis.why_answers import WhyAnswers
 from broker.shell.diagnosis.why_command import no_login_page, why_command, why_page
 from broker.shell.entities_page import entities_page
@@ -29,6 +30,7 @@ class OperatorInterfaces:
         add_figures(self.metrics, service)
         if service.redis is not None:
             self.metrics.add(*service.redis.figures())
+        self._traces = Traces(service.core)
         why = WhyAnswers(
             service.core.audiences, service.resolver, service.membership_reader, service.wake
         )
@@ -36,7 +38,7 @@ class OperatorInterfaces:
             control_socket_path(settings),
             service.core,
             service.wake,
-            {"why": lambda request: why_command(why, request)},
+            {"why": lambda request: why_command(why, request), "trace": self._traces.command},
         )
         is_guarded = service.admission.page_login is not None or http is None or not http.is_public
         self._search = SearchProcess(settings.world.dir, lambda: service.world_version)
@@ -66,6 +68,7 @@ class OperatorInterfaces:
     async def stop_control(self) -> None:
         """Close the control socket: no command changes the broker any more."""
         await self._control.stop()
+        await self._traces.stop()
 
     async def stop(self) -> None:
         """Close the pages, and end the search process."""

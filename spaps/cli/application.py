@@ -17,6 +17,7 @@ from spaps.cli.commands.resolve_command import check, resolve
 from spaps.cli.commands.sessions_command import sessions
 from spaps.cli.commands.sub_command import sub
 from spaps.cli.commands.top_command import top
+from spaps.cli.commands.trace_command import trace
 from spaps.cli.commands.versions_command import rollback_world, show_versions
 from spaps.cli.commands.why_command import why
 from spaps.cli.mqtt_options import HELP_OPTIONS
@@ -46,6 +47,7 @@ app.command("sub", cls=PlainCommand, context_settings=HELP_OPTIONS)(sub)
 app.command("pub", cls=PlainCommand, context_settings=HELP_OPTIONS)(pub)
 app.command("top", cls=PlainCommand)(top)
 app.command("why", cls=PlainCommand)(why)
+app.command("trace", cls=PlainCommand)(trace)
 app.add_typer(sessions, name="sessions")
 
 

@@ -1,0 +1,151 @@
+"""Traces that operators start: to their terminal, or into the log of the broker.
+
+Each has an end in time and in lines. A reader that is too slow loses lines, which are counted. The
+log gets no payloads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, aclosing, nullcontext
+from typing import Any, Final
+
+from broker.core.broker_core import Core
+from broker.core.trace import TraceEvent, Watch
+from broker.shell.control_socket import Rows
+from broker.shell.diagnosis.log_lines import client_lines
+from broker.shell.diagnosis.trace_request import TraceError, TraceRequest, read_trace
+
+log = logging.getLogger(__name__)
+
+# Traces at a time, and lines of one that wait to be read.
+MOST_TRACES: Final = 8
+MOST_WAITING: Final = 1_000
+# After so many seconds without an event a row says that the trace goes on: to a terminal that is
+# gone it cannot be written, and the trace ends.
+ALIVE_SECONDS: Final = 0.5
+SHOWN_PAYLOAD: Final = 256
+
+
+class Traces:
+    """All traces of one broker; all calls come from the event loop."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._count = 0
+        self._to_log: set[asyncio.Task[None]] = set()
+
+    async def command(self, request: dict[str, Any]) -> Rows:
+        """Yield the events of a trace as rows; one into the log goes on after the answer."""
+        asked = read_trace(request, self._core.limits.topic_levels)
+        if self._count >= MOST_TRACES:
+            raise TraceError(f"{MOST_TRACES} traces are on: wait until one has ended")
+        if asked.to_log:
+            task = asyncio.create_task(self._write(asked), name="trace")
+            self._to_log.add(task)
+            task.add_done_callback(self._to_log.discard)
+            yield {"done": 0}
+            return
+        lines = 0
+        async with aclosing(self._events(asked)) as events:
+            async for event in events:
+                if isinstance(event, TraceEvent):
+                    lines += 1
+                    yield _row(event, with_payload=asked.payloads)
+                else:
+                    yield event
+        yield {"done": lines}
+
+    async def stop(self) -> None:
+        """End the traces that write into the log."""
+        for task in self._to_log:
+            task.cancel()
+        await asyncio.gather(*self._to_log, return_exceptions=True)
+
+    async def _write(self, asked: TraceRequest) -> None:
+        """Write a trace into the log, at a level that the log has."""
+        level = max(logging.INFO, logging.getLogger().level)
+        async with aclosing(self._events(asked)) as events:
+            async for event in events:
+                if isinstance(event, TraceEvent):
+                    who = {"client": event.client, "user": event.user}
+                    log.log(level, "trace: %s", event.event, extra={**who, **event.fields})
+                elif "leftOut" in event:
+                    log.log(level, "trace: %d lines are left out", event["leftOut"])
+
+    async def _events(
+        self, asked: TraceRequest
+    ) -> AsyncGenerator[TraceEvent | dict[str, Any], None]:
+        """Yield the events of a watch until its time or its lines are used up."""
+        waiting = _Waiting()
+        watch = Watch(asked.client, asked.topic, waiting.add)
+        loop = asyncio.get_running_loop()
+        end, lines = loop.time() + asked.seconds, 0
+        log.info("a trace of %s starts: %d s", asked.what, asked.seconds)
+        self._count += 1
+        self._core.add_watch(watch)
+        try:
+            with _log_lines(asked, waiting.add):
+                while lines < asked.lines and (left := end - loop.time()) > 0:
+                    event = await waiting.next(min(left, ALIVE_SECONDS))
+                    if event is None:
+                        yield {"alive": True}
+                    else:
+                        lines += 1
+                        yield event
+            if waiting.left_out:
+                yield {"leftOut": waiting.left_out}
+        finally:
+            self._core.remove_watch(watch)
+            self._count -= 1
+            log.info("a trace of %s has ended: %d lines", asked.what, lines)
+
+
+class _Waiting:
+    """Events that wait for their reader."""
+
+    def __init__(self) -> None:
+        self._events: deque[TraceEvent] = deque()
+        self._came = asyncio.Event()
+        self.left_out = 0
+
+    def add(self, event: TraceEvent) -> None:
+        """Keep an event, or count it when too many wait."""
+        if len(self._events) >= MOST_WAITING:
+            self.left_out += 1
+            return
+        self._events.append(event)
+        self._came.set()
+
+    async def next(self, seconds: float) -> TraceEvent | None:
+        """Return the next event, None when none comes in time."""
+        if not self._events:
+            self._came.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._came.wait()
+            except TimeoutError:
+                return None
+        return self._events.popleft()
+
+
+def _log_lines(
+    asked: TraceRequest, sink: Callable[[TraceEvent], None]
+) -> AbstractContextManager[None]:
+    """Take the lines that the broker logs about the client: they are in the log already."""
+    if asked.client is None or asked.to_log:
+        return nullcontext()
+    return client_lines(asked.client, sink, __name__)
+
+
+def _row(event: TraceEvent, *, with_payload: bool) -> dict[str, Any]:
+    row = {
+        "time": round(event.time, 3), "client": event.client, "user": event.user,
+        "event": event.event, **event.fields,
+    }  # fmt: skip
+    if with_payload and event.payload is not None:
+        row["payload"] = event.payload[:SHOWN_PAYLOAD].decode("utf-8", "backslashreplace")
+    return row
