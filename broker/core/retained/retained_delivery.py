@@ -78,7 +78,7 @@ class RetainedDelivery:
                     return
                 budget -= message.size
                 if verdict.is_error:
-                    self._state.counters.drops[Drop.NOT_ALLOWED] += 1
+                    self._state.count_drop(session, message, Drop.NOT_ALLOWED)
                 else:
                     self._message_delivery.deliver(session, message, (subscription,), retain=True)
 
