@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -22,9 +21,8 @@ WHOLE_PAGE_SECONDS: Final = 4.0
 
 async def why_command(answers: WhyAnswers, request: dict[str, Any]) -> Rows:
     """Yield the rows of the answer to a request on the control socket."""
-    async with aclosing(answers.answer(read_question(request), COMMAND_SECONDS)) as rows:
-        async for row in rows:
-            yield row
+    for row in await answers.answer(read_question(request), COMMAND_SECONDS):
+        yield row
 
 
 async def no_login_page(_query: str) -> Page:
@@ -40,11 +38,8 @@ async def why_page(answers: WhyAnswers, query: str) -> Page:
     except (QueryError, WhyError) as error:
         return Page(f"{error}\n".encode(), status=HTTPStatus.BAD_REQUEST)
     try:
-        async with (
-            asyncio.timeout(WHOLE_PAGE_SECONDS),
-            aclosing(answers.answer(question, PAGE_SECONDS)) as rows,
-        ):
-            first, *found = [row async for row in rows]
+        async with asyncio.timeout(WHOLE_PAGE_SECONDS):
+            first, *found = await answers.answer(question, PAGE_SECONDS)
     except (WhyError, TimeoutError) as error:
         text = str(error) or "the answer takes longer than a visit: ask with limit=10"
         return Page(f"{text}\n".encode(), status=HTTPStatus.SERVICE_UNAVAILABLE)
