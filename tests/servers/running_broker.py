@@ -74,6 +74,14 @@ class RunningBroker:
         names = ("spaps_connections", "spaps_neighborhoods")
         until(lambda: not any(self.metric(name) for name in names), "a broker without clients")
 
+    def children(self, name: bytes) -> list[int]:
+        """The ids of its processes that have this name in their command."""
+        process = self.process.pid
+        found = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        return [
+            int(child) for child in found if name in Path(f"/proc/{child}/cmdline").read_bytes()
+        ]
+
     def reload(self) -> None:
         """Have it read its access files now."""
         self.process.send_signal(signal.SIGHUP)

@@ -101,22 +101,12 @@ def test_it_needs_the_login_of_the_other_pages(world: str, tmp_path: Path) -> No
             assert json.load(answer)["count"] == 7
 
 
-def search_processes(broker: RunningBroker) -> list[int]:
-    """Return the ids of the search processes of a broker."""
-    children = Path(f"/proc/{broker.process.pid}/task/{broker.process.pid}/children").read_text()
-    return [
-        int(child)
-        for child in children.split()
-        if b"search_worker" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
-
-
 def test_a_killed_search_process_is_started_again(world: str, tmp_path: Path) -> None:
     arguments = ("--world", world, "--allow-anonymous", "--redis", "none", "--http", "0")
     with running_broker(tmp_path, *arguments) as broker:
-        assert search_processes(broker) == []
+        assert broker.children(b"search_worker") == []
         before = entities(broker, text="ete")
-        (process,) = search_processes(broker)
+        (process,) = broker.children(b"search_worker")
         # The broker itself has not loaded what searches.
         assert "libarrow" not in Path(f"/proc/{broker.process.pid}/maps").read_text()
         assert "libarrow" in Path(f"/proc/{process}/maps").read_text()

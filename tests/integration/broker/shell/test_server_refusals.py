@@ -116,7 +116,7 @@ def test_a_refusal_says_what_to_do(broker: RunningBroker, surroundings: Surround
 
 
 def test_a_busy_resolver_is_no_quota(broker: RunningBroker) -> None:
-    (resolver,) = resolver_processes(broker)
+    (resolver,) = broker.children(b"resolver_worker")
     with RawClient(broker.port) as first, RawClient(broker.port) as second:
         first.connect(client_id="first")
         second.connect(client_id="second")
@@ -129,16 +129,6 @@ def test_a_busy_resolver_is_no_quota(broker: RunningBroker) -> None:
             os.kill(resolver, signal.SIGCONT)
     assert answer[:2] == BUSY
     assert answer[2].endswith("of the broker are being resolved, try later")
-
-
-def resolver_processes(broker: RunningBroker) -> list[int]:
-    """Return the ids of the resolver processes of a broker."""
-    children = Path(f"/proc/{broker.process.pid}/task/{broker.process.pid}/children").read_text()
-    return [
-        int(child)
-        for child in children.split()
-        if b"resolver_worker" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
 
 
 def test_the_page_lists_exactly_these() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -250,6 +251,24 @@ def refused(broker: RunningBroker, query: str) -> tuple[int, str]:
     with pytest.raises(HTTPError) as caught:
         broker.page(f"/why{query}")
     return caught.value.code, caught.value.read().decode()
+
+
+def test_a_resolver_that_does_not_answer_costs_only_the_distances(
+    broker: RunningBroker, clients: ExitStack
+) -> None:
+    near(come(clients, broker, "here"), "open/#", N5, 1)
+    (resolver,) = broker.children(b"resolver_worker")
+    os.kill(resolver, signal.SIGSTOP)
+    try:
+        inside, outside = why(broker, "open/a", INSIDE), why(broker, "open/a", OUTSIDE)
+        unknown = why(broker, "open/a", MISSING)
+    finally:
+        os.kill(resolver, signal.SIGCONT)
+    assert verdicts(inside) == {("here", 1): "delivered"}
+    assert verdicts(outside) == {("here", 1): "outside"}
+    assert row_of(outside, "here")["text"].startswith("outside; no distances: ")
+    assert verdicts(unknown) == {("here", 1): "unknown entity"}
+    assert row_of(why(broker, "open/a", OUTSIDE), "here")["distance"] == 3.0
 
 
 def test_strangers_never_see_it(world: str, tmp_path: Path) -> None:
