@@ -1,7 +1,7 @@
 """The control socket: an operator on this machine asks and changes the running broker.
 
 It is a Unix socket that only the user who runs the broker can open. A request is one line of JSON;
-the answer is one line for each session and a last line with the result.
+the answer is one line for each row and a last line with the result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 REQUEST_BYTES: Final = 65_536 * 4
 REQUEST_SECONDS: Final = 5.0
-# Sessions that are written per turn of the event loop.
+# Rows that are written per turn of the event loop.
 ROWS_AT_ONCE: Final = 200
 
 

@@ -40,7 +40,8 @@ class OperatorInterfaces:
             service.wake,
             {"why": lambda request: why_command(why, request), "trace": self._traces.command},
         )
-        is_guarded = service.admission.page_login is not None or http is None or not http.is_public
+        is_local = http is None or not (http.is_public or settings.broker.http_from_anywhere)
+        is_guarded = is_local or service.admission.page_login is not None
         self._search = SearchProcess(settings.world.dir, lambda: service.world_version)
         self.http = HttpServer(
             pages(self.metrics, service.health),
