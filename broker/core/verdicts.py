@@ -35,7 +35,7 @@ def denial_text(verdict: Verdict, action: str, topic: str) -> str:
     """Return the reason string of a refused right; 0x80 does not reveal that there are rules."""
     shown = topic if len(topic) <= _SHOWN_TOPIC else f"{topic[:_SHOWN_TOPIC]}…"
     if verdict is ReasonCode.NOT_AUTHORIZED:
-        return f"not authorized to {action} {shown}"
+        return f"no right to {action} {shown}"
     return f"this client cannot {action} {shown}"
 
 
