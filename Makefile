@@ -4,9 +4,9 @@ RUN := .venv/bin/python
 PYTHON_IS_THERE = command -v $(PYTHON) >/dev/null 2>&1 || { \
   echo "spaPS needs Python 3.11 or newer, and $(PYTHON) is not on the PATH"; exit 1; }
 
-# Many tests wait for servers, so four processes keep two cores busy. tests/conftest.py says which
+# Many tests wait for servers, so six processes keep two cores busy. tests/conftest.py says which
 # tests stay together, and puts the long ones first.
-WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
+WORKERS := -n 6 --dist loadfile --no-loadscope-reorder
 
 # Tests start hundreds of Python processes. Each would compile the project anew where this is set.
 export PYTHONDONTWRITEBYTECODE :=

@@ -145,8 +145,8 @@ def test_a_start_that_waits_says_so_and_can_be_ended(tmp_path: Path, city: Path)
         command = [*COMMAND, *options, "--allow-anonymous"]
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path)
     try:
-        wait_until(lambda: bool(children_of(process.pid)), "the resolver process")
-        for child in children_of(process.pid):
+        wait_until(lambda: bool(resolvers_of(process.pid)), "the resolver process")
+        for child in resolvers_of(process.pid):
             os.kill(child, signal.SIGSTOP)
         wait_until(lambda: status_of(http) == "starting", "a health page")
         process.send_signal(signal.SIGTERM)
@@ -157,8 +157,14 @@ def test_a_start_that_waits_says_so_and_can_be_ended(tmp_path: Path, city: Path)
         process.wait()
 
 
-def children_of(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def resolvers_of(pid: int) -> list[int]:
+    """Its resolver processes; a child that is just forked would hold up the broker if stopped."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [
+        int(one)
+        for one in children
+        if b"resolver_worker" in Path(f"/proc/{one}/cmdline").read_bytes()
+    ]
 
 
 def status_of(port: int) -> str | None:
