@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from broker.resolver.frames import pack_frame, read_frame
 from schemas.errors import DescriptorError, SearchError, SpapsError
-from world.arrow_alone import keep_pandas_out
+from world.arrow_without_pandas import hide_pandas_from_arrow
 from world.search.entity_search import find_entities
 from world.search.search_request import read_request
 from world.search.searched_world import SearchedWorld
@@ -47,7 +47,7 @@ def main() -> None:
     # The broker decides when this process ends; a Ctrl-C in the terminal reaches both.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
-    keep_pandas_out()
+    hide_pandas_from_arrow()
     with socket.socket(fileno=given.socket) as link, link.makefile("rb") as requests:
         try:
             world = SearchedWorld.open(given.world, given.version)

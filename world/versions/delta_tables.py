@@ -126,7 +126,7 @@ def rows_file_by_file(
     All files are read in this thread (``use_threads=False``), so no other thread holds the file
     system.
     """
-    # This import looks for pandas, which some processes avoid (world/arrow_alone.py).
+    # This import looks for pandas, which some processes avoid (world/arrow_without_pandas.py).
     from pyarrow.dataset import get_partition_keys  # noqa: PLC0415
 
     dataset = table.to_pyarrow_dataset()

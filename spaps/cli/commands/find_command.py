@@ -46,9 +46,9 @@ def find(  # noqa: PLR0913  one for each option of the contract
     config: ConfigOption = None,
 ) -> None:
     """Find entities by name, key or category, or around a place."""
-    from world.arrow_alone import keep_pandas_out
+    from world.arrow_without_pandas import hide_pandas_from_arrow
 
-    keep_pandas_out()
+    hide_pandas_from_arrow()
     from world.search.entity_search import EntityQuery, find_entities
     from world.search.places import read_place
     from world.search.searched_world import SearchedWorld
@@ -78,9 +78,9 @@ def categories(
     config: ConfigOption = None,
 ) -> None:
     """Show the category tree of a world with its numbers of entities."""
-    from world.arrow_alone import keep_pandas_out
+    from world.arrow_without_pandas import hide_pandas_from_arrow
 
-    keep_pandas_out()
+    hide_pandas_from_arrow()
     from world.search.category_counts import count_categories
     from world.search.searched_world import SearchedWorld
 

@@ -118,9 +118,9 @@ def _rebuild_once(
     from rebuild.request import request_of, sources_of
     from rebuild.run import rebuild
     from redis_link.connection.redis_choice import redis_or_embedded, redis_or_empty
-    from world.arrow_alone import keep_pandas_out
+    from world.arrow_without_pandas import hide_pandas_from_arrow
 
-    keep_pandas_out()
+    hide_pandas_from_arrow()
 
     given = sources_of(sources, settings)
     with redis_or_empty(settings) if dry_run else redis_or_embedded(settings) as url:

@@ -17,7 +17,8 @@ ATTRIBUTES = {
 PRIVATE = {"_jvm", "_jsc", "_jdf", "_jconf", "_jsparkSession", "_sc", "_gateway"}
 NAMES = {"RDD", "SparkContext", "Broadcast", "Accumulator", "AccumulatorParam", "MetaPathFinder"}
 MODULES = {
-    "zipimport", "gc", "importlib.abc", "pyspark.daemon", "pyspark.worker", "world.arrow_alone",
+    "zipimport", "gc", "importlib.abc", "pyspark.daemon", "pyspark.worker",
+    "world.arrow_without_pandas",
 }  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def test_nothing_searches_stack_traces(repository: Path) -> None:
         "import gc",
         "import zipimport",
         "from importlib.abc import MetaPathFinder",
-        "from world.arrow_alone import keep_pandas_out",
+        "from world.arrow_without_pandas import hide_pandas_from_arrow",
         "settings = {'spark.python.daemon.module': 'ours'}",
         "pairs.mapPartitions(work)",
     ],

@@ -9,7 +9,7 @@ import pytest
 
 READ_A_TABLE = "import pyarrow as pa; pa.Table.from_pylist([{'a': 1}]).to_pylist()"
 IS_LOADED = "import sys; print('pandas' in sys.modules)"
-KEEP_OUT = "from world.arrow_alone import keep_pandas_out; keep_pandas_out()"
+KEEP_OUT = "from world.arrow_without_pandas import hide_pandas_from_arrow; hide_pandas_from_arrow()"
 
 
 @pytest.mark.parametrize(
