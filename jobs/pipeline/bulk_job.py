@@ -127,7 +127,7 @@ def _subscriptions(
 
 
 def _of_project(path: Path) -> Path:
-    """The sample lies with the project, in whatever folder a job is started."""
+    """Return a path of the sample, which lies with the project and not in the current folder."""
     return path if path.exists() else PROJECT_ROOT / path
 
 

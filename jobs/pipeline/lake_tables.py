@@ -88,14 +88,14 @@ class LakeTable:
         return find_table(self.uri, commit, self.storage_options)
 
     def files(self, version: int) -> list[TableFile]:
-        """The files of a world version; none where there is no table."""
+        """Return the files of a world version; none if there is no table."""
         opened = self.opened()
         return [] if opened is None else files_of(opened, version)
 
     def write(
         self, version: int, bucket: int | None, batches: Iterator[pa.RecordBatch], schema: pa.Schema
     ) -> list[NewFile]:
-        """Rows as new files of a partition, none where there are no rows; for tasks."""
+        """Write rows as new files of a partition, none if there are no rows; for tasks."""
         partition = ((VERSION, str(version)), *(() if bucket is None else ((BUCKET, str(bucket)),)))
         folder = "/".join(f"{name}={value}" for name, value in partition)
         store = self.store()
@@ -159,7 +159,7 @@ class LakeTable:
             )  # fmt: skip
 
     def rows(self, columns: list[str] | None = None) -> pa.Table | None:
-        """A small table on the driver; None where there is none."""
+        """Return a small table on the driver; None if there is none."""
         opened = self.opened()
         return None if opened is None else delta_rows(opened, columns)
 
@@ -182,7 +182,7 @@ class LakeTable:
 
 
 def files_of(opened: DeltaTable, version: int) -> list[TableFile]:
-    """The files that a state of a table has of a world version."""
+    """Return the files that a state of a table has of a world version."""
     if opened.protocol().min_reader_version != PLAIN_READER:
         raise WorldError(f"{opened.table_uri}: a table with features that only Spark reads")
     actions = pa.table(opened.get_add_actions(flatten=True))
@@ -198,7 +198,7 @@ def files_of(opened: DeltaTable, version: int) -> list[TableFile]:
 
 
 def counted(table: LakeTable, files: Sequence[TableFile]) -> list[TableFile]:
-    """The files with their rows, out of their footers where the log does not say them."""
+    """Return the files with their numbers of rows, from their footers where the log lacks them."""
     store = table.store()
 
     def count(file: TableFile) -> TableFile:
@@ -238,7 +238,7 @@ def _added(file: NewFile) -> AddAction:
 
 
 def _listed(actions: pa.Table, name: str) -> list[Any]:
-    """A column of the log; not every log has all of them."""
+    """Return a column of the log as a list; not every log has all columns."""
     if name not in actions.column_names:
         return [None] * actions.num_rows
     values: list[Any] = actions.column(name).to_pylist()

@@ -1,4 +1,4 @@
-"""What Spark raises, as an error of ours: one line, and the one that tells a person most."""
+"""Turns what Spark raises into an error of ours: one line, the most useful one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def spark_errors_as(
 ) -> Iterator[None]:
     """Turn what Spark raises inside into ``kind``, which says ``what`` failed and why.
 
-    ``about``: words, such as the names of files, that a telling line has in it.
+    ``about``: words, such as the names of files, that a useful line contains.
     """
     try:
         yield
@@ -32,7 +32,7 @@ def spark_errors_as(
 
 
 def reason_of(error: BaseException, about: Sequence[str] = ()) -> str:
-    """Return one line out of the hundred that Spark writes."""
+    """Return the most useful line of the hundred that Spark writes."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
@@ -52,22 +52,22 @@ def reason_of(error: BaseException, about: Sequence[str] = ()) -> str:
 
 
 def _raised_in_python(error: BaseException, lines: Sequence[str]) -> str | None:
-    """Return the last line of Python's own story, which names the exception."""
+    """Return the last line of Python's traceback, which names the exception."""
     begins = [place for place, line in enumerate(lines) if _PYTHON in line]
     if not begins and not isinstance(error, PythonException):
         return None
-    story = lines[begins[-1] + 1 :] if begins else lines
-    return next((line for line in story if not line.startswith((" ", "\t"))), None)
+    traceback = lines[begins[-1] + 1 :] if begins else lines
+    return next((line for line in traceback if not line.startswith((" ", "\t"))), None)
 
 
 def _without_module(line: str) -> str:
-    """An error of ours needs no name; any other is known by the name of its class."""
+    """Return the line without the class of an error of ours; other errors keep their class."""
     name, colon, text = line.partition(": ")
     return text if colon and name.startswith("schemas.errors.") else line
 
 
 def _without_class(line: str) -> str:
-    """The text without the Java class in front of it."""
+    """Return the text without the Java class in front of it."""
     text = line.strip().removeprefix(_CAUSE).removeprefix(": ")
     while True:
         name, colon, rest = text.partition(": ")

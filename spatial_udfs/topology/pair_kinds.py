@@ -100,7 +100,7 @@ class PairKinds:
         back = np.arange(first, first + len(both), dtype=np.uint16)[::-1]
         self._transposed = np.concatenate([self._transposed, back])
         self._cells = np.concatenate([self._cells, rows])
-        # Published last: whoever reads a number finds its row in the tables.
+        # Published last, so that a thread that reads a number finds its row in the tables.
         self._numbers.update({text: first + place for place, text in enumerate(both)})
         return first
 

@@ -69,7 +69,7 @@ def _bytes_of(arrays: list[Int64s]) -> pa.BinaryArray:
 
 
 def error_row(error: SpapsError) -> pa.RecordBatch:
-    """Return an error as a row of some block: whoever writes that block reports it."""
+    """Return an error as a row of some block; the task that writes that block reports it."""
     told = TaskError.of(error)
     return pa.RecordBatch.from_pylist(
         [{BLOCK: 0, "kind": told.kind, "reason": told.reason}], BLOCK_SCHEMA

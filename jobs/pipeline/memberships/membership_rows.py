@@ -1,7 +1,7 @@
-"""From members of nodes to membership rows: the step that makes few rows many, and comes last.
+"""Makes membership rows of the members of nodes, as the last step of a run.
 
-How many rows each file of members makes is known before. So the rows are cut into equal shares,
-whoever shows whom, and a task writes a share. It reads the members of that share, and who shows
+The number of rows that each file of members makes is known before. So the rows are cut into equal
+shares, and a task writes a share. It reads the members of that share, and which subscriptions show
 the nodes of their slice.
 """
 
@@ -23,10 +23,10 @@ from jobs.pipeline.stages.resolved_set_cache import SetCache
 from schemas.errors import SpapsError
 from world.memberships.membership_table import FILE_SCHEMA
 
-# A file of so many rows is written by one task, and is worth one.
+# Rows in the file that one task writes.
 LEAST_ROWS_IN_SHARE: Final = 500_000
 MOST_ROWS_IN_SHARE: Final = 5_000_000
-# To write rows is so much less work than to find one.
+# So many rows are written in the time in which one is found.
 ROWS_WRITTEN_FOR_ONE: Final = 4
 
 
@@ -149,7 +149,7 @@ class _WritingTask:
                 yield pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)
 
     def _kept_sets(self, work: _SetsOfBucket | _SetsOfSlice) -> _WrittenSets:
-        """The run is complete without them: when they cannot be written, that is only said."""
+        """Write resolved sets; a failure is only reported: the run is complete without them."""
         try:
             if isinstance(work, _SetsOfSlice):
                 known = self._scratch.get(work.known) if work.known else NOTHING_KNOWN

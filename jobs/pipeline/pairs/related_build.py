@@ -114,7 +114,7 @@ def build_related(tasks: Tasks, world: WorldVersion, base: int | None) -> Relate
 
 
 def _marked(world: WorldVersion, base: int | None) -> DataFrame:
-    """Entities with CHANGED: whether the base version has them as they are."""
+    """Return the entities with CHANGED: whether they differ from the base version."""
     entities = world.entities()
     if base is None:
         return entities.withColumn(CHANGED, F.expr("true"))
@@ -126,7 +126,7 @@ def _marked(world: WorldVersion, base: int | None) -> DataFrame:
 def _fresh_parts(
     tasks: Tasks, entities: DataFrame, survey: WorldSurvey, entity_count: int
 ) -> DataFrame:
-    """Blocks of BucketParts: all entities, and the pairs with a changed end."""
+    """Return blocks of BucketParts: all entities, and the pairs with a changed end."""
     tiles = cut_into_tiles(survey.places, entity_count)
     count = min(len(tiles), max(len(tiles) // TILES_PER_TASK, 2 * tasks.parallelism))
     columns = (TILE, PEID, CATEGORIES, CHANGED, LARGE, GEOMETRY)
@@ -138,7 +138,7 @@ def _fresh_parts(
 def _taken_over(
     world: WorldVersion, base: int, marked: DataFrame, survey: WorldSurvey
 ) -> DataFrame:
-    """Pairs of the base version of which both ends are still there and unchanged."""
+    """Return pairs of the base version of which both ends are still there and unchanged."""
     pairs, placed = (
         frame_of_files(world.spark, table, table.files(base), types)
         for table, types in (

@@ -50,7 +50,7 @@ GEOS: Final = f"GEOS {shapely.geos_version_string}"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RelatedWorld:
-    """All that a run needs to know about who shares a point with whom."""
+    """The pairs of a world version that share a point, as a run uses them."""
 
     buckets: WorldBuckets
     # The categories of each set, by its number.
@@ -62,7 +62,7 @@ class RelatedWorld:
 
 
 def ensure_related(tasks: Tasks, world: WorldVersion, say: Callable[[str], None]) -> RelatedWorld:
-    """The related pairs of the version, computed and kept when nobody has done so before."""
+    """Return the related pairs of the version; compute and keep them if no run has done so."""
     markers = world.table(RELATED_VERSIONS_TABLE)
     known = _usable_markers(markers)
     marker = known.get(world.version)

@@ -1,4 +1,4 @@
-"""Sets that earlier runs resolved on a world version: no run has to resolve them again.
+"""Sets that earlier runs resolved on a world version, so that no run resolves them again.
 
 The table ``resolvedMembers`` has their members, in the bucket of each, and one row more for each
 set that tells which it is: so an empty set is known too. A run adds its rows in one commit and
@@ -52,7 +52,7 @@ class SetCache:
         return not self.files
 
     def buckets(self) -> set[int]:
-        """The buckets that have members of known sets."""
+        """Return the buckets that have members of known sets."""
         return {each.bucket for each in self.files if each.bucket not in (None, _TOLD)}
 
     def known_of(self, nodes: pa.Table) -> KnownNodes:

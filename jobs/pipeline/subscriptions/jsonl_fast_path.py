@@ -45,7 +45,7 @@ _NO_TEXT: Final = "the line is not UTF-8"
 
 
 def parts_of_range(number: int, blocks: Iterable[bytes]) -> Iterator[SubscriptionPart]:
-    """The subscriptions of a range of a file that comes in blocks of whole lines."""
+    """Yield the subscriptions of a range of a file that comes in blocks of whole lines."""
     lines = 0
     for block in blocks:
         part = _part_of(block, number * LINES_IN_RANGE + lines)
@@ -85,7 +85,7 @@ def _lines_at(block: bytes, rows: list[int]) -> dict[int, bytes]:
 def _strictly_read(
     lines: dict[int, bytes], first_place: int
 ) -> tuple[dict[int, tuple[bytes, bytes]], list[BadRow]]:
-    """Number and text of the good lines; of the others what is wrong with them."""
+    """Return number and text of the good lines, and what is wrong with the others."""
     good, bad = {}, []
     for row, line in lines.items():
         if not line.strip():
@@ -105,7 +105,7 @@ def _strictly_read(
 def _of_bytes(
     sub_ids: Int64s, texts: pa.BinaryArray, places: Int64s, bad: list[BadRow]
 ) -> SubscriptionPart:
-    """The part; what is no text shows only here, where each text is looked at once."""
+    """Return the part; here each text is looked at once, so bytes that are no text are found."""
     try:
         return part_of_texts(sub_ids, texts, places, bad)
     except pa.ArrowInvalid:

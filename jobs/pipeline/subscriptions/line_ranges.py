@@ -36,7 +36,7 @@ class LineRange(NamedTuple):
 
 
 def line_files(store: pa_fs.FileSystem, folder: str, pattern: str = "*") -> list[pa_fs.FileInfo]:
-    """The files of a folder as Spark would read them, in the order of their paths.
+    """Return the files of a folder as Spark would read them, in the order of their paths.
 
     Hidden ones are left out, and folders other than those that Spark divides rows into.
     """
@@ -52,9 +52,9 @@ def line_files(store: pa_fs.FileSystem, folder: str, pattern: str = "*") -> list
 
 
 def line_ranges(files: Sequence[pa_fs.FileInfo], at_once: int) -> list[list[LineRange]]:
-    """What each task reads, for ``at_once`` tasks side by side or several times as many.
+    """Return the ranges that tasks read, for ``at_once`` tasks at a time or several times as many.
 
-    A large file is cut for many tasks; many small ones are not as many tasks.
+    A large file is cut into ranges for many tasks; one task reads many small files.
     """
     total = sum(info.size for info in files)
     width = min(max(LEAST_BYTES, -(-total // at_once)), MOST_BYTES)
@@ -78,7 +78,7 @@ def _cut(files: Sequence[pa_fs.FileInfo], width: int) -> Iterator[tuple[str, int
 
 
 def blocks_of(store: pa_fs.FileSystem, lines: LineRange) -> Iterator[bytes]:
-    """The lines of a range, some megabytes of whole lines at once."""
+    """Yield the lines of a range, some megabytes of whole lines at once."""
     if lines.is_packed:
         with store.open_input_stream(lines.path, compression="detect") as stream:
             yield from _whole_lines(stream, left=None, within_line=False)
@@ -92,7 +92,7 @@ def blocks_of(store: pa_fs.FileSystem, lines: LineRange) -> Iterator[bytes]:
 
 
 def _whole_lines(stream: Any, left: int | None, *, within_line: bool) -> Iterator[bytes]:
-    """Whole lines; the last one goes on behind the ``left`` bytes in which it starts."""
+    """Yield whole lines; the last one may end behind the ``left`` bytes in which it starts."""
     held = b""
     while data := stream.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)):
         left = None if left is None else left - len(data)

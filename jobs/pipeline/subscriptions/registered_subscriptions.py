@@ -18,7 +18,7 @@ from schemas.generation import RegistryCoverage
 
 
 def open_registered(redis_url: str) -> tuple[Subscriptions, RegistryCoverage]:
-    """All registered subscriptions, and what a generation made of them covers."""
+    """Return all registered subscriptions, and what a generation of them covers."""
     with closing(connect(redis_url)) as client:
         coverage = registry_coverage(client)
 

@@ -59,7 +59,7 @@ class RowPlaces:
     lines_before: tuple[int, ...] = ()  # in the same file
 
     def where(self, place: int, sub_id: int | None) -> str:
-        """The place in words."""
+        """Return the place in words."""
         if not self.names:
             return f"subId {'null' if sub_id is None else sub_id}"
         number, line = divmod(place, LINES_IN_RANGE)
@@ -86,7 +86,7 @@ class Subscriptions:
 
 
 def places_of(shares: Sequence[Any], facts: Iterable[PartFacts]) -> RowPlaces:
-    """Where rows stand, when their lines are counted: by range, never by file."""
+    """Return where rows stand, for files whose lines are counted by range."""
     ranges = [each for share in shares if isinstance(share, list) for each in share]
     counts = [0] * len(ranges)
     for part in facts if counts else ():
@@ -100,7 +100,7 @@ def places_of(shares: Sequence[Any], facts: Iterable[PartFacts]) -> RowPlaces:
 
 
 def open_subscriptions(spark: SparkSession, path: str) -> Subscriptions:
-    """Subscriptions of JSON lines (a file or a folder of them) or of a Delta table."""
+    """Return the subscriptions of JSON lines (a file or a folder of them) or of a Delta table."""
     what = f"no subscriptions at {path}"
     try:
         with spark_errors_as(SourceError, what):
@@ -121,7 +121,7 @@ def subscriptions_of(
     texts: pa.StringArray,
     source: str,
 ) -> Subscriptions:
-    """Subscriptions that the driver holds, each number once."""
+    """Return subscriptions that the driver holds, each number once."""
     parts = tuple(
         part_of_texts(sub_ids[at : at + ROWS_IN_PART], texts[at : at + ROWS_IN_PART])
         for at in range(0, len(sub_ids), ROWS_IN_PART)
@@ -130,7 +130,7 @@ def subscriptions_of(
 
 
 def _files(at: LakeTable) -> tuple[LakeTable, list[pa_fs.FileInfo] | None]:
-    """The files that are meant, and the folder that they are in; None for a Delta table."""
+    """Return the files at the path, and their folder; None for a Delta table."""
     uri, _, name = at.uri.rpartition("/")
     # A whole store lies in nothing; what lies in the root of a disk does.
     around = replace(at, uri=ROOT if uri == LOCAL else uri)

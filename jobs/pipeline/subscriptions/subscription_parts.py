@@ -57,7 +57,7 @@ class PartFacts(NamedTuple):
 
 
 def facts_of(part: SubscriptionPart) -> PartFacts:
-    """The facts of a part as it was read."""
+    """Return the facts of a part as it was read."""
     count = len(part.sub_ids)
     return PartFacts(
         subscriptions=count,
@@ -71,7 +71,7 @@ def facts_of(part: SubscriptionPart) -> PartFacts:
 
 
 def _digest(part: SubscriptionPart) -> int:
-    """A number that equal subscriptions give: a sum over all of them."""
+    """Return a number that is the same for equal subscriptions: a sum over all of them."""
     sums = np.fromiter((crc32(text.as_buffer()) for text in part.texts), np.uint64, len(part.texts))
     with np.errstate(over="ignore"):
         numbers = (part.sub_ids.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -80,13 +80,13 @@ def _digest(part: SubscriptionPart) -> int:
 
 
 def may_share_numbers(parts: Iterable[PartFacts]) -> bool:
-    """Whether a subId can be in two of the parts."""
+    """Return whether a subId can be in two of the parts."""
     spans = sorted((part.least, part.largest) for part in parts if part.subscriptions)
     return any(before[1] >= after[0] for before, after in pairwise(spans))
 
 
 def each_once(part: SubscriptionPart, *, by_text: bool) -> SubscriptionPart:
-    """A number that is used twice counts where it is first: by its place, or by its text."""
+    """Return the part with each number once: where it comes first, by place or by text."""
     numbers = part.sub_ids
     if (numbers[1:] > numbers[:-1]).all():
         return part
@@ -106,12 +106,12 @@ def each_once(part: SubscriptionPart, *, by_text: bool) -> SubscriptionPart:
 
 
 def by_number(part: SubscriptionPart, count: int) -> Iterator[tuple[int, SubscriptionPart]]:
-    """The part cut for an exchange after which a number is in one of ``count`` parts only."""
+    """Yield the part, cut for an exchange that brings each number into one of ``count`` parts."""
     yield from _cut(part, bucket_of(part.sub_ids, count), count)
 
 
 def by_text(part: SubscriptionPart, count: int) -> Iterator[tuple[int, SubscriptionPart]]:
-    """The part cut for an exchange after which a text is in one of ``count`` parts only."""
+    """Yield the part, cut for an exchange that brings each text into one of ``count`` parts."""
     # Python's own hash of a text differs from worker to worker.
     owners = np.fromiter(
         (crc32(text.as_buffer()) % count for text in part.texts), np.int32, len(part.texts)
@@ -120,7 +120,7 @@ def by_text(part: SubscriptionPart, count: int) -> Iterator[tuple[int, Subscript
 
 
 def merged(parts: Sequence[SubscriptionPart]) -> SubscriptionPart:
-    """All parts as one, with each text once."""
+    """Return all parts as one, with each text once."""
     if len(parts) == 1:
         return parts[0]
     every = pa.concat_arrays([pa.array([], pa.string()), *(part.texts for part in parts)])
@@ -143,7 +143,7 @@ def part_of_texts(
     places: Int64s | None = None,
     bad: list[BadRow] | None = None,
 ) -> SubscriptionPart:
-    """A part of subscriptions that each come with their text; without places they have no order."""
+    """Return a part of subscriptions with their texts; without places they have no order."""
     known = texts.dictionary_encode()
     return SubscriptionPart(
         sub_ids=sub_ids,

@@ -35,7 +35,7 @@ class SubscriptionTable:
 
 
 def open_table(at: LakeTable, path: str) -> SubscriptionTable:
-    """See whether it is a table of subscriptions, and what tasks can read of it themselves."""
+    """Return the table of subscriptions, with the files that tasks can read themselves."""
     try:
         opened = at.opened()
     except DeltaError:
@@ -88,7 +88,7 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _part_of(batch: pa.RecordBatch) -> SubscriptionPart:
-    """Rows of a file that may be older than a column: then it has none of its values."""
+    """Return the part of rows of a file, which may be older than a column and lack its values."""
     numbers, texts = (
         batch.column(name) if name in batch.schema.names else pa.nulls(len(batch), kind)
         for name, kind in ((SUB_ID, pa.int64()), (DESCRIPTOR, pa.string()))

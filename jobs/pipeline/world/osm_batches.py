@@ -56,7 +56,7 @@ CANDIDATES: Final = pa.schema(
 
 
 def passes_of_roads(rules: Rules) -> BatchFunction:
-    """Batches of located ways become the nodes that roads pass, each as often as it is passed."""
+    """Return the task from batches of located ways to the nodes that roads pass, repeated."""
 
     def passes(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -76,7 +76,7 @@ def passes_of_roads(rules: Rules) -> BatchFunction:
 
 
 def node_candidates(rules: Rules, source: str) -> BatchFunction:
-    """Batches of tagged nodes become candidates and problems."""
+    """Return the task from batches of tagged nodes to candidates and problems."""
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -93,7 +93,7 @@ def node_candidates(rules: Rules, source: str) -> BatchFunction:
 
 
 def way_candidates(rules: Rules, source: str) -> BatchFunction:
-    """Batches of located ways, each with its junctions, become candidates and problems."""
+    """Return the task from batches of located ways with junctions to candidates and problems."""
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -110,7 +110,7 @@ def way_candidates(rules: Rules, source: str) -> BatchFunction:
 
 
 def relation_candidates(rules: Rules, source: str) -> BatchFunction:
-    """Batches of area relations, each with its located ways, become candidates and problems."""
+    """Return the task from batches of area relations with their ways to candidates and problems."""
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -141,7 +141,7 @@ def relation_candidates(rules: Rules, source: str) -> BatchFunction:
 
 
 def zone_counter(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Batches of geometries in degrees become counts by UTM zone."""
+    """Return the task from batches of geometries in degrees to counts by UTM zone."""
     for batch in batches:
         shapes = batch.column(entity.GEOMETRY).to_numpy(zero_copy_only=False)
         zones = utm_zones(shapely.from_wkb(shapes), WGS84)
@@ -150,7 +150,7 @@ def zone_counter(batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def projector(source: str, target: CRS) -> BatchFunction:
-    """Batches of candidates become those that the target CRS can hold, and problems."""
+    """Return the task from candidates to those that the target CRS can hold, and problems."""
 
     def place(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -165,7 +165,7 @@ def projector(source: str, target: CRS) -> BatchFunction:
 
 
 def other_peids(source: str, attempt: int) -> BatchFunction:
-    """Batches of segments whose peid an older way has get another one, and a problem tells it."""
+    """Return the task that gives segments another peid if an older way has it, and reports it."""
 
     def choose(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -37,7 +37,7 @@ def import_osm(
     force: bool,
     progress: Progress,
 ) -> ImportReport:
-    """One more version of the world out of an .osm.pbf, or the newest if that is it.
+    """Import an .osm.pbf as one more version of the world; return the newest if it is the same.
 
     ``source`` is a path or a URI that Spark and the deltalake package can read; the request has its
     options.

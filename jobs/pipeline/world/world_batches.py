@@ -54,7 +54,7 @@ BatchFunction: TypeAlias = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
 def zone_counter(layout: ColumnLayout) -> BatchFunction:
-    """Batches of raw rows become counts of usable geometries by UTM zone."""
+    """Return the task from batches of raw rows to counts of usable geometries by UTM zone."""
     read = _reader(layout)
 
     def count(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -68,7 +68,7 @@ def zone_counter(layout: ColumnLayout) -> BatchFunction:
 
 
 def extent_reader(crs: CRS) -> BatchFunction:
-    """Batches of entities in a CRS become the boxes around them, in degrees."""
+    """Return the task from batches of entities in a CRS to the boxes around them, in degrees."""
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -81,7 +81,7 @@ def extent_reader(crs: CRS) -> BatchFunction:
 
 
 def checker(layout: ColumnLayout, source_no: int, target: CRS) -> BatchFunction:
-    """Batches of raw rows become entities in the target CRS, and problems."""
+    """Return the task from batches of raw rows to entities in the target CRS, and problems."""
     read = _reader(layout)
 
     def check(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -95,7 +95,7 @@ def checker(layout: ColumnLayout, source_no: int, target: CRS) -> BatchFunction:
 
 
 def duplicate_namer(sources: list[str]) -> BatchFunction:
-    """Batches of rows whose peid was taken, beside the first of that peid, become problems."""
+    """Return the task from rows whose peid was taken, beside its first row, to problems."""
 
     def occurrence(row: dict[str, Any], prefix: str) -> Occurrence:
         return Occurrence(
@@ -119,7 +119,7 @@ def duplicate_namer(sources: list[str]) -> BatchFunction:
 
 
 def repeated_key_namer(sources: list[str]) -> BatchFunction:
-    """Batches of rows whose key was taken, beside the first row of that key, become problems."""
+    """Return the task from rows whose key was taken, beside the first of that key, to problems."""
 
     def name(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -138,7 +138,7 @@ def repeated_key_namer(sources: list[str]) -> BatchFunction:
 
 
 def with_fixed_names(layout: ColumnLayout) -> ColumnLayout:
-    """The layout of the frame that ``world_frames.raw_rows`` makes of a source."""
+    """Return the layout of the frame that ``world_frames.raw_rows`` makes of a source."""
     return replace(
         layout,
         geometry=replace(layout.geometry, name=entity.GEOMETRY),
@@ -153,7 +153,7 @@ def with_fixed_names(layout: ColumnLayout) -> ColumnLayout:
 def _reader(
     layout: ColumnLayout,
 ) -> Callable[[pa.RecordBatch], tuple[Candidates, list[Problem]]]:
-    """Reads a batch up to the point where the target CRS matters."""
+    """Return the function that reads a batch as far as it can without the target CRS."""
     first_rows = _first_rows(layout)
     named = with_fixed_names(layout)
 
@@ -172,7 +172,7 @@ def _reader(
 
 
 def _first_rows(layout: ColumnLayout) -> dict[str, int]:
-    """The number of rows before each file of a source."""
+    """Return the number of rows before each file of a source."""
     first_rows: dict[str, int] = {}
     rows = 0
     for file in parquet_files(Path(layout.source)):
