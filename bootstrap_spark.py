@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 
 import pyspark
-from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -66,8 +66,8 @@ def compiled(source: bytes, name: str) -> bytes:
 def fetched_jars() -> list[Path]:
     """Start Spark with the jars of conf/spark-defaults.conf; return them and what they need."""
     os.environ["SPARK_CONF_DIR"] = str(CONF)
-    SparkContext._ensure_initialized()  # noqa: SLF001 - pyspark has no public way to ask this
-    named = SparkConf().get("spark.jars") or ""
+    java = launch_gateway().jvm
+    named = java.org.apache.spark.SparkConf().get("spark.jars", "")
     return [Path(name.removeprefix("file://")) for name in named.split(",") if name]
 
 
