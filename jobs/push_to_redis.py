@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from jobs.pipeline.generation.spark_push import push_generation
 from jobs.pipeline.memberships.change_feed import write_changes
-from jobs.pipeline.memberships.memberships_table import Wanted
+from jobs.pipeline.memberships.memberships_table import CommitChoice
 from jobs.pipeline.session import spark_session
 from jobs.push_arguments import push_parser
 from redis_link.connection.redis_choice import redis_or_embedded
@@ -47,7 +47,7 @@ def _pushed(options: argparse.Namespace) -> int:
 
 def _push(options: argparse.Namespace, url: str, gate: QualityGate) -> PushReport:
     spark = spark_session("spaps-push-to-redis")
-    wanted = Wanted(options.version, options.run, options.commit)
+    wanted = CommitChoice(options.version, options.run, options.commit)
     retention = Retention(options.grace, options.keep)
     try:
         if options.changes:

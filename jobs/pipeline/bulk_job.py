@@ -14,7 +14,7 @@ from jobs.pipeline.bulk_run import resolve_batch
 from jobs.pipeline.generation.spark_push import push_generation
 from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships.change_feed import write_changes
-from jobs.pipeline.memberships.memberships_table import Wanted
+from jobs.pipeline.memberships.memberships_table import CommitChoice
 from jobs.pipeline.run_facts import RunFacts
 from jobs.pipeline.session import PROJECT_ROOT, BegunSession
 from jobs.pipeline.spark_errors import spark_errors_as
@@ -79,7 +79,7 @@ def _resolve_and_push(
         for line in facts.lines():
             print(line, flush=True)
         if options.changes:
-            write_changes(spark, options.out, Wanted(facts.version, facts.run_id), _say)
+            write_changes(spark, options.out, CommitChoice(facts.version, facts.run_id), _say)
         if options.redis is None or url is None:
             return None
         gate = gate_of(settings.quality, switch_anyway=options.switch_anyway)
@@ -97,7 +97,7 @@ def _push(
 ) -> BackgroundSweep | None:
     """Push what this run wrote, whatever else the folder holds by now."""
     table = f"{out.rstrip('/')}/{MEMBERSHIPS_TABLE}"
-    wanted = Wanted(facts.version, facts.run_id)
+    wanted = CommitChoice(facts.version, facts.run_id)
     _check_world(facts, url, world_id(spark, facts.world), gate)
     report = push_generation(
         spark, table, wanted, url, coverage=coverage, world=world, say=_say, gate=gate

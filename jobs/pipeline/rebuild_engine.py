@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from jobs.pipeline.bulk_run import resolve_batch
 from jobs.pipeline.generation.spark_push import push_generation
-from jobs.pipeline.memberships.memberships_table import Wanted
+from jobs.pipeline.memberships.memberships_table import CommitChoice
 from jobs.pipeline.run_facts import RunFacts
 from jobs.pipeline.session import spark_session
 from jobs.pipeline.spark_errors import spark_errors_as
@@ -126,7 +126,7 @@ class SparkRebuild:
         with spark_errors_as(WorldError, "Spark failed"):
             return push_generation(
                 self._session(), memberships_path(self._out),
-                Wanted(source.version, source.run or None), redis_url,
+                CommitChoice(source.version, source.run or None), redis_url,
                 coverage=source.coverage, world=source.world, retention=retention, say=self._say,
                 before_switch=before_switch, gate=gate,
             )  # fmt: skip

@@ -27,8 +27,8 @@ from jobs.pipeline.generation.push_tasks import (
 )
 from jobs.pipeline.memberships.membership_parts import PlainState
 from jobs.pipeline.memberships.memberships_table import (
+    CommitChoice,
     OpenMemberships,
-    Wanted,
     open_memberships,
     resolved_counts,
 )
@@ -69,7 +69,7 @@ BLOCKS_IN_BATCH: Final = "64"
 def push_generation(  # noqa: PLR0913  what a session does not say
     spark: SparkSession,
     memberships_path: str,
-    wanted: Wanted | int | None,
+    wanted: CommitChoice | int | None,
     redis_url: str,
     *,
     coverage: RegistryCoverage = FROM_FILE,
@@ -89,8 +89,8 @@ def push_generation(  # noqa: PLR0913  what a session does not say
     it at the end of the job.
     """
     clock = StepClock()
-    if not isinstance(wanted, Wanted):
-        wanted = Wanted(wanted)
+    if not isinstance(wanted, CommitChoice):
+        wanted = CommitChoice(wanted)
     opened = open_memberships(spark, memberships_path, wanted)
     client = connect(redis_url)
     what = f"push of {memberships_path}"

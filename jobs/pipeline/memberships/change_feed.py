@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.pipeline.memberships.memberships_table import (
+    CommitChoice,
     OpenMemberships,
-    Wanted,
     is_delta_table,
     open_memberships,
     run_marks,
@@ -44,7 +44,7 @@ _SIDES: Final = "sides"
 
 
 def write_changes(
-    spark: SparkSession, path: str, wanted: Wanted, say: Callable[[str], None]
+    spark: SparkSession, path: str, wanted: CommitChoice, say: Callable[[str], None]
 ) -> dict[str, int]:
     """Add what a run changed to the feed beside the memberships; return the numbers of rows.
 

@@ -31,7 +31,7 @@ SHOWN_VERSIONS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CommitChoice:
     """Names the memberships to read: by world version, by the run that wrote them, or by commit.
 
     With nothing given, they are those that the last complete run wrote for the newest version.
@@ -64,7 +64,7 @@ class OpenMemberships:
         )
 
 
-def open_memberships(spark: SparkSession, path: str, wanted: Wanted) -> OpenMemberships:
+def open_memberships(spark: SparkSession, path: str, wanted: CommitChoice) -> OpenMemberships:
     """Open the memberships; if they do not exist, a WorldError says which ones do.
 
     ``path`` is the table itself or the folder that holds it. The state of the table is fixed here,

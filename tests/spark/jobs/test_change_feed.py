@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from jobs.pipeline.memberships.change_feed import write_changes
-from jobs.pipeline.memberships.memberships_table import Wanted
+from jobs.pipeline.memberships.memberships_table import CommitChoice
 from schemas.errors import WorldError
 from schemas.membership import CHANGES_TABLE, MEMBERSHIPS_TABLE, RUNS_TABLE
 from spatial_udfs.incremental.member_rows import MemberRows
@@ -74,7 +74,7 @@ def test_each_run_adds_what_it_changed(spark: Any, tmp_path: Path) -> None:
     said: list[str] = []
     for version, run, rows in RUNS:
         write_run(tmp_path, version, run, rows)
-        write_changes(spark, str(tmp_path), Wanted(version, run), said.append)
+        write_changes(spark, str(tmp_path), CommitChoice(version, run), said.append)
         assert summed(feed_of(tmp_path)) == rows
     changes = {(row["change"], row["subId"], row["peid"], row["stageNo"])
                for row in feed_of(tmp_path) if row["runId"] == "run-3"}  # fmt: skip
@@ -94,27 +94,27 @@ def test_a_run_that_was_left_out_and_one_that_is_written_again(spark: Any, tmp_p
     for version, run, rows in RUNS:
         write_run(tmp_path, version, run, rows)
     for run in ("run-1", "run-3", "run-3"):
-        write_changes(spark, str(tmp_path), Wanted(run=run), lambda _: None)
+        write_changes(spark, str(tmp_path), CommitChoice(run=run), lambda _: None)
     assert summed(feed_of(tmp_path)) == RUNS[-1][2]
     assert len(feed_of(tmp_path)) == 3 + 4
     write_run(tmp_path, 2, "run-4", set())
-    write_changes(spark, str(tmp_path), Wanted(run="run-4"), lambda _: None)
+    write_changes(spark, str(tmp_path), CommitChoice(run="run-4"), lambda _: None)
     assert summed(feed_of(tmp_path)) == set()
 
 
 def test_what_cannot_be_added(spark: Any, tmp_path: Path) -> None:
     for version, run, rows in RUNS:
         write_run(tmp_path, version, run, rows)
-    write_changes(spark, str(tmp_path), Wanted(run="run-3"), lambda _: None)
+    write_changes(spark, str(tmp_path), CommitChoice(run="run-3"), lambda _: None)
     with pytest.raises(WorldError, match="has no run before run-1; add runs in the order"):
-        write_changes(spark, str(tmp_path), Wanted(run="run-1"), lambda _: None)
+        write_changes(spark, str(tmp_path), CommitChoice(run="run-1"), lambda _: None)
     commit = DeltaTable(str(tmp_path / MEMBERSHIPS_TABLE)).version()
     other = tmp_path / "other"
     write_deltalake(other / MEMBERSHIPS_TABLE,
                     pa.table({"subId": [1], "peid": [1], "stageNo": [1], "version": [1]}),
                     partition_by=["version"])  # fmt: skip
     with pytest.raises(WorldError, match="does not say which run wrote commit 0"):
-        write_changes(spark, str(other), Wanted(1), lambda _: None)
+        write_changes(spark, str(other), CommitChoice(1), lambda _: None)
     assert commit == len(RUNS)
 
 

@@ -14,7 +14,7 @@ from jobs.pipeline.generation import spark_push
 from jobs.pipeline.generation.spark_push import push_generation
 from jobs.pipeline.lake_tables import LakeTable
 from jobs.pipeline.memberships.membership_parts import read_parts
-from jobs.pipeline.memberships.memberships_table import Wanted, open_memberships
+from jobs.pipeline.memberships.memberships_table import CommitChoice, open_memberships
 from redis_link.connection.client import RedisClient
 from redis_link.generation import generation_store
 from schemas.errors import GenerationError, WorldError
@@ -49,19 +49,28 @@ def test_the_run_that_is_wanted_is_read_and_no_other(
     for run, commit in zip("ab", commits, strict=False):
         append_run(str(tmp_path), RunMark(5, run, commit, 1))
 
-    def read(wanted: Wanted) -> tuple[int, str, set[int]]:
+    def read(wanted: CommitChoice) -> tuple[int, str, set[int]]:
         opened = open_memberships(spark, str(tmp_path), wanted)
         assert opened.plain is not None
         found = read_parts(opened.plain.table, opened.plain.parts(5))
         return opened.state, opened.run, {int(each) for _, sub_ids in found for each in sub_ids}
 
-    assert read(Wanted()) == read(Wanted(5)) == read(Wanted(run="b")) == (commits[1], "b", {1})
-    assert read(Wanted(5, run="a")) == read(Wanted(commit=commits[0])) == (commits[0], "a", {0})
-    assert read(Wanted(commit=commits[2])) == (commits[2], "", {2})
+    assert (
+        read(CommitChoice())
+        == read(CommitChoice(5))
+        == read(CommitChoice(run="b"))
+        == (commits[1], "b", {1})
+    )
+    assert (
+        read(CommitChoice(5, run="a"))
+        == read(CommitChoice(commit=commits[0]))
+        == (commits[0], "a", {0})
+    )
+    assert read(CommitChoice(commit=commits[2])) == (commits[2], "", {2})
     with pytest.raises(WorldError, match=r"has no complete run killed; it has a .*, b "):
-        read(Wanted(run="killed"))
+        read(CommitChoice(run="killed"))
     with pytest.raises(WorldError, match="has no commit 99, or its log does not have it any more"):
-        read(Wanted(commit=99))
+        read(CommitChoice(commit=99))
     generation = push(spark, tmp_path, None, server.url)
     facts = generation_store.current_generation(client)
     assert facts is not None
@@ -122,7 +131,7 @@ def test_a_table_whose_files_are_not_its_rows_is_read_by_spark(
     theirs = spark.newSession()
     theirs.conf.set("spark.sql.adaptive.enabled", "true")
     DeltaTable.forPath(theirs, str(table)).delete("subId < 100")
-    assert open_memberships(spark, str(table), Wanted(4)).plain is None
+    assert open_memberships(spark, str(table), CommitChoice(4)).plain is None
     before = spark.conf.get(spark_push.BATCH_SETTING)
     generation = push(spark, tmp_path, 4, server.url)
     assert spark.conf.get(spark_push.BATCH_SETTING) == before
@@ -135,7 +144,7 @@ def test_files_that_a_task_cannot_open_are_read_by_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """As on a store that the driver has the keys of and the executors do not."""
-    opened = open_memberships(spark, str(lake), Wanted(2))
+    opened = open_memberships(spark, str(lake), CommitChoice(2))
     assert opened.plain is not None
     table = replace(opened.plain.table, uri=tmp_path.as_uri())
     elsewhere = replace(opened, plain=replace(opened.plain, table=table))
@@ -153,7 +162,7 @@ def test_files_with_other_rows_than_the_log_says_are_refused(
     client: RedisClient,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    opened = open_memberships(spark, str(lake), Wanted(2))
+    opened = open_memberships(spark, str(lake), CommitChoice(2))
     assert opened.plain is not None
     rows = sum(part.rows for part in opened.plain.parts(2))
     first, *others = opened.plain.files[2]
@@ -178,7 +187,7 @@ def test_rows_are_counted_by_the_log_or_by_the_files(
         frame.save(str(tmp_path / MEMBERSHIPS_TABLE))
     finally:
         spark.conf.set(setting, before)
-    plain = open_memberships(spark, str(tmp_path), Wanted(3)).plain
+    plain = open_memberships(spark, str(tmp_path), CommitChoice(3)).plain
     assert plain is not None
     assert [file.rows is not None for file in plain.files[3]] == [statistics] * 3
     parts = plain.parts(3)
