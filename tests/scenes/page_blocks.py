@@ -53,7 +53,8 @@ class Block:
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         if self.expected is not None:
             expected = with_ports(self.expected, ports or {})
-            assert done.stdout == expected, f"{code}\nprinted\n{done.stdout}instead of\n{expected}"
+            same = _trimmed(done.stdout) == _trimmed(expected)
+            assert same, f"{code}\nprinted\n{done.stdout}instead of\n{expected}"
 
     def _command(self, code: str, folder: Path) -> list[str]:
         if self.kind == "bash":
@@ -64,6 +65,11 @@ class Block:
         script = folder / "block.mjs"
         script.write_text(code, "utf-8")
         return ["node", str(script)]
+
+
+def _trimmed(text: str) -> list[str]:
+    """Return the lines without spaces at their ends, which a table has and a page has not."""
+    return [line.rstrip() for line in text.splitlines()]
 
 
 def with_ports(text: str, ports: Mapping[str, int]) -> str:
