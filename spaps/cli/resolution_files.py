@@ -16,6 +16,7 @@ from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import notation
 from schemas.membership import STAGE_NO
 from spaps.map_page.page import PageTexts, map_page
+from spatial_udfs.entity_keys import key_at
 from spatial_udfs.entity_table import EntityTable, Geometries
 from spatial_udfs.exact.exact_resolver import Resolution
 from world.sources.source_files import SourceKind
@@ -56,7 +57,10 @@ def reference_names(table: EntityTable, neighborhood: Neighborhood) -> dict[int,
 
 
 def geojson(table: EntityTable, neighborhood: Neighborhood, resolution: Resolution) -> str:
-    """Return one feature for each reference (``stageNo`` 0) and each row of the result."""
+    """Return one feature for each reference (``stageNo`` 0) and each row of the result.
+
+    The key is its id. Peids are texts, because JavaScript rounds numbers above 2^53.
+    """
     collection = {
         "type": "FeatureCollection",
         "features": list(_features(table, neighborhood, resolution)),
@@ -79,9 +83,10 @@ def _features(
         for position, geometry in zip(positions.tolist(), geometries, strict=True):
             yield {
                 "type": "Feature",
+                "id": key_at(table, position),
                 "geometry": json.loads(shapely.to_geojson(geometry)),
                 "properties": {
-                    PEID: int(table.peids[position]),
+                    PEID: str(table.peids[position]),
                     STAGE_NO: number,
                     NAME: table.names[position],
                     CATEGORIES: list(table.categories_at(position)),

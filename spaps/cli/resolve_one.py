@@ -20,6 +20,7 @@ from spaps.cli.neighborhood_input import read_descriptor
 from spaps.cli.output_file import write_text
 from spaps.cli.resolution_files import geojson, page_of, reference_names
 from spaps.cli.terminal import print_warning, printable, printable_json, remarks, results
+from spatial_udfs.entity_keys import key_at
 from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from world.snapshot import load_snapshot
@@ -66,9 +67,12 @@ def resolve_one(descriptor: str, world: str, version: int | None, output: Resolv
 
 
 def result_of(neighborhood: Neighborhood, resolution: Resolution) -> dict[str, Any]:
-    """Return the whole result for JSON; stages that are not visible have no peids."""
+    """Return the whole result for JSON; stages that are not visible have no peids.
+
+    Peids are texts, because JavaScript rounds numbers above 2^53.
+    """
     stages = [
-        {STAGE_NO: number, "visible": visible, "peids": members.tolist() if visible else []}
+        {STAGE_NO: number, "visible": visible, "peids": _as_texts(members) if visible else []}
         for number, (members, visible) in enumerate(
             zip(resolution.stages, resolution.visible, strict=True), start=1
         )
@@ -77,9 +81,13 @@ def result_of(neighborhood: Neighborhood, resolution: Resolution) -> dict[str, A
         "name": neighborhood.name,
         "version": resolution.version,
         "stages": stages,
-        "missingRefs": list(resolution.missing_refs),
+        "missingRefs": [str(peid) for peid in resolution.missing_refs],
         "warnings": list(neighborhood_warnings(neighborhood)),
     }
+
+
+def _as_texts(peids: Int64s) -> list[str]:
+    return [str(peid) for peid in peids.tolist()]
 
 
 def _warn(neighborhood: Neighborhood, resolution: Resolution) -> None:
@@ -128,12 +136,15 @@ def _rows(table: EntityTable, members: Int64s, limit: int) -> Table:
     shown = members[:limit] if limit else members
     rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="dim")
     rows.add_column("peid", justify="right", no_wrap=True)
+    if table.keys is not None:
+        rows.add_column("key", overflow="fold")
     rows.add_column("name", overflow="fold")
     rows.add_column("categories", style="dim", overflow="fold")
     for position in table.positions_of(shown)[0].tolist():
-        name = printable(table.names[position] or "")
-        categories = ", ".join(table.categories_at(position))
-        rows.add_row(str(table.peids[position]), Text(name), Text(printable(categories)))
+        cells = [table.names[position] or "", ", ".join(table.categories_at(position))]
+        if table.keys is not None:
+            cells.insert(0, key_at(table, position))
+        rows.add_row(str(table.peids[position]), *(Text(printable(cell)) for cell in cells))
     if len(shown) < len(members):
-        rows.add_row("…", Text(f"and {len(members) - len(shown):,} more", style="dim"), "")
+        rows.add_row("…", Text(f"and {len(members) - len(shown):,} more", style="dim"))
     return rows

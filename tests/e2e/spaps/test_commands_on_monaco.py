@@ -79,6 +79,7 @@ def test_resolve_prints_peids_and_names_by_stage(inside: Inside, monaco: EntityT
     first, second = resolved(monaco, ROADS).stages
     for peid in (*first[:3], *second[:3]):
         assert str(peid) in done.stdout
+    assert "way/" in done.stdout
     assert str(first[3]) not in done.stdout
     assert f"and {len(first) - 3} more" in done.stdout
     assert "lie inside Monte-Carlo" in done.stdout
@@ -92,7 +93,7 @@ def test_resolve_as_json_holds_all_visible_peids_and_nothing_else(
     stages = resolved(monaco, HIDDEN).stages
     assert len(stages[0]) > 0
     assert result["stages"][0] == {"stageNo": 1, "visible": False, "peids": []}
-    assert result["stages"][1]["peids"] == stages[1].tolist()
+    assert result["stages"][1]["peids"] == [str(peid) for peid in stages[1]]
     assert (result["version"], result["missingRefs"], result["warnings"]) == (1, [], [])
 
 
@@ -114,7 +115,9 @@ def test_geojson_is_in_degrees_and_names_its_stages(
         for stage in (0, 1, 2)
     }
     first, second = resolved(monaco, ROADS).stages
-    assert by_stage == {0: [QUARTER], 1: first.tolist(), 2: second.tolist()}
+    texts = [[str(peid) for peid in stage] for stage in ([QUARTER], first, second)]
+    assert by_stage == dict(enumerate(texts))
+    assert features[0]["id"] == "relation/5986438"
     zone = shapely.from_geojson(json.dumps(features[0]["geometry"]))
     assert features[0]["properties"]["name"] == "Monte-Carlo"
     assert zone.contains(shapely.Point(7.4277, 43.7393))  # the casino
@@ -129,7 +132,7 @@ def test_warnings_go_to_stderr_and_do_not_fail(spaps: Spaps, inside: Inside) -> 
     lost = inside("resolve", "--json", f"({{{QUARTER}, 5}},{{zone/admin/+}},T)")
     assert lost.returncode == 0
     assert lost.stderr == "warning: not in world version 1: 5\n"
-    assert json.loads(lost.stdout)["missingRefs"] == [5]
+    assert json.loads(lost.stdout)["missingRefs"] == ["5"]
 
 
 def test_no_reference_at_all_is_an_error(inside: Inside) -> None:
