@@ -36,6 +36,7 @@ SUBMITTING = {
     "test_import_world_submit.py",
     "test_installed_wheels.py",
     "test_notebook.py",
+    "test_own_delta_table.py",
     "test_push_killed_tasks.py",
     "test_quick_start.py",
     "test_spark_connect.py",

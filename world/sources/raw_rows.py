@@ -31,6 +31,8 @@ POINTS: Final = (GeometryKind.POINT,)
 LINES: Final = (GeometryKind.LINE, GeometryKind.ROAD)
 AREAS: Final = (GeometryKind.AREA,)
 KINDS: Final = {0: POINTS, 1: LINES, 2: LINES, 3: AREAS, 4: POINTS, 5: LINES, 6: AREAS}
+# A row without a geometry, or with a collection, is left out for that and not for its categories.
+ANY_KIND: Final = tuple(GeometryKind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +149,9 @@ class RawRows:
         types = shapely.get_type_id(self.geometries).tolist()
         return [
             tuple(
-                category for kind in KINDS.get(of, ()) for category in rules.categories(kind, its)
+                category
+                for kind in KINDS.get(of, ANY_KIND)
+                for category in rules.categories(kind, its)
             )
             for of, its in zip(types, self.tags, strict=True)
         ]

@@ -103,6 +103,27 @@ def test_rules_map_attributes_to_categories(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "z") == {"z": (["building/kita", "own"], None)}
 
 
+@pytest.mark.parametrize(
+    ("geometry", "kind"),
+    [
+        (None, "missing-geometry"),
+        (shapely.GeometryCollection([PLACE]), "geometry-collection"),
+        (PLACE, "missing-categories"),
+    ],
+)
+def test_with_rules_a_row_is_left_out_for_what_is_wrong_with_it(
+    tmp_path: Path, geometry: Any, kind: str
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nmatch = { art = "*" }\ncategory = "x/{art}"\n')
+    art = None if kind == "missing-categories" else "b"
+    rows = [feature(PLACE, id="a", art="a"), feature(geometry, id="b", art=art)]
+    report = import_world(
+        [write_geojson(tmp_path / "s.geojson", rows)], tmp_path / "w", rules=rules
+    )
+    assert report.facts.problem_counts == {kind: 1}
+
+
 def test_names_and_keys_by_option(tmp_path: Path) -> None:
     rows = [{"nr": 7, "bez": "Hall", "category": "a"}, {"nr": 8, "bez": 12, "category": "a"}]
     features = [feature(PLACE, **row) for row in rows]
