@@ -108,7 +108,9 @@ class Inbox:
         return len(self.pending)
 
 
-def count_filters(data: bytes, body: int, end: int, *, option_bytes: int) -> tuple[int, int]:
+def count_filters(
+    data: bytes, body: int, end: int, *, option_bytes: int, has_properties: bool
+) -> tuple[int, int]:
     """Return the packet identifier and the number of topic filters.
 
     ``option_bytes`` follow each filter: 1 in SUBSCRIBE, 0 in UNSUBSCRIBE. Only lengths are
@@ -119,8 +121,10 @@ def count_filters(data: bytes, body: int, end: int, *, option_bytes: int) -> tup
     packet_id = data[body] << 8 | data[body + 1]
     if not packet_id:
         raise violation("the packet identifier is 0")
-    length, position = read_varint(data, body + 2, end)
-    position += length
+    position = body + 2
+    if has_properties:
+        length, position = read_varint(data, position, end)
+        position += length
     count = 0
     # The last place where the two bytes of a length fit.
     last = end - 1

@@ -1,4 +1,4 @@
-"""Reads the control packets of a client: strict checks first, then the ``mqtt5`` package.
+"""Reads the control packets of an MQTT 5 client: strict checks first, then the ``mqtt5`` package.
 
 The package does not check lengths and text, so every byte is checked before. What it accepts
 beyond the specification (reserved bits, identifiers that are 0, empty lists) is refused here,
@@ -15,20 +15,19 @@ import mqtt5
 from broker.codec import properties as rules
 from broker.codec.fields import check_text, check_topic_name, field_end, string_end, varint
 from broker.codec.publish import MessageProperties, select_properties
-from broker.codec.reason_codes import (
-    OldProtocolError,
-    ProtocolError,
-    ReasonCode,
-    malformed,
-    violation,
-)
+from broker.codec.reason_codes import ProtocolError, ReasonCode, malformed, violation
 
-_OLD_PROTOCOLS: Final = {(b"MQIsdp", 3): "3.1", (b"MQTT", 4): "3.1.1"}
-_WILL: Final = 0x04
-_WILL_QOS: Final = 0x18
-_WILL_RETAIN: Final = 0x20
-_PASSWORD: Final = 0x40
-_USER_NAME: Final = 0x80
+# Flags of CONNECT.
+WILL: Final = 0x04
+WILL_QOS: Final = 0x18
+WILL_RETAIN: Final = 0x20
+PASSWORD: Final = 0x40
+USER_NAME: Final = 0x80
+
+# First bytes of packets that only a broker sends, or that are sent once.
+_NOT_FROM_CLIENTS: Final = {
+    0x10: "a second CONNECT", 0x20: "CONNACK", 0x90: "SUBACK", 0xB0: "UNSUBACK", 0xD0: "PINGRESP",
+}  # fmt: skip
 
 # Reason codes of a receiver's answer (PUBACK, PUBREC) and of what follows it.
 RECEIPT_CODES: Final = frozenset((0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99))
@@ -71,11 +70,10 @@ class Connect:
 
 
 def read_connect_head(data: bytes, body: int, end: int, most_users: int) -> ConnectHead:
-    """Return the beginning of the CONNECT in a body; OldProtocolError for an older MQTT."""
+    """Return the beginning of the CONNECT of an MQTT 5 client in a body."""
     position = field_end(data, body, end)
     if position + 4 > end:
         raise malformed("CONNECT is cut off")
-    _check_protocol(data[body + 2 : position], data[position])
     flags = data[position + 1]
     _check_connect_flags(flags)
     section = rules.read_properties(data, position + 4, end, rules.IN_CONNECT, most_users)
@@ -92,16 +90,16 @@ def read_connect(data: bytes, body: int, end: int, head: ConnectHead, most_users
     flags = head.flags
     position = string_end(data, head.position, end)
     section: rules.PropertySection | None = None
-    if flags & _WILL:
+    if flags & WILL:
         left = most_users - head.users
         section = rules.read_properties(data, position, end, rules.IN_WILL, left)
         topic_at = position = section.stop
         position = string_end(data, position, end)
         check_topic_name(check_text(data[topic_at + 2 : position]))
         position = field_end(data, position, end)
-    if flags & _USER_NAME:
+    if flags & USER_NAME:
         position = string_end(data, position, end)
-    if flags & _PASSWORD:
+    if flags & PASSWORD:
         position = field_end(data, position, end)
     if position != end:
         raise malformed("CONNECT has bytes after its last field")
@@ -111,20 +109,12 @@ def read_connect(data: bytes, body: int, end: int, head: ConnectHead, most_users
     return Connect(packet, _will_fields(data, packet.will, section))
 
 
-def _check_protocol(name: bytes, version: int) -> None:
-    old = _OLD_PROTOCOLS.get((name, version))
-    if old is not None:
-        raise OldProtocolError(old)
-    if name != b"MQTT" or version != 5:
-        raise ProtocolError(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, "only MQTT 5 is served")
-
-
 def _check_connect_flags(flags: int) -> None:
     if flags & 0x01:
         raise malformed("the reserved flag of CONNECT is set")
-    if flags & _WILL_QOS == _WILL_QOS:
+    if flags & WILL_QOS == WILL_QOS:
         raise malformed("a will with QoS 3")
-    if not flags & _WILL and flags & (_WILL_QOS | _WILL_RETAIN):
+    if not flags & WILL and flags & (WILL_QOS | WILL_RETAIN):
         raise malformed("will flags without a will")
 
 
@@ -212,6 +202,13 @@ def check_auth(data: bytes, body: int, end: int, most_users: int) -> None:
         section = rules.read_properties(data, body + 1, end, rules.IN_AUTH, most_users)
         if section.stop != end:
             raise malformed("AUTH has bytes after its properties")
+
+
+def unexpected_packet(first: int) -> ProtocolError:
+    """Return the error for a packet that no client sends at work, by its first byte."""
+    if first in _NOT_FROM_CLIENTS:
+        return violation(f"{_NOT_FROM_CLIENTS[first]} from a client")
+    return malformed(f"a packet cannot begin with 0x{first:02x}")
 
 
 def _packet_id(data: bytes, body: int, end: int) -> int:

@@ -1,4 +1,4 @@
-"""Writes the packets of the broker other than PUBLISH, with the ``mqtt5`` package.
+"""Writes the packets of MQTT 5 other than PUBLISH, with the ``mqtt5`` package.
 
 Acknowledgements without reasons are written by hand: they are most of what the broker sends
 under QoS 1 and 2.
@@ -16,8 +16,6 @@ from broker.codec.fields import varint
 from broker.codec.reason_codes import ReasonCode
 
 PINGRESP: Final = b"\xd0\x00"
-# CONNACK of MQTT 3.1 and 3.1.1: "unacceptable protocol version".
-OLD_PROTOCOL_CONNACK: Final = b"\x20\x02\x00\x01"
 
 PUBACK: Final = 0x40
 PUBREC: Final = 0x50

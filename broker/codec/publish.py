@@ -1,13 +1,11 @@
 """A client's PUBLISH, scanned: fields and slices of the packet, and the entity that it is about.
 
 PUBLISH alone is not read by the ``mqtt5`` package: its properties are passed on as the bytes
-that came in, so all that is needed is where they stand. A ``peid`` property names the entity, or
-the topic by a gateway rule.
+that came in, so all that is needed is where they stand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +20,6 @@ from broker.codec.properties import (
     read_properties,
 )
 from broker.codec.reason_codes import malformed, violation
-from schemas.errors import SettingsError
 from schemas.language.limits import MAX_PEID
 
 # The beginning of a user property named peid whose value is shorter than 256 bytes.
@@ -34,7 +31,6 @@ MAX_PEID_DIGITS: Final = 19
 # The first byte of a QoS 0 PUBLISH, and the same with each remaining length of up to two bytes.
 QOS_0: Final = 0x30
 QOS_0_HEADERS: Final = tuple(bytes((QOS_0,)) + length for length in SHORT_VARINTS)
-PLACEHOLDER: Final = "{peid}"
 # Lengths of properties that take one byte.
 SHORT_LENGTHS: Final = SHORT_VARINTS[:0x80]
 
@@ -150,48 +146,7 @@ def parse_peid(value: bytes) -> int | None:
     return peid if peid <= MAX_PEID else None
 
 
-def contradiction(gateway_peid: int | None, peid: int | None) -> str | None:
-    """Return why a ``peid`` property contradicts the topic, or None."""
-    if gateway_peid is None or peid is None or peid == gateway_peid:
-        return None
-    return f"the topic is about entity {gateway_peid}, the peid property says {peid}"
-
-
-class GatewayRules:
-    """Topic templates such as ``sensor/{peid}/temperature``; ``+`` stands for any one level."""
-
-    __slots__ = ("_templates",)
-
-    def __init__(self, templates: Sequence[str] = ()) -> None:
-        self._templates: list[list[str]] = []
-        for template in templates:
-            levels = template.split("/")
-            wrong = [level for level in levels if "{" in level and level != PLACEHOLDER]
-            if levels.count(PLACEHOLDER) != 1 or wrong or "#" in template:
-                raise SettingsError(
-                    f"gateway rule {template!r}: exactly one level must be {PLACEHOLDER}, "
-                    "others are names or +"
-                )
-            self._templates.append(levels)
-
-    def peid_of(self, topic: str) -> int | None:
-        """Return the entity that a topic is about by the first rule that fits, if one does."""
-        if not self._templates:
-            return None
-        levels = topic.split("/")
-        for template in self._templates:
-            if len(template) == len(levels):
-                peid = _peid_in(template, levels)
-                if peid is not None:
-                    return peid
-        return None
-
-
-def _peid_in(template: list[str], levels: list[str]) -> int | None:
-    peid: int | None = None
-    for expected, level in zip(template, levels, strict=True):
-        if expected == PLACEHOLDER:
-            peid = parse_peid(level.encode())
-        elif expected not in ("+", level):
-            return None
-    return peid
+def peid_property(peid: int) -> bytes:
+    """Return the user property that names an entity."""
+    digits = str(peid).encode()
+    return PEID_PREFIX + bytes((len(digits),)) + digits

@@ -68,13 +68,15 @@ class ProtocolError(SpapsError):
 
 
 class OldProtocolError(ProtocolError):
-    """A CONNECT of MQTT 3.1 or 3.1.1: it is answered in that version's format."""
+    """A CONNECT of a version before MQTT 5 that is not served: it is answered in the old format."""
 
-    def __init__(self, version: str) -> None:
-        """Set the text, with the version for the log."""
-        super().__init__(
-            ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, f"MQTT {version} is not served, only MQTT 5"
-        )
+    def __init__(self, message: str) -> None:
+        """Set the text for the log."""
+        super().__init__(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, message)
+
+
+class TryAgainError(ProtocolError):
+    """A message that cannot be taken now, of a client that can only be told by closing."""
 
 
 class UserPropertyLimitError(ProtocolError):

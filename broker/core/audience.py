@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from itertools import chain
 
-from broker.codec.publish import contradiction
+from broker.codec.gateway_rules import contradiction
 from broker.codec.reason_codes import ProtocolError, ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.publish.publish_refusals import NEIGHBORHOOD_WAITS, topic_refusal
@@ -47,6 +47,8 @@ class Audience:
             self.refusal: str | None = str(error)
             return
         if peid is None:
+            # By a key in the topic as far as it was looked up before.
+            state.keys.is_settled(route)
             self.peid = route.gateway_peid
         refusal = topic_refusal(state, route)
         if refusal is not None:

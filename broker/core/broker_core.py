@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from broker.codec.publish import GatewayRules
+from broker.codec.gateway_rules import GatewayRules
 from broker.codec.reason_codes import ReasonCode
 from broker.core.audience import Audiences
 from broker.core.core_state import CoreState, KnowsEntity
@@ -17,10 +17,12 @@ from broker.core.counters import SysTopics
 from broker.core.journal import Record
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
+from broker.core.publish.fan_out import FanOut
 from broker.core.publish.fast_publish import FastPublisher, Read
+from broker.core.publish.fast_publish_3 import FastPaths, FastPublisher3
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.publish.message_delivery import MessageDelivery
-from broker.core.publish.router import FanOut, Router
+from broker.core.publish.router import Router
 from broker.core.restore import StateRestore, durable_parts
 from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.acknowledgements import Acknowledgements
@@ -81,12 +83,13 @@ class Core:
         self._general_publish = GeneralPublish(
             state, Router(state, delivery), self._retained_writer, self._resume
         )
+        fan_out = FanOut(state, delivery)
         wills = Wills(state, self._general_publish)
         self._lifecycle = SessionLifecycle(state, wills, delivery.share_groups)
         self._intake = Intake(
             state,
             self._lifecycle,
-            FastPublisher(state, FanOut(state, delivery)),
+            FastPaths(FastPublisher(state, fan_out), FastPublisher3(state, fan_out)),
             ConnectHandler(state, self._lifecycle, delivery, self._resume, new_client_id),
             self._general_publish,
             Acknowledgements(state, delivery),

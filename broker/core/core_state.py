@@ -6,13 +6,14 @@ import heapq
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from broker.codec.publish import GatewayRules
+from broker.codec.gateway_rules import GatewayRules
 from broker.core.counters import Counters, Drop
 from broker.core.journal import Journal
 from broker.core.limits import BrokerLimits, InputBudget, Shares
 from broker.core.requests import Forget, LookUp, Outbox, OutputGate
 from broker.core.retained.retained_messages import RetainedStore
 from broker.core.sessions.session_table import SessionTable
+from broker.core.subscribe.entity_keys import EntityKeys
 from broker.core.subscribe.routes import Routes
 from broker.core.subscribe.subscription import SlotTable
 from broker.core.subscribe.subscription_index import SubscriptionIndex
@@ -38,7 +39,8 @@ class CoreState:
     """The shared state of one ``Core``; no attribute is ever assigned again."""
 
     __slots__ = (
-        "access", "clock", "counters", "index", "input_budget", "journal", "knows_entity", "limits",
+        "access", "clock", "counters", "index", "input_budget", "journal", "keys", "knows_entity",
+        "limits",
         "memberships", "outbox", "output_gate", "retained", "routes", "sessions",
         "shares", "slots", "timers", "trace",
     )  # fmt: skip
@@ -67,6 +69,7 @@ class CoreState:
         self.access = VerdictCache(access, self.outbox, limits.verdict_bytes)
         tree = TopicTree()
         self.routes = Routes(tree, gateway, limits, self.counters, self.trace)
+        self.keys = EntityKeys(self.outbox, self.routes, limits.cached_key_bytes)
         self.slots = SlotTable(memberships)
         self.index = SubscriptionIndex(tree, self.routes, self.slots)
         self.retained = RetainedStore(limits)

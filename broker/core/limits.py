@@ -29,6 +29,8 @@ class BrokerLimits:
     connect_timeout: float = 10.0
     # Longer keep alives are answered by Server Keep Alive; 0 ("never") counts as longer.
     keep_alive: int = 60
+    # The same for clients of MQTT 3, which cannot be answered so: silence is what ends them.
+    keep_alive_mqtt3: int = 3_600
     client_id_bytes: int = 256
 
     # QoS 1 and 2 messages of one client that the broker has not acknowledged yet.
@@ -79,6 +81,8 @@ class BrokerLimits:
     # are forgotten.
     cached_routes: int = 65_536
     cached_route_bytes: int = 67_108_864
+    # Keys of entities in topics, whose peids are remembered.
+    cached_key_bytes: int = 67_108_864
 
 
 class FairShare:

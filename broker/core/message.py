@@ -75,6 +75,12 @@ class Message:
         topics = 2 if topic.isascii() else 5
         self.size = topics * len(topic_field) + len(properties) + len(payload)
 
+    def name_entity(self, peid: int, peid_property: bytes) -> None:
+        """Set the entity that the topic names, of which receivers are told by a property."""
+        self.peid = peid
+        self.properties += peid_property
+        self.size += len(peid_property)
+
     def has_expired(self, now: float) -> bool:
         """Return whether its expiry interval has passed."""
         return self.expires_at is not None and now >= self.expires_at
@@ -103,6 +109,13 @@ class Message:
         after = b"".join((length, extra, properties, b"" if apart else self.payload))
         remaining = len(topic_field) + len(after) + apart + (2 if first & 0x06 else 0)
         return b"".join((bytes((first,)), varint(remaining), topic_field)), after
+
+    def parts_without_properties(self, first: int) -> tuple[bytes, bytes]:
+        """Return the same for a client of MQTT 3, whose PUBLISH has no properties."""
+        apart = len(self.payload) > LARGE_PAYLOAD
+        remaining = len(self.topic_field) + len(self.payload) + (2 if first & 0x06 else 0)
+        before = b"".join((bytes((first,)), varint(remaining), self.topic_field))
+        return before, b"" if apart else self.payload
 
 
 # Stands for a message that its client has: only the packet identifier matters then.
@@ -171,6 +184,10 @@ def delivery_packet(
 ) -> tuple[bytes, ...]:
     """Return the packet in parts; ``new_alias``: it may introduce an alias that later ones use."""
     message = delivery.message
+    first = 0x30 | (0x08 if is_again else 0) | delivery.qos << 1 | delivery.retain
+    identifier = delivery.packet_id.to_bytes(2, "big") if delivery.qos else b""
+    if not connection.has_properties:
+        return _joined(message, message.parts_without_properties(first), identifier)
     # A repetition has the same properties as before, also when a subscription has ended since: MQTT
     # wants deliveries to be completed, and without its nsid the client cannot assign the message.
     extra = b"".join([one.extra for one in delivery.subscriptions if one.active or is_again])
@@ -182,18 +199,20 @@ def delivery_packet(
         extra = _TOPIC_ALIAS + alias.to_bytes(2, "big") + extra
         if is_known:
             topic_field = _NO_TOPIC
-    first = 0x30 | (0x08 if is_again else 0) | delivery.qos << 1 | delivery.retain
-    before, after = message.packet_parts(first, extra, now, topic_field)
-    identifier = delivery.packet_id.to_bytes(2, "big") if delivery.qos else b""
-    packet: tuple[bytes, ...] = (b"".join((before, identifier, after)),)
-    if len(message.payload) > LARGE_PAYLOAD:
-        packet = (*packet, message.payload)
+    parts = message.packet_parts(first, extra, now, topic_field)
+    packet = _joined(message, parts, identifier)
     if aliases is not None and uses_alias and not is_known:
         if not connection.takes(sum(map(len, packet))):
             # The alias itself may be what makes it too large.
             return delivery_packet(connection, delivery, now, is_again=is_again, new_alias=False)
         aliases.sent(message.topic_field, alias)
     return packet
+
+
+def _joined(message: Message, parts: tuple[bytes, bytes], identifier: bytes) -> tuple[bytes, ...]:
+    """Return the parts around the packet identifier as one, and a large payload apart."""
+    packet = b"".join((parts[0], identifier, parts[1]))
+    return (packet, message.payload) if len(message.payload) > LARGE_PAYLOAD else (packet,)
 
 
 def shared_parts(parts: Iterable[bytes]) -> Iterator[bytes]:

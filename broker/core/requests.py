@@ -9,22 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from broker.codec.fields import MAX_REMAINING_LENGTH, read_header
-from broker.codec.publish import read_publish
-from broker.codec.reason_codes import ProtocolError, ReasonCode
+from broker.codec.reason_codes import ReasonCode
 
 if TYPE_CHECKING:
-    from broker.core.core_state import CoreState
     from broker.core.journal import Journal
     from broker.core.sessions.connection import Connection
     from broker.core.verdicts import Action, Identity, Verdict
     from broker.filter.memberships import Slots
     from spatial_udfs.entity_table import Int64s
-
-# Packets were compared with the real limit when they came in.
-_NO_LIMIT: Final = 2 * MAX_REMAINING_LENGTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +96,24 @@ class LookUp:
 
 
 @dataclass(frozen=True, slots=True)
+class FindKeys:
+    """Find the entities with these keys in the world in force.
+
+    The answer is the peids of those that exist, or an empty mapping and why there is no answer.
+    """
+
+    keys: tuple[str, ...]
+    answer: Callable[[Mapping[str, int], str | None], None] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """These subscriptions have ended: their registration and rows may go. No answer."""
 
     sub_ids: tuple[int, ...]
 
 
-Request: TypeAlias = Authenticate | Judge | Resolve | LookUp | Forget
+Request: TypeAlias = Authenticate | Judge | Resolve | LookUp | FindKeys | Forget
 
 
 class Outbox:
@@ -195,48 +200,3 @@ class OutputGate:
         """Drop all promises of a connection that is closed."""
         connection.promised.clear()
         self._waiting.pop(connection, None)
-
-
-class LookAhead:
-    """Requests all memberships that a chunk of input needs, and blocks its publisher until then."""
-
-    __slots__ = ("_resume", "_state")
-
-    def __init__(self, state: CoreState, resume: Callable[[Connection], None]) -> None:
-        self._state = state
-        self._resume = resume
-
-    def ask(self, connection: Connection, data: bytes, start: int) -> None:
-        """Ask for every peid from the packet at ``start`` to the end of the chunk."""
-        peids = tuple(self._unknown_peids(data, start))
-
-        def came(found: Mapping[int, Slots], error: str | None) -> None:
-            if connection.is_blocked:
-                connection.found = found
-                connection.failed = frozenset() if error is None else frozenset(peids)
-                self._resume(connection)
-
-        connection.is_blocked = True
-        self._state.ask_memberships(peids, came)
-
-    def _unknown_peids(self, data: bytes, position: int) -> dict[int, None]:
-        most_users = self._state.limits.user_properties
-        look_up, known = self._state.memberships.look_up, self._state.routes.by_topic
-        unknown: dict[int, None] = {}
-        try:
-            while position < len(data):
-                header = read_header(data, position, _NO_LIMIT)
-                if header is None or header[1] > len(data):
-                    break
-                if data[position] & 0xF0 == 0x30:
-                    publish = read_publish(data, data[position], *header, most_users)
-                    peid = publish.properties.peid
-                    if peid is None and (route := known.get(publish.topic)) is not None:
-                        peid = route.gateway_peid
-                    if peid is not None and look_up(peid) is None:
-                        unknown[peid] = None
-                position = header[1]
-        except ProtocolError:
-            # Reported when its turn comes: the packets before it are served.
-            pass
-        return unknown

@@ -88,6 +88,7 @@ class Neighborhoods:
 
     def members_changed(self) -> None:
         """Count the pairs of all again, some at each turn: another generation is in force."""
+        self._state.keys.forget_unknown()
         self._recount += 1
         number, left = self._recount, iter(self)
 

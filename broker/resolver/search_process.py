@@ -41,9 +41,14 @@ class SearchProcess:
     """Answers searches on the world version in force; all calls come from the event loop."""
 
     def __init__(
-        self, world: str, version: Callable[[], int], limits: SearchLimits | None = None
+        self,
+        world: str,
+        version: Callable[[], int],
+        limits: SearchLimits | None = None,
+        worker: str = WORKER,
     ) -> None:
         """Start nothing yet. ``version`` returns the version in force; 0 for the newest."""
+        self._worker = worker
         self._world = world
         self._version = version
         self._limits = SearchLimits() if limits is None else limits
@@ -117,7 +122,7 @@ class SearchProcess:
             return self._process
         await self._end()
         chosen = ("--version", str(wanted)) if wanted else ()
-        self._process = await HelperProcess.start(WORKER, "--world", self._world, *chosen)
+        self._process = await HelperProcess.start(self._worker, "--world", self._world, *chosen)
         self._process_version = wanted
         loaded, _ = await self._process.receive()
         if "failed" in loaded:

@@ -10,8 +10,9 @@ import argparse
 import os
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from broker.resolver.frames import pack_frame, read_frame
 from schemas.errors import DescriptorError, SearchError, SpapsError
@@ -21,6 +22,8 @@ from world.search.search_request import read_request
 from world.search.searched_world import SearchedWorld
 
 NICENESS: Final = 10
+
+World = TypeVar("World")
 
 
 def answer_of(world: SearchedWorld, request: dict[str, Any]) -> dict[str, Any]:
@@ -37,8 +40,12 @@ def answer_of(world: SearchedWorld, request: dict[str, Any]) -> dict[str, Any]:
         return {"failed": f"the search failed ({type(error).__name__})"}
 
 
-def main() -> None:
-    """Load the texts of the world, report it, and answer requests."""
+def serve(
+    load: Callable[[str, int | None], World],
+    version_of: Callable[[World], int],
+    answer: Callable[[World, dict[str, Any]], dict[str, Any]],
+) -> None:
+    """Load what answers need of a world, report its version, and answer requests."""
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--world", required=True)
     arguments.add_argument("--version", type=int)
@@ -50,17 +57,27 @@ def main() -> None:
     hide_pandas_from_arrow()
     with socket.socket(fileno=given.socket) as link, link.makefile("rb") as requests:
         try:
-            world = SearchedWorld.open(given.world, given.version)
-            world.prepare()
+            world = load(given.world, given.version)
         except SpapsError as error:
             link.sendall(pack_frame({"failed": str(error)}))
             return
         # When the broker has ended, there is nobody to answer.
         with suppress(EOFError, OSError):
-            link.sendall(pack_frame({"version": world.facts.version}))
+            link.sendall(pack_frame({"version": version_of(world)}))
             while True:
                 request, _ = read_frame(requests)
-                link.sendall(pack_frame(answer_of(world, request)))
+                link.sendall(pack_frame(answer(world, request)))
+
+
+def _load(world: str, version: int | None) -> SearchedWorld:
+    searched = SearchedWorld.open(world, version)
+    searched.prepare()
+    return searched
+
+
+def main() -> None:
+    """Answer searches."""
+    serve(_load, lambda world: world.facts.version, answer_of)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from broker.access.logins import Login, Logins
 from broker.codec.reason_codes import ReasonCode
 from broker.core.requests import (
     Authenticate,
+    FindKeys,
     Forget,
     Judge,
     LookUp,
@@ -27,8 +28,10 @@ from broker.core.requests import (
 )
 from broker.core.verdicts import Verdict
 from broker.ports import MembershipReader, StoreAwayError, SubscriptionRegistry
+from broker.resolver.key_lookups import KeyLookUps
 from broker.resolver.live_resolver import LiveResolver
 from broker.resolver.resolver_requests import Asker, NeighborhoodRefusedError
+from broker.resolver.search_process import SearchUnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +45,7 @@ class Services:
     resolver: LiveResolver | None
     registry: SubscriptionRegistry
     memberships: MembershipReader
+    keys: KeyLookUps
     # The reason string when a plugin refuses a topic.
     denial: Verdict = ReasonCode.NOT_AUTHORIZED
 
@@ -65,6 +69,8 @@ class RequestAnswers:
                 self._start(self._resolve(request), "neighborhood")
             case LookUp():
                 self._start(self._look_up(request), "look-up")
+            case FindKeys():
+                self._start(self._find_keys(request), "keys")
             case Forget():
                 self._start(self._services.registry.forget(request.sub_ids), "forget")
 
@@ -147,5 +153,17 @@ class RequestAnswers:
         except Exception:
             log.exception("a look-up failed")
             request.answer({}, "memberships could not be read")
+        else:
+            request.answer(found, None)
+
+    async def _find_keys(self, request: FindKeys) -> None:
+        try:
+            found = await self._services.keys.find(request.keys)
+        except SearchUnavailableError as error:
+            log.warning("entities cannot be looked up by key: %s", error)
+            request.answer({}, str(error))
+        except Exception:
+            log.exception("a look-up of keys failed")
+            request.answer({}, "keys could not be looked up")
         else:
             request.answer(found, None)

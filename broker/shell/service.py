@@ -13,7 +13,7 @@ from amqtt.events import BrokerEvents
 
 from broker.access.addresses import Address
 from broker.access.amqtt_plugins import PluginAccess, PluginHost
-from broker.codec.publish import GatewayRules
+from broker.codec.gateway_rules import GatewayRules
 from broker.core.broker_core import Core
 from broker.core.message import Message
 from broker.core.world_changes import world_of_this_run
@@ -26,6 +26,7 @@ from broker.ports import (
     SubscriptionRegistry,
     memberships_of_mode,
 )
+from broker.resolver.key_lookups import KeyLookUps
 from broker.resolver.live_resolver import LiveResolver
 from broker.shell.admission import Admission, forget_plugin_verdicts
 from broker.shell.core_driver import CoreDriver
@@ -74,7 +75,7 @@ class BrokerService:
             limits=core_limits,
             memberships=self.memberships,
             access=self.admission.access_control,
-            gateway=GatewayRules(settings.broker.gateway),
+            gateway=GatewayRules(settings.broker.gateway, has_world=self.resolver is not None),
             durable=settings.redis.url is not None,
             version=version("spaps-server"),
             knows_entity=self._knows_entity,
@@ -98,12 +99,14 @@ class BrokerService:
             )
             self._store = self.redis.journal
             registry, self.membership_reader = self.redis.registry, self.redis.reader
+        self._keys = KeyLookUps(settings.world.dir, lambda: self.world_version)
         services = Services(
             self.admission.logins,
             plugins,
             self.resolver,
             registry,
             self.membership_reader,
+            self._keys,
             self.admission.denial,
         )
         self.core_driver = CoreDriver(self.core, services, self._store, self.limits, clock)
@@ -193,16 +196,14 @@ class BrokerService:
         """Return what the health page shows."""
         problems = self.admission.problems
         problems += [] if self.redis is None else self.redis.problems
+        warnings = () if self.redis is None else self.redis.warnings
         if not self._is_starting and self.resolver is not None and not self.resolver.is_running:
             problems.append("the resolver process is starting again: new neighborhoods wait")
         status = "degraded" if problems else "ok"
         return {
             "status": "starting" if self._is_starting else status,
             "problems": problems,
-            "warnings": [
-                *self.admission.warnings,
-                *(() if self.redis is None else self.redis.warnings),
-            ],
+            "warnings": [*self.admission.warnings, *warnings],
             "version": version("spaps-server"),
             "uptime_seconds": round(time.time() - self._started_at),
             "connections": len(self.core_driver.connections),
@@ -231,6 +232,7 @@ class BrokerService:
         await (self._store if self.redis is None else self.redis).close()
 
     async def _stop_resolver(self) -> None:
+        await self._keys.stop()
         if self.resolver is not None:
             await self.resolver.stop()
 

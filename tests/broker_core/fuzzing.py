@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from broker.codec.publish import GatewayRules
+from broker.codec.gateway_rules import GatewayRules
 from broker.codec.reason_codes import ReasonCode
 from broker.core import requests as asked
 from broker.core.broker_core import Core
@@ -24,8 +24,9 @@ from broker.filter.memberships_memory import MemoryMemberships
 from schemas.errors import SpapsError
 from schemas.language.neighborhood import neighborhood_hash
 from schemas.language.notation import read_neighborhood
-from tests.broker_core import encode
+from tests.broker_core import encode, mqtt3
 from tests.broker_core.packet_table import AT_WORK, FIRST
+from tests.broker_core.packet_table_3 import AT_WORK_3, FIRST_3
 
 # Inputs that one core lives through.
 INPUTS_OF_A_CORE = 2_000
@@ -53,6 +54,7 @@ NEIGHBORHOODS = [
 PIECES = ['"', "{", "}", "[", "]", ",", ":", "•", ";", "(", ")", "1e9", "-1", "null", "true", "NaN",
           "9" * 20, "\\u0000", "\\ud800", "AND", "NOT", "DW", "Relate(", "#", "+", "/", "visible",
           "repeat", "999999999", "0", "\ufeff", " ", "((((((((", "[[[[[[[["]  # fmt: skip
+TOPICS = ["a/b", "t", "at/2", "at/x", "key/a", "key/x"]
 NUMBERS = [0, 1, 2, 0x7F, 0x80, 0xFF]
 
 
@@ -77,10 +79,12 @@ class Fuzzer:
         self.last = b""
         self._now = 1_700_000_000.0
         self._sub_ids = 0
-        self._first = [case.data for case in FIRST]
+        self._first = [case.data for case in FIRST] + [case.data for case in FIRST_3]
         short = [case for case in AT_WORK if len(case.data) < 400]
-        self._packets = [case.data for case in short]
+        short_3 = [case for case in AT_WORK_3 if len(case.data) < 400]
+        self._packets = [case.data for case in (*short, *short_3)]
         self._legal = [case.data for case in short if case.reason is None]
+        self._legal_3 = [case.data for case in short_3 if not case.closes]
         self._core = self._new_core()
 
     def run(self, inputs: int) -> None:
@@ -96,7 +100,7 @@ class Fuzzer:
             clock=lambda: self._now,
             limits=LIMITS,
             memberships=MemoryMemberships(),
-            gateway=GatewayRules(["at/{peid}"]),
+            gateway=GatewayRules(["at/{peid}", "key/{key}"]),
             durable=True,
             sys_interval=0,
         )
@@ -151,6 +155,8 @@ class Fuzzer:
                 self._resolve(request)
             case asked.LookUp():
                 request.answer(dict.fromkeys(request.peids, ()), None)
+            case asked.FindKeys():
+                request.answer({key: 7 for key in request.keys if key < "m"}, None)
 
     def _resolve(self, request: asked.Resolve) -> None:
         """Read the text as the resolver process does; members are made up."""
@@ -173,9 +179,15 @@ class Fuzzer:
         """What one client sends."""
         draw = self.random
         start = encode.connect(draw.choice("abc"), flags=draw.choice([0, 2]))
+        make = self._packet
+        if draw.random() < 0.25:
+            start = mqtt3.connect(
+                draw.choice("abc"), level=draw.choice([3, 4]), flags=draw.choice([0, 2])
+            )
+            make = self._packet_3
         if draw.random() < 0.3:
             start = self._changed(draw.choice(self._first))
-        data = b"".join([start, *(self._packet() for _ in range(draw.randint(1, 4)))])
+        data = b"".join([start, *(make() for _ in range(draw.randint(1, 4)))])
         return self._bytes_changed(data) if draw.random() < 0.1 else data
 
     def _packet(self) -> bytes:
@@ -191,11 +203,22 @@ class Fuzzer:
             peid = draw.choice(["1", "4711", "0", "", "-1", "٣", "9" * 19, str(2**63 - 1)])
             qos = draw.choice([0, 0, 1, 2])
             return encode.publish(
-                draw.choice(["a/b", "t", "at/2", "at/x"]), b"x" * draw.choice([0, 1, 130]),
+                draw.choice(TOPICS), b"x" * draw.choice([0, 1, 130]),
                 properties=encode.user("peid", peid), qos=qos,
                 packet_id=draw.randint(1, 5) if qos else None,
             )  # fmt: skip
         found = draw.choice(self._legal if draw.random() < 0.9 else self._packets)
+        return found if draw.random() < 0.5 else self._changed(found)
+
+    def _packet_3(self) -> bytes:
+        draw = self.random
+        found = draw.choice(self._legal_3 if draw.random() < 0.9 else self._packets)
+        if draw.random() < 0.3:
+            qos = draw.choice([0, 0, 1, 2])
+            found = mqtt3.publish(
+                draw.choice(TOPICS), b"x" * draw.choice([0, 1, 130]),
+                qos=qos, packet_id=draw.randint(1, 5) if qos else None,
+            )  # fmt: skip
         return found if draw.random() < 0.5 else self._changed(found)
 
     def _neighborhood(self) -> bytes:

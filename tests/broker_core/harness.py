@@ -14,6 +14,7 @@ from broker.core.broker_core import Core
 from broker.core.journal import Record
 from broker.core.requests import (
     Authenticate,
+    FindKeys,
     Forget,
     Judge,
     LookUp,
@@ -25,7 +26,7 @@ from broker.core.requests import (
 from broker.core.sessions.connection import Connection
 from broker.core.verdicts import Action, Identity
 from broker.filter.memberships_memory import MemoryMemberships
-from tests.broker_core import encode
+from tests.broker_core import encode, mqtt3
 
 
 class Clock:
@@ -43,6 +44,8 @@ class Client:
     packets: list[Any] = field(default_factory=list)
     raw: bytes = b""
     is_closed: bool = False
+    # Whether it speaks MQTT 3: its packets are then read as such.
+    is_old: bool = False
 
     def send(self, *data: bytes) -> list[Any]:
         """Send, let the core settle, and give what came back, to this client alone."""
@@ -59,7 +62,8 @@ class Client:
 
     def messages(self) -> list[Any]:
         """The PUBLISH packets among it."""
-        return [one for one in self.take() if isinstance(one, mqtt5.PublishPacket)]
+        kinds = (mqtt5.PublishPacket, mqtt3.Published)
+        return [one for one in self.take() if isinstance(one, kinds)]
 
     def lose(self) -> None:
         """The network connection breaks."""
@@ -103,6 +107,10 @@ class Harness:
             lambda _client, _topic, _action: ReasonCode.SUCCESS
         )
         self.slots_of: Callable[[int], Sequence[int]] = lambda _peid: ()
+        # The entities by key; which keys were asked for, together; why there is no answer.
+        self.keys: dict[str, int] = {}
+        self.asked_keys: list[tuple[str, ...]] = []
+        self.key_error: str | None = None
         self.held: tuple[type, ...] = ()
         self.waiting: list[Request] = []
         self.forgotten: list[int] = []
@@ -121,6 +129,13 @@ class Harness:
         """A client at work; its CONNACK is the first of its packets."""
         client = self.open(host)
         client.send(encode.connect(client_id, **keywords))
+        return client
+
+    def connect_3(self, client_id: str = "c", host: str | None = None, **keywords: Any) -> Client:
+        """The same with MQTT 3.1.1, or 3.1 by its ``level``."""
+        client = self.open(host)
+        client.is_old = True
+        client.send(mqtt3.connect(client_id, **keywords))
         return client
 
     def advance(self, seconds: float) -> None:
@@ -174,6 +189,10 @@ class Harness:
             case LookUp():
                 found = {peid: tuple(self.slots_of(peid)) for peid in request.peids}
                 request.answer(found, None)
+            case FindKeys():
+                self.asked_keys.append(request.keys)
+                found_keys = {key: self.keys[key] for key in request.keys if key in self.keys}
+                request.answer({} if self.key_error else found_keys, self.key_error)
             case Forget():
                 self.forgotten += request.sub_ids
 
@@ -198,11 +217,10 @@ class Harness:
         client.raw += data
         view = memoryview(data)
         while view:
-            if view[0] == 0x20 and view[1] == 2:
-                # CONNACK of MQTT 3.1.1, which the package does not read.
-                client.packets.append(bytes(view[:4]))
-                view = view[4:]
-                continue
-            packet, size = mqtt5.read(view)
-            client.packets.append(packet)
+            if client.is_old:
+                old, size = mqtt3.read(bytes(view))
+                client.packets.append(old)
+            else:
+                packet, size = mqtt5.read(view)
+                client.packets.append(packet)
             view = view[size:]

@@ -7,8 +7,7 @@ hold both paths equal; docs/decisions/0061-two-ways-to-publish.md says what this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from time import perf_counter
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from broker.codec.publish import (
@@ -20,8 +19,8 @@ from broker.codec.publish import (
     SHORT_LENGTHS,
 )
 from broker.core.core_state import CoreState
-from broker.core.publish.router import FanOut
-from broker.core.sessions.connection import Connection, State
+from broker.core.publish.fan_out import FanOut, LookUpFunction
+from broker.core.sessions.connection import Connection
 from broker.filter.memberships import SlotOwner, Slots
 
 # Bytes of a connection, and a position in them.
@@ -29,16 +28,14 @@ Read: TypeAlias = tuple[Connection, bytes]
 Stop: TypeAlias = tuple[Connection, bytes, int]
 
 # Longer packets take the general path, so that lengths stay in the table.
-_MOST_BYTES: Final = 0x2000
+MOST_BYTES: Final = 0x2000
 # The longest fixed header of such a packet. The packet limit counts it; packets that come within
 # so many bytes of the limit are left to the general path, which counts exactly.
-_MOST_HEADER: Final = 3
+MOST_HEADER: Final = 3
 # One digit less than the longest: any such number is a peid.
 _MOST_PROPERTIES: Final = PEID_VALUE_AT + MAX_PEID_DIGITS - 1
 # The filter is timed once in so many runs.
-_SAMPLED_RUNS: Final = 64
-# Members of an Enum are looked up through its class each time; this runs for every read.
-_CONNECTED: Final = State.CONNECTED
+SAMPLED_RUNS: Final = 64
 
 
 class FastPublisher:
@@ -55,7 +52,7 @@ class FastPublisher:
         self._routes = state.routes.by_topic
         self._is_restricted = state.access.is_restricted
         # The limit of every client that is connected.
-        self._most_remaining = min(state.limits.packet_bytes - _MOST_HEADER, _MOST_BYTES)
+        self._most_remaining = min(state.limits.packet_bytes - MOST_HEADER, MOST_BYTES)
         self._runs = 0
 
     def run(  # noqa: C901, PLR0912, PLR0915 - one loop without calls: each would cost a tenth of the whole
@@ -72,19 +69,14 @@ class FastPublisher:
         most_remaining = self._most_remaining
         look_up = state.memberships.look_up_function
         if found:
-            look_up = _look_up_in_both(found, look_up)
+            look_up = look_up_in_both(found, look_up)
         writes, now = state.outbox.writes, state.clock()
         received = bytes_taken = sent = sent_bytes = spatial = matches = 0
         peid, topic = -1, b""
         stop: Stop | None = None
         for connection, data in reads:
-            session = connection.session
-            if (
-                connection.state is not _CONNECTED
-                or connection.is_blocked
-                or connection.inbox.pending
-                or session is None
-            ):
+            session = connection.fast_session
+            if session is None or connection.is_blocked or connection.inbox.pending:
                 stop = connection, data, position
                 break
             connection.last_seen = now
@@ -131,7 +123,15 @@ class FastPublisher:
                     if gateway_peid is not None and gateway_peid != peid:
                         break
                 elif gateway_peid is not None:
-                    peid = gateway_peid
+                    # The topic names the entity, which its receivers must be told.
+                    copies = self._fan_out.deliver_content(session, route, look_up, data[at:end])
+                    if copies < 0:
+                        break
+                    sent += copies
+                    received += 1
+                    spatial += 1
+                    peid, position = gateway_peid, end
+                    continue
                 else:
                     peid = -1
                 slots: Slots | None = look_up(peid) if peid >= 0 and route.spatial else ()
@@ -189,25 +189,11 @@ class FastPublisher:
             counters.spatial_publishes += spatial
             counters.matches += matches
             self._runs += 1
-            if peid >= 0 and self._runs % _SAMPLED_RUNS == 0:
-                self._time_filter(topic, peid)
+            if peid >= 0 and self._runs % SAMPLED_RUNS == 0:
+                self._fan_out.time_filter(topic, peid)
         return stop
 
-    def _time_filter(self, topic: bytes, peid: int) -> None:
-        """Run the filter once more for one message, to measure what it costs."""
-        state = self._state
-        began = perf_counter()
-        route = state.routes.by_topic.get(topic)
-        slots = state.memberships.look_up_function(peid)
-        if route is not None and slots:
-            if type(slots) is SlotOwner:
-                _ = slots.home in route.spatial
-            else:
-                _ = [slot for slot in slots if state.slots.slot_owners[slot].home in route.spatial]
-        state.counters.filter_times.append(perf_counter() - began)
 
-
-def _look_up_in_both(
-    found: Mapping[int, Slots], look_up: Callable[[int], Slots | None]
-) -> Callable[[int], Slots | None]:
+def look_up_in_both(found: Mapping[int, Slots], look_up: LookUpFunction) -> LookUpFunction:
+    """Return a function that looks into memberships that were waited for, and then in all."""
     return lambda peid: look_up(peid) if (slots := found.get(peid)) is None else slots

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from broker.codec.packet_writer import PUBACK, PUBREC, acknowledgement
-from broker.codec.publish import Publish, read_publish
+from broker.codec.publish import Publish
 from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_PUBLISH, Drop
 from broker.core.journal import PacketReceived
 from broker.core.message import NO_EXPIRY, Message
+from broker.core.publish.look_ahead import LookAhead
+from broker.core.publish.publish_answers import PublishAnswers
 from broker.core.publish.publish_refusals import (
     NEIGHBORHOOD_WAITS,
     NO_MEMBERSHIPS,
     RefusedPublish,
+    entity_refusal,
     no_match_text,
     no_room_for,
     refusal_of,
 )
 from broker.core.publish.router import Router
-from broker.core.requests import LookAhead
 from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
@@ -36,7 +37,9 @@ MOST_TOPICS: Final = 10_000
 class GeneralPublish:
     """Takes any PUBLISH. ``resume`` is called for a connection that waits no longer."""
 
-    __slots__ = ("_look_ahead", "_resume", "_retained_writer", "_router", "_state")
+    __slots__ = (
+        "_answers", "_look_ahead", "_resume", "_retained_writer", "_router", "_state",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -50,13 +53,14 @@ class GeneralPublish:
         self._retained_writer = retained_writer
         self._resume = resume
         self._look_ahead = LookAhead(state, resume)
+        self._answers = PublishAnswers(state, resume)
 
     def handle(
         self, connection: Connection, session: Session, data: bytes, start: int, body: int, end: int
     ) -> bool:
         """Take a PUBLISH; return False if it must wait: then the connection is blocked."""
         most_users = self._state.limits.user_properties
-        publish = read_publish(data, data[start], body, end, most_users)
+        publish = connection.codec.read_publish(data, data[start], body, end, most_users)
         self._state.counters.work += WORK_OF_A_PUBLISH + publish.properties.users
         topic = publish.topic
         if publish.properties.alias is not None:
@@ -64,11 +68,17 @@ class GeneralPublish:
         route = self._state.routes.of(topic)
         if publish.qos == 2 and publish.packet_id in session.incoming.received:
             session.incoming.begin_qos2(publish.packet_id)
-            self._answer(connection, session, publish, ReasonCode.SUCCESS, None)
+            self._answers.answer(connection, session, publish, ReasonCode.SUCCESS)
             return True
+        if publish.qos == 1 and self._answers.must_wait(connection, session):
+            return False
         if not self._may_publish(connection, session, topic, route):
             return False
         refusal = refusal_of(self._state, session, publish, route)
+        if refusal is None and self._must_ask(connection, route):
+            self._look_ahead.ask_keys(connection, data, start)
+            return False
+        refusal = refusal or entity_refusal(self._state, route, publish.properties.peid)
         slots: Slots | None = ()
         peid = route.gateway_peid if publish.properties.peid is None else publish.properties.peid
         if refusal is None and peid is not None and route.spatial:
@@ -87,6 +97,21 @@ class GeneralPublish:
 
     def publish(self, message: Message, publisher: Session | None = None) -> None:
         """Publish a message of the broker itself, or a will: no rights, no answer."""
+        route = self._state.routes.of(message.topic.encode())
+        if route.gateway_key is not None and not self._state.keys.is_settled(route):
+            key = route.gateway_key
+            self._state.keys.ask((key,), lambda _error: self._publish(message, publisher))
+            return
+        self._publish(message, publisher)
+
+    def _publish(self, message: Message, publisher: Session | None) -> None:
+        route = self._state.routes.of(message.topic.encode())
+        refusal = entity_refusal(self._state, route, message.peid)
+        if refusal is not None:
+            self._state.counters.drops[refusal.drop] += 1
+            return
+        if message.peid is None and route.gateway_peid is not None:
+            message.name_entity(route.gateway_peid, route.peid_property)
         if message.retain:
             message.author = None if publisher is None else publisher.identity
             user_name = None if publisher is None else publisher.identity.user_name
@@ -95,7 +120,6 @@ class GeneralPublish:
             else:
                 # Clients that are subscribed get it, later ones do not. There is no one to answer.
                 self._state.counters.drops[Drop.RETAINED_FULL] += 1
-        route = self._state.routes.of(message.topic.encode())
         slots: Slots | None = ()
         if message.peid is not None and route.spatial:
             slots = self._state.memberships.look_up(message.peid)
@@ -130,6 +154,11 @@ class GeneralPublish:
             connection.may_publish.add(topic)
         return True
 
+    def _must_ask(self, connection: Connection, route: Route) -> bool:
+        """Return whether it must be asked which entity has the key in the topic."""
+        is_settled = self._state.keys.is_settled(route)
+        return not is_settled and route.gateway_key not in connection.failed
+
     def _take(
         self,
         connection: Connection,
@@ -149,10 +178,8 @@ class GeneralPublish:
         if refusal is None:
             refusal = no_room_for(self._state, session, message)
         if refusal is not None:
-            if publish.qos == 0:
-                self._state.counters.drops[refusal.drop] += 1
             self._tell(session, message, 0, refusal.reason, refusal.text)
-            self._answer(connection, session, publish, refusal.reason, refusal.text)
+            self._answers.refuse(connection, session, publish, refusal)
             return
         if message.retain:
             message.author = session.identity
@@ -165,7 +192,7 @@ class GeneralPublish:
         reason = ReasonCode.SUCCESS if count else ReasonCode.NO_MATCHING_SUBSCRIBERS
         text = None if count or not publish.qos else no_match_text(self._state, message)
         self._tell(session, message, count, reason, text)
-        self._answer(connection, session, publish, reason, text)
+        self._answers.answer(connection, session, publish, reason, text)
 
     def _tell(
         self, session: Session, message: Message, count: int, reason: ReasonCode, text: str | None
@@ -179,11 +206,14 @@ class GeneralPublish:
         expires_at = None
         if properties.expiry is not None:
             expires_at = self._state.clock() + properties.expiry
-        peid = route.gateway_peid if properties.peid is None else properties.peid
+        peid, raw = properties.peid, properties.raw
+        if peid is None and route.gateway_peid is not None:
+            # Receivers are told which entity the topic names.
+            peid, raw = route.gateway_peid, raw + route.peid_property
         return Message(
             route.topic,
             publish.payload,
-            properties=properties.raw,
+            properties=raw,
             qos=publish.qos,
             retain=publish.retain,
             peid=peid,
@@ -191,28 +221,3 @@ class GeneralPublish:
             expiry_offset=properties.expiry_offset if expires_at is not None else NO_EXPIRY,
             topic_field=route.topic_field,
         )
-
-    def _answer(
-        self,
-        connection: Connection,
-        session: Session,
-        publish: Publish,
-        reason: ReasonCode,
-        text: str | None,
-    ) -> None:
-        """Send PUBACK or PUBREC, once everything that it promises is stored."""
-        if publish.qos == 0:
-            return
-        packet_id = publish.packet_id
-        then: Callable[[], None] | None = None
-        if publish.qos == 1:
-            then = session.incoming.answered_qos1
-        elif reason.is_error:
-            session.incoming.refuse_qos2(packet_id)
-        kind = PUBACK if publish.qos == 1 else PUBREC
-        packet = acknowledgement(kind, packet_id, reason)
-        if text is not None:
-            packet = connection.best_packet(
-                packet, lambda: acknowledgement(kind, packet_id, reason, text)
-            )
-        self._state.output_gate.promise(connection, packet, then)

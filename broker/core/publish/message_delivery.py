@@ -9,7 +9,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import Drop
 from broker.core.journal import MessageSent
-from broker.core.message import LARGE_PAYLOAD, Delivery, Message, delivery_packet
+from broker.core.message import Delivery, Message, delivery_packet
 from broker.core.publish.plain_copies import PlainCopies
 from broker.core.publish.share_groups import ShareGroups
 from broker.core.retained.retained_delivery import RetainedDelivery
@@ -30,7 +30,7 @@ class MessageDelivery:
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self._retained = RetainedDelivery(state, self)
-        self._copies = PlainCopies(state.clock)
+        self._copies = PlainCopies(state)
         self.share_groups = ShareGroups(state, self)
 
     def deliver(
@@ -46,13 +46,13 @@ class MessageDelivery:
         if len(subscriptions) > 1:
             granted = max([one.qos for one in subscriptions])
         qos = message.qos if message.qos < granted else granted  # noqa: FURB136 - no call
-        direct = session.direct
+        direct = session.direct or session.direct_3
         if (
             direct is not None
             and (qos == 0 or (qos == 1 and session.outgoing.takes_at_once(message.size)))
             and not self._state.access.is_restricted
         ):
-            self._send_copy(session, direct, message, subscriptions, qos, retain=retain)
+            self._copies.send(session, direct, message, subscriptions, qos, retain=retain)
             return
         connection = session.connection
         if session.has_ended or (qos == 0 and (connection is None or connection.is_paused)):
@@ -82,42 +82,6 @@ class MessageDelivery:
             self._state.count_drop(session, message, Drop.SLOW_CONSUMER)
         elif self._state.trace.is_on:
             self._state.trace.not_kept(session, message)
-
-    def _send_copy(
-        self,
-        session: Session,
-        connection: Connection,
-        message: Message,
-        subscriptions: tuple[Subscription, ...],
-        qos: int,
-        *,
-        retain: bool,
-    ) -> None:
-        """Send to a receiver without aliases, packet limit or rules."""
-        extra = subscriptions[0].extra
-        if len(subscriptions) > 1:
-            extra = b"".join([one.extra for one in subscriptions])
-        first = 0x30 | qos << 1 | retain
-        before, after = self._copies.parts(message, first, extra)
-        out = connection.out
-        if not out:
-            self._state.outbox.writes.append(connection)
-        size = len(before) + len(after)
-        if qos:
-            delivery = Delivery(message, qos, subscriptions, retain=retain)
-            if session.is_recorded:
-                session.record_waiting(self._state.journal, delivery)
-            session.outgoing.start(delivery, queued=False)
-            out += (before, delivery.packet_id.to_bytes(2, "big"), after)
-            size += 2
-        else:
-            out += (before, after)
-        if len(message.payload) > LARGE_PAYLOAD:
-            out.append(message.payload)
-            size += len(message.payload)
-        counters = self._state.counters
-        counters.publishes_sent += 1
-        counters.publish_bytes_sent += size
 
     def drain(self, session: Session) -> None:
         """Send what waits, as far as the client takes it: the queue, then retained messages."""

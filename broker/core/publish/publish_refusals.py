@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from broker.codec.publish import Publish, contradiction
+from broker.codec.gateway_rules import contradiction
+from broker.codec.publish import Publish
 from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import Drop
@@ -15,11 +16,15 @@ from broker.core.verdicts import Action, denial_text
 
 
 class RefusedPublish(NamedTuple):
-    """Code and text are for PUBACK and PUBREC; a message of QoS 0 is counted under ``drop``."""
+    """Code and text are for PUBACK and PUBREC; a message of QoS 0 is counted under ``drop``.
+
+    ``is_temporary``: the same message may be taken later.
+    """
 
     reason: ReasonCode
     drop: Drop
     text: str
+    is_temporary: bool = False
 
 
 # 0x80 for what may succeed later (docs/decisions/0210-a-reason-code-says-what-to-do.md).
@@ -27,11 +32,19 @@ NO_MEMBERSHIPS: Final = RefusedPublish(
     ReasonCode.UNSPECIFIED_ERROR,
     Drop.NO_MEMBERSHIPS,
     "memberships cannot be read at present, try again later",
+    is_temporary=True,
+)
+NO_ENTITY: Final = RefusedPublish(
+    ReasonCode.UNSPECIFIED_ERROR,
+    Drop.NO_MEMBERSHIPS,
+    "the entity that the topic names cannot be looked up at present, try again later",
+    is_temporary=True,
 )
 NEIGHBORHOOD_WAITS: Final = RefusedPublish(
     ReasonCode.UNSPECIFIED_ERROR,
     Drop.NEIGHBORHOOD_WAITS,
     "a neighborhood under this topic waits for the resolver, try again later",
+    is_temporary=True,
 )
 
 
@@ -60,10 +73,19 @@ def refusal_of(
     code, properties = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, publish.properties
     if properties.peid_error is not None:
         return RefusedPublish(code, Drop.BAD_PEID, properties.peid_error)
-    mismatch = contradiction(route.gateway_peid, properties.peid)
-    if mismatch is not None:
-        return RefusedPublish(code, Drop.PEID_MISMATCH, mismatch)
     return None
+
+
+def entity_refusal(state: CoreState, route: Route, peid: int | None) -> RefusedPublish | None:
+    """Return the refusal of a message by what its topic and its peid property say."""
+    if not state.keys.is_settled(route):
+        return NO_ENTITY
+    wrong = contradiction(route.gateway_peid, peid)
+    if route.gateway_key is not None and peid is not None:
+        wrong = f"no entity has the key in the topic, the peid property says {peid}"
+    if wrong is None:
+        return None
+    return RefusedPublish(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, Drop.PEID_MISMATCH, wrong)
 
 
 def no_match_text(state: CoreState, message: Message) -> str | None:
@@ -80,7 +102,7 @@ def no_room_for(state: CoreState, session: Session, message: Message) -> Refused
     """Return the refusal of a message for which a limit leaves no room."""
     if message.qos == 2 and not session.incoming.has_room():
         text = "no room for more messages of QoS 2 that were not released"
-        return RefusedPublish(ReasonCode.QUOTA_EXCEEDED, Drop.REFUSED, text)
+        return RefusedPublish(ReasonCode.QUOTA_EXCEEDED, Drop.REFUSED, text, is_temporary=True)
     if not message.retain or not message.payload:
         return None
     if state.retained.has_room_for(message, session.identity.user_name):

@@ -1,6 +1,6 @@
 """Who gets a message: plain subscriptions, neighborhoods, one member of each share group.
 
-``FanOut`` serves the fast path with copies of the packet. ``Router`` serves everything else.
+Everything goes through it except for the packets of the fast path, which ``FanOut`` copies.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
-from broker.codec.publish import PEID_VALUE_AT, QOS_0_HEADERS, SHORT_LENGTHS
 from broker.core.core_state import CoreState
 from broker.core.counters import BYTES_OF_WORK, WORK_OF_A_MATCH
 from broker.core.message import Message
@@ -120,86 +119,3 @@ def _add(
         several[session].append(subscription)
     else:
         several[session] = [*known, subscription]
-
-
-class FanOut:
-    """Copies one packet of the fast path to all its receivers."""
-
-    __slots__ = ("_message_delivery", "_state")
-
-    def __init__(self, state: CoreState, message_delivery: MessageDelivery) -> None:
-        self._state = state
-        self._message_delivery = message_delivery
-
-    def deliver(
-        self, publisher: Session, route: Route, slots: Slots | None, packet: bytes, at: int
-    ) -> int:
-        """Return the number of copies made, or -1 if the packet must take the general path.
-
-        ``at`` is where the content of the properties begins.
-        """
-        state, counters = self._state, self._state.counters
-        if slots is None or len(slots) > MANY_SLOTS or counters.work >= counters.work_limit:
-            return -1
-        hits = self._hits(route, slots)
-        if hits is None:
-            return -1
-        counters.work += len(hits)
-        readers = route.readers if state.access.is_restricted else None
-        message: Message | None = None
-        # Receivers that hold the same neighborhood under the same number get the same bytes.
-        extra, copy = b"", packet
-        copies = 0
-        for hit in hits:
-            receiver = hit.session
-            if hit.no_local and receiver is publisher:
-                continue
-            connection = receiver.direct
-            if connection is None or (readers is not None and receiver not in readers):
-                message = message or _message(route, packet, at)
-                self._message_delivery.deliver(receiver, message, (hit,), retain=False)
-                if self._message_delivery.is_reader(receiver, route.topic):
-                    state.routes.add_reader(route, receiver)
-                continue
-            if hit.extra != extra:
-                extra = hit.extra
-                copy = _with_extra(route, packet, at, extra) if extra else packet
-            if not connection.out:
-                state.outbox.writes.append(connection)
-            connection.out.append(copy)
-            copies += 1
-            counters.publish_bytes_sent += len(copy)
-        return copies
-
-    def _hits(self, route: Route, slots: Slots) -> list[Subscription] | None:
-        """Return the subscriptions that match; None: some of them share a session."""
-        slot_owners, homes = self._state.slots.slot_owners, route.spatial
-        hits = [owner.subscription for s in slots if (owner := slot_owners[s]).home in homes]
-        matches = len(hits)
-        for entry in route.plain:
-            hits += entry.plain.values()
-        # Under one filter each session stands once; otherwise all are compared.
-        is_mixed = matches > 1 or len(route.plain) > 1 or (matches and route.plain)
-        if is_mixed and len({hit.session for hit in hits}) != len(hits):
-            return None
-        self._state.counters.matches += matches
-        return hits
-
-
-def _message(route: Route, packet: bytes, at: int) -> Message:
-    """Return the packet as a message, for receivers that take no plain copy."""
-    payload_at = at + packet[at - 1]
-    digits = packet[at + PEID_VALUE_AT : payload_at]
-    return Message(
-        route.topic,
-        packet[payload_at:],
-        properties=packet[at:payload_at],
-        peid=int(digits) if digits else route.gateway_peid,
-        topic_field=route.topic_field,
-    )
-
-
-def _with_extra(route: Route, packet: bytes, at: int, extra: bytes) -> bytes:
-    remaining = len(route.topic_field) + 1 + len(extra) + len(packet) - at
-    length = SHORT_LENGTHS[packet[at - 1] + len(extra)]
-    return b"".join((QOS_0_HEADERS[remaining], route.topic_field, length, extra, packet[at:]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.codec.packet_reader import RECEIPT_CODES, RELEASE_CODES, read_acknowledgement
-from broker.codec.packet_writer import PUBCOMP, PUBREL, acknowledgement
+from broker.codec.packet_reader import RECEIPT_CODES, RELEASE_CODES
+from broker.codec.packet_writer import PUBCOMP, PUBREL
 from broker.codec.reason_codes import ReasonCode, violation
 from broker.core.core_state import CoreState
 from broker.core.journal import MessageReleased, PacketReleased
@@ -43,53 +43,57 @@ class Acknowledgements:
             self._state.counters.packets_received += 1
         return position
 
-    def puback(self, session: Session, data: bytes, body: int, end: int) -> None:
+    def puback(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
         """Take PUBACK: the client has a QoS 1 message, or refuses it; either way it is done."""
-        packet_id, _ = read_acknowledgement(data, body, end, RECEIPT_CODES, self._most_users)
+        packet_id, _ = self._read(connection, data, at, RECEIPT_CODES)
         _check_qos(session, packet_id, 1, "PUBACK")
         self._finish(session, packet_id)
 
     def pubrec(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
         """Take PUBREC: the client has a QoS 2 message, which is never sent again, only released."""
-        packet_id, reason = read_acknowledgement(
-            data, at.start, at.stop, RECEIPT_CODES, self._most_users
-        )
+        packet_id, reason = self._read(connection, data, at, RECEIPT_CODES)
         _check_qos(session, packet_id, 2, "PUBREC")
         if reason >= 0x80:
             self._finish(session, packet_id)
             return
         delivery = session.outgoing.release(packet_id)
         if delivery is None:
-            unknown = acknowledgement(PUBREL, packet_id, ReasonCode.PACKET_IDENTIFIER_NOT_FOUND)
+            not_found = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
+            unknown = connection.codec.acknowledgement(PUBREL, packet_id, not_found, None)
             self._state.output_gate.send(connection, unknown)
             return
         journal = self._state.journal
         if session.is_recorded and delivery.position:
             journal.write(MessageReleased(session.name, delivery.position))
-        packet = acknowledgement(PUBREL, packet_id)
+        packet = connection.codec.acknowledgement(PUBREL, packet_id, ReasonCode.SUCCESS, None)
         self._state.output_gate.promise(connection, packet)
 
     def pubrel(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
         """Take PUBREL: the client will not send this message again, so its identifier is free."""
-        packet_id, _ = read_acknowledgement(
-            data, at.start, at.stop, RELEASE_CODES, self._most_users
-        )
+        packet_id, _ = self._read(connection, data, at, RELEASE_CODES)
         reason = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
         if session.incoming.release(packet_id):
             reason = ReasonCode.SUCCESS
             if session.is_recorded:
                 self._state.journal.write(PacketReleased(session.name, packet_id))
-        packet = acknowledgement(PUBCOMP, packet_id, reason)
+        packet = connection.codec.acknowledgement(PUBCOMP, packet_id, reason, None)
         self._state.output_gate.promise(connection, packet)
 
-    def pubcomp(self, session: Session, data: bytes, body: int, end: int) -> None:
+    def pubcomp(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
         """Take PUBCOMP: a QoS 2 message is done."""
-        packet_id, _ = read_acknowledgement(data, body, end, RELEASE_CODES, self._most_users)
+        packet_id, _ = self._read(connection, data, at, RELEASE_CODES)
         _check_qos(session, packet_id, 2, "PUBCOMP")
         delivery = session.outgoing.identified.get(packet_id)
         if delivery is not None and delivery.stage is not Stage.RELEASED:
             raise violation("PUBCOMP for a message that has had no PUBREC")
         self._finish(session, packet_id)
+
+    def _read(
+        self, connection: Connection, data: bytes, at: range, codes: frozenset[int]
+    ) -> tuple[int, int]:
+        """Return packet identifier and reason code."""
+        read = connection.codec.read_acknowledgement
+        return read(data, at.start, at.stop, codes, self._most_users)
 
     def _finish(self, session: Session, packet_id: int) -> None:
         delivery = session.outgoing.finish(packet_id)

@@ -7,16 +7,11 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
+from broker.codec.gateway_rules import contradiction
 from broker.codec.packet_reader import Connect, WillFields, read_connect, read_connect_head
-from broker.codec.packet_writer import (
-    OLD_PROTOCOL_CONNACK,
-    PUBREL,
-    ConnackFields,
-    acknowledgement,
-    connack,
-    connack_refusal,
-)
-from broker.codec.publish import contradiction
+from broker.codec.packet_reader_3 import read_connect_3
+from broker.codec.packet_writer import PUBREL, ConnackFields, acknowledgement
+from broker.codec.protocol_levels import MQTT_3_1_1, codec_of
 from broker.codec.reason_codes import OldProtocolError, ProtocolError, ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import Refusal
@@ -24,6 +19,8 @@ from broker.core.journal import Will
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.requests import Authenticate
 from broker.core.sessions.connection import Connection, OutgoingAliases, State
+from broker.core.sessions.flow_control import MAX_PACKET_ID
+from broker.core.sessions.keep_alive import KeepAlive
 from broker.core.sessions.session import Session, will_bytes
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.sessions.session_table import will_of
@@ -31,8 +28,6 @@ from broker.core.verdicts import Action, Identity, Verdict
 
 log = logging.getLogger(__name__)
 
-# A silent client is disconnected after one and a half times its keep alive.
-PATIENCE: Final = 1.5
 RESPONSE_PREFIX: Final = "response/"
 
 
@@ -44,7 +39,9 @@ def random_client_id() -> str:
 class ConnectHandler:
     """Handles the first packet of a client. The connection is blocked until CONNACK is sent."""
 
-    __slots__ = ("_lifecycle", "_message_delivery", "_new_client_id", "_resume", "_state")
+    __slots__ = (
+        "_keep_alive", "_lifecycle", "_message_delivery", "_new_client_id", "_resume", "_state",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -56,6 +53,7 @@ class ConnectHandler:
     ) -> None:
         self._state = state
         self._lifecycle = lifecycle
+        self._keep_alive = KeepAlive(state, lifecycle)
         self._message_delivery = message_delivery
         self._resume = resume
         self._new_client_id = new_client_id
@@ -63,10 +61,8 @@ class ConnectHandler:
     def handle(self, connection: Connection, data: bytes, body: int, end: int) -> None:
         """Take CONNECT and request authentication; the rest follows when that is decided."""
         connection.state = State.CONNECTING
-        most_users = self._state.limits.user_properties_before_connect
-        head = read_connect_head(data, body, end, most_users)
-        connection.maximum_packet_size = head.maximum_packet_size
-        connect = read_connect(data, body, end, head, most_users)
+        connection.use(codec_of(data, body, end))
+        connect = self._read(connection, data, body, end)
         packet = connect.packet
         connection.wants_reasons = packet.request_problem_info
         if packet.authentication_method is not None:
@@ -92,24 +88,33 @@ class ConnectHandler:
             Authenticate(connection, client_id, packet.username, packet.password, decided)
         )
 
+    def _read(self, connection: Connection, data: bytes, body: int, end: int) -> Connect:
+        """Return the CONNECT of a client whose version is known."""
+        if not connection.has_properties:
+            return read_connect_3(data, body, end, connection.codec.level)
+        most_users = self._state.limits.user_properties_before_connect
+        head = read_connect_head(data, body, end, most_users)
+        # Known first, because a refusal must be within it.
+        connection.maximum_packet_size = head.maximum_packet_size
+        return read_connect(data, body, end, head, most_users)
+
     def refuse(self, connection: Connection, error: ProtocolError) -> None:
         """Answer a CONNECT that is not accepted, and close."""
         self._state.counters.refused_connects += 1
         if isinstance(error, OldProtocolError):
-            log.warning("client refused: %s", error, extra=connection.log_fields)
-            answer = OLD_PROTOCOL_CONNACK
-        else:
-            reason = {"reason": error.reason.name.lower()}
-            log.info("client refused: %s", error, extra=connection.log_fields | reason)
-            answer = self._refusal(connection, error)
+            connection.use(MQTT_3_1_1)
+        reason = {"reason": error.reason.name.lower()}
+        log.info("client refused: %s", error, extra=connection.log_fields | reason)
+        answer = self._refusal(connection, error)
         if answer:
             self._state.output_gate.send(connection, answer)
         self._lifecycle.close(connection, None)
 
     def _refusal(self, connection: Connection, error: ProtocolError) -> bytes:
         """Return the longest CONNACK that the client takes; empty when it takes none."""
-        plain = connack_refusal(error.reason, None)
-        answer = connection.best_packet(plain, lambda: connack_refusal(error.reason, str(error)))
+        write = connection.codec.connack_refusal
+        plain = write(error.reason, None)
+        answer = connection.best_packet(plain, lambda: write(error.reason, str(error)))
         return answer if connection.takes(len(answer)) else b""
 
     def _check_will(self, will: WillFields | None) -> None:
@@ -158,7 +163,7 @@ class ConnectHandler:
             connection, identity, clean_start=packet.clean_start
         )
         self._lifecycle.apply_connect(session, packet.session_expiry_interval, will)
-        connection.keep_alive = self._keep_alive(packet.keep_alive)
+        connection.keep_alive = self._keep_alive.interval(connection, packet.keep_alive)
         if packet.topic_alias_max and limits.topic_aliases_out:
             connection.aliases_out = OutgoingAliases(
                 min(packet.topic_alias_max, limits.topic_aliases_out), limits.topic_alias_bytes
@@ -179,7 +184,7 @@ class ConnectHandler:
                 response_information(identity.client_id) if packet.request_response_info else None
             ),
         )
-        answer = connack(fields)
+        answer = connection.codec.connack(fields)
         if not connection.takes(len(answer)):
             # Not even CONNACK may be sent to it. It was never served, so its will is void.
             log.info("client refused: maximum packet size too small", extra=connection.log_fields)
@@ -197,8 +202,7 @@ class ConnectHandler:
         """Return the will of a CONNECT; ProtocolError when there is no room for it."""
         if fields is None:
             return None
-        route = self._state.routes.of(fields.topic.encode())
-        will = will_of(fields, route.gateway_peid)
+        will = will_of(fields)
         account = self._lifecycle.queue_account(connection, identity)
         if not account.has_room(will_bytes(will)):
             self._state.counters.refusals[Refusal.WILLS] += 1
@@ -206,40 +210,26 @@ class ConnectHandler:
             raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, text)
         return will
 
-    def _keep_alive(self, asked: int) -> int:
-        """Return the keep alive that counts; without one a dead client is never noticed."""
-        most = self._state.limits.keep_alive
-        return most if most and (not asked or asked > most) else asked
-
     def _begin(self, connection: Connection, session: Session, receive_maximum: int) -> None:
         """Go on where the session was left, after CONNACK was sent."""
-        connection.state = State.CONNECTED
-        connection.packet_limit = self._state.limits.packet_bytes
+        connection.begin()
+        limits = self._state.limits
+        connection.packet_limit = limits.packet_bytes
         if connection.connect_timer is not None:
             connection.connect_timer.cancel()
-        session.incoming.restart()
+        # A client of MQTT 3 knows of no receive maximum; its packet identifiers are the limit.
+        most_open = limits.receive_maximum if connection.has_properties else MAX_PACKET_ID
+        session.incoming.restart(most_open)
         session.connection_changed()
-        self._watch(connection)
+        self._keep_alive.watch(connection)
         connection.connected_at = self._state.clock()
-        log.info("client connected", extra=connection.log_fields)
+        protocol = {"protocol": connection.codec.name}
+        log.info("client connected", extra=connection.log_fields | protocol)
         for delivery in session.outgoing.restart(receive_maximum):
             release = acknowledgement(PUBREL, delivery.packet_id)
             self._state.output_gate.promise(connection, release)
         self._message_delivery.drain(session)
         self._resume(connection)
-
-    def _watch(self, connection: Connection) -> None:
-        """Disconnect the client when it is silent for too long."""
-        if not connection.keep_alive:
-            return
-        deadline = connection.last_seen + PATIENCE * connection.keep_alive
-        if self._state.clock() >= deadline:
-            text = "nothing was heard within the keep alive"
-            self._lifecycle.close(connection, ReasonCode.KEEP_ALIVE_TIMEOUT, text)
-        else:
-            connection.keep_alive_timer = self._state.timers.at(
-                deadline, lambda: self._watch(connection)
-            )
 
 
 def response_information(client_id: str) -> str | None:

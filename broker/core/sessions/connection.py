@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from broker.codec.fields import Inbox
+from broker.codec.protocol_levels import MQTT_5, Codec
 from broker.codec.reason_codes import ProtocolError, ReasonCode, violation
 from broker.core.limits import BrokerLimits
 
@@ -91,11 +92,11 @@ class Connection:
     """Made by ``Core.open``. ``peer`` is the shell's own: the core never touches it."""
 
     __slots__ = (
-        "_backlog_bytes", "address", "aliases_in", "aliases_out", "backlog", "claim",
-        "connect_timer", "connected_at", "failed", "found", "held", "host", "inbox", "is_blocked",
-        "is_paused", "keep_alive", "keep_alive_timer", "last_seen", "maximum_packet_size",
-        "may_publish", "out", "packet_limit", "peer", "promised", "session", "state",
-        "subscribe_queue", "wants_reasons",
+        "_backlog_bytes", "address", "aliases_in", "aliases_out", "backlog", "claim", "codec",
+        "connect_timer", "connected_at", "failed", "fast_session", "found", "has_properties",
+        "held", "host", "inbox", "is_blocked", "is_paused", "keep_alive", "keep_alive_timer",
+        "last_seen", "maximum_packet_size", "may_publish", "out", "packet_limit", "peer",
+        "promised", "session", "state", "subscribe_queue", "waits_for_answers", "wants_reasons",
     )  # fmt: skip
 
     def __init__(
@@ -108,7 +109,12 @@ class Connection:
     ) -> None:
         self.peer = peer
         self.state = State.NEW
+        # Of the client's version of MQTT, from its CONNECT on; ``use`` alone sets both.
+        self.codec = MQTT_5
+        self.has_properties = True
         self.session: Session | None = None
+        # The same while a client of MQTT 5 is connected: the fast path asks for nothing else.
+        self.fast_session: Session | None = None
         # The client's address: for the log, and as far as quotas distinguish addresses.
         self.address = address
         self.host = host
@@ -123,12 +129,15 @@ class Connection:
         # Whether it waits for an answer. Input that comes meanwhile is in ``held``.
         self.is_blocked = False
         self.held: list[bytes] = []
+        # Whether it is blocked until the broker has acknowledged earlier messages.
+        self.waits_for_answers = False
         self.aliases_in = IncomingAliases(limits.topic_aliases_in)
         # Topics that it has been allowed to publish to.
         self.may_publish: set[bytes] = set()
-        # Memberships that were asked for, for the input that was held, and peids without an answer.
+        # Memberships that were asked for, for the input that was held; peids and keys of entities
+        # for which there was no answer.
         self.found: Mapping[int, Slots] = {}
-        self.failed: frozenset[int] = frozenset()
+        self.failed: frozenset[int | str] = frozenset()
         # SUBSCRIBE and UNSUBSCRIBE, one after the other; the first is being worked on.
         self.subscribe_queue: deque[QueuedJob] = deque()
 
@@ -147,6 +156,22 @@ class Connection:
         self.keep_alive = 0
         self.connect_timer: Timer | None = None
         self.keep_alive_timer: Timer | None = None
+
+    def use(self, codec: Codec) -> None:
+        """Set the version of MQTT that the client speaks."""
+        self.codec = codec
+        self.has_properties = codec.has_properties
+
+    def begin(self) -> None:
+        """Note that CONNACK was sent, and the client is at work."""
+        self.state = State.CONNECTED
+        if self.has_properties:
+            self.fast_session = self.session
+
+    def end(self) -> None:
+        """Note that nothing is read or written any more."""
+        self.state = State.CLOSED
+        self.fast_session = None
 
     def takes(self, size: int) -> bool:
         """Return whether a packet of so many bytes is within the client's limit."""
@@ -188,7 +213,7 @@ class Connection:
 
     @property
     def takes_plain_copies(self) -> bool:
-        """Whether a QoS 0 packet may be appended to the output as it is."""
+        """Whether a packet of its version may be appended to the output as it is."""
         return (
             self.state is State.CONNECTED
             and not self.is_paused

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from broker.codec.reason_codes import ProtocolError, ReasonCode, UserPropertyLimitError
+from broker.codec.reason_codes import (
+    ProtocolError,
+    ReasonCode,
+    TryAgainError,
+    UserPropertyLimitError,
+)
 from broker.core.core_state import CoreState
 from broker.core.counters import Refusal
 from broker.core.sessions.connect import ConnectHandler
@@ -41,7 +46,7 @@ class InputFaults:
 
     def fail(self, connection: Connection, error: ProtocolError) -> None:
         """End a connection whose client broke the protocol."""
-        self._state.counters.protocol_errors += 1
+        self._state.counters.protocol_errors += not isinstance(error, TryAgainError)
         if isinstance(error, UserPropertyLimitError):
             self._state.counters.refusals[Refusal.USER_PROPERTIES] += 1
         if connection.state is State.CONNECTING:

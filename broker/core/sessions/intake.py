@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.codec.fields import read_header
-from broker.codec.packet_reader import check_auth, read_disconnect
+from broker.codec.packet_reader import unexpected_packet
 from broker.codec.packet_writer import PINGRESP
 from broker.codec.publish import QOS_0
 from broker.codec.reason_codes import ProtocolError, malformed, violation
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_PACKET
-from broker.core.publish.fast_publish import FastPublisher, Read
+from broker.core.publish.fast_publish import Read
+from broker.core.publish.fast_publish_3 import FastPaths
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler
@@ -25,9 +26,6 @@ from broker.core.trace import FastPath, FastPathAround
 _CONNECT: Final = 0x10
 _PUBLISH: Final = 0x30
 _PUBACK: Final = 0x40
-# First bytes of packets that only a broker sends, or that are sent once.
-_NOT_FROM_CLIENTS: Final = {0x10: "a second CONNECT", 0x20: "CONNACK", 0x90: "SUBACK",
-                            0xB0: "UNSUBACK", 0xD0: "PINGRESP"}  # fmt: skip
 # Units of work (broker/core/counters.py) of one read before other clients get their turn: 10 to
 # 20 milliseconds.
 WORK_AT_ONCE: Final = 40_000
@@ -40,15 +38,15 @@ class Intake:
     """Gives packets to the fast path, and those that it leaves to their handlers."""
 
     __slots__ = (
-        "_acknowledgements", "_clock", "_connect_handler", "_counters", "_fast", "_faults",
-        "_general_publish", "_lifecycle", "_state", "_subscribe_queue", "_untraced",
+        "_acknowledgements", "_clock", "_connect_handler", "_counters", "_fast", "_fast_3",
+        "_faults", "_general_publish", "_lifecycle", "_state", "_subscribe_queue", "_untraced",
     )  # fmt: skip
 
     def __init__(
         self,
         state: CoreState,
         lifecycle: SessionLifecycle,
-        fast: FastPublisher,
+        fast: FastPaths,
         connect_handler: ConnectHandler,
         general_publish: GeneralPublish,
         acknowledgements: Acknowledgements,
@@ -56,8 +54,8 @@ class Intake:
     ) -> None:
         self._state = state
         self._lifecycle = lifecycle
-        self._fast: FastPath = fast
-        self._untraced = fast
+        self._fast: FastPath = fast.mqtt_5
+        self._untraced, self._fast_3 = fast
         self._faults = InputFaults(state, lifecycle, connect_handler)
         self._connect_handler = connect_handler
         self._general_publish = general_publish
@@ -171,6 +169,10 @@ class Intake:
         session = connection.session
         if session is not None:
             if data[position] == QOS_0 and not connection.failed:
+                if not connection.has_properties:
+                    if session.is_traced:
+                        return position
+                    return self._fast_3.run(connection, session, data, position)
                 read = iter(((connection, data),))
                 stop = self._fast.run(read, position, connection.found)
                 return len(data) if stop is None else stop[2]
@@ -197,13 +199,13 @@ class Intake:
             counters.publishes_received += 1
             counters.publish_bytes_received += end - start
         elif first == 0x40:
-            self._acknowledgements.puback(session, data, body, end)
+            self._acknowledgements.puback(connection, session, data, range(body, end))
         elif first == 0x50:
             self._acknowledgements.pubrec(connection, session, data, range(body, end))
         elif first == 0x62:
             self._acknowledgements.pubrel(connection, session, data, range(body, end))
         elif first == 0x70:
-            self._acknowledgements.pubcomp(session, data, body, end)
+            self._acknowledgements.pubcomp(connection, session, data, range(body, end))
         elif first == 0x82:
             self._subscribe_queue.subscribe(connection, session, data, body, end)
         elif first == 0xA2:
@@ -213,13 +215,15 @@ class Intake:
                 raise malformed("PINGREQ with a body")
             self._state.output_gate.send(connection, PINGRESP)
         elif first == 0xE0:
-            self._lifecycle.leave(connection, session, read_disconnect(data, body, end, most_users))
+            leaving = connection.codec.read_disconnect(data, body, end, most_users)
+            self._lifecycle.leave(connection, session, leaving)
         elif first == 0xF0:
-            check_auth(data, body, end, most_users)
+            connection.codec.check_auth(data, body, end, most_users)
             raise violation("AUTH without enhanced authentication")
-        elif first in _NOT_FROM_CLIENTS:
-            raise violation(f"{_NOT_FROM_CLIENTS[first]} from a client")
+        elif (same := connection.codec.repeated.get(first)) is not None:
+            again = bytes((same,)) + data[start + 1 : end]
+            return self._take_packet(connection, again, 0, body - start, end - start)
         else:
-            raise malformed(f"a packet cannot begin with 0x{first:02x}")
+            raise unexpected_packet(first)
         counters.packets_received += 1
         return True

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from broker.core.journal import Journal, MessageDone, MessageQueued, SessionSaved, Will
 from broker.core.limits import BrokerLimits, Shares
 from broker.core.message import DELIVERY_BYTES, Delivery
-from broker.core.sessions.flow_control import IncomingFlow, OutgoingFlow
+from broker.core.sessions.flow_control import OutgoingFlow
+from broker.core.sessions.incoming_flow import IncomingFlow
 from broker.core.verdicts import AccessSubject, Identity, owner_of
 
 if TYPE_CHECKING:
@@ -22,14 +23,16 @@ class Session(AccessSubject):
     """The state of one client id of one user. Compared by identity.
 
     ``direct`` is the connection while plain copies may be appended to its output: the client
-    reads, has no aliases and no packet limit. ``connection_changed`` alone sets it. Every copy
-    reads it: a property in its place costs 0.3 of 1.3 µs a PUBLISH (bench/broker/core.py).
+    reads, has no aliases and no packet limit. ``direct_3`` is the same for a client of MQTT 3,
+    whose copies have no properties. ``connection_changed`` alone sets them. Every copy
+    reads the first: a property in its place costs 0.3 of 1.3 µs a PUBLISH (bench/broker/core.py).
     """
 
     __slots__ = (
         "_will",
         "by_filter",
         "direct",
+        "direct_3",
         "expires_at",
         "expiry_interval",
         "expiry_timer",
@@ -78,6 +81,7 @@ class Session(AccessSubject):
         # An ended session gets nothing any more, though subscriptions of it may be left.
         self.has_ended = False
         self.direct: Connection | None = None
+        self.direct_3: Connection | None = None
         # A traced client gets no plain copies, of which nothing is told.
         self.is_traced = False
         self.subscriptions: dict[SubscriptionKey, Subscription] = {}
@@ -98,10 +102,15 @@ class Session(AccessSubject):
         self.will_timer: Timer | None = None
 
     def connection_changed(self) -> None:
-        """Set ``direct`` after the connection, or something about it, has changed."""
+        """Set both after the connection, or something about it, has changed."""
+        self.direct = self.direct_3 = None
         connection = self.connection
-        takes_copies = connection is not None and connection.takes_plain_copies
-        self.direct = connection if takes_copies and not self.is_traced else None
+        if connection is None or self.is_traced or not connection.takes_plain_copies:
+            return
+        if connection.has_properties:
+            self.direct = connection
+        else:
+            self.direct_3 = connection
 
     @property
     def client_id(self) -> str:

@@ -6,7 +6,6 @@ import logging
 
 from mqtt5 import DisconnectPacket
 
-from broker.codec.packet_writer import disconnect
 from broker.codec.reason_codes import ReasonCode, violation
 from broker.core.core_state import CoreState
 from broker.core.journal import SessionEnded, SubscriptionRemoved, Will
@@ -95,14 +94,15 @@ class SessionLifecycle:
     ) -> None:
         """End a connection from the broker's side, with a DISCONNECT if ``reason`` is given.
 
-        ``text`` is its reason string; the log has it in any case.
+        ``text`` is its reason string; the log has it in any case. Only MQTT 5 has both.
         """
         if connection.state is State.CLOSED:
             return
         if reason is not None and connection.state is State.CONNECTED:
-            plain = disconnect(reason, None)
-            packet = connection.best_packet(plain, lambda: disconnect(reason, text))
-            self._state.output_gate.send(connection, packet)
+            write = connection.codec.disconnect
+            packet = connection.best_packet(write(reason, None), lambda: write(reason, text))
+            if packet:
+                self._state.output_gate.send(connection, packet)
         why = "closed by the broker" if reason is None else reason.name.lower()
         self.detach(connection, text or why)
         self._state.outbox.closing.append(connection)
@@ -127,7 +127,7 @@ class SessionLifecycle:
         """Let the session of a connection that is no more wait for another one, or end it."""
         if connection.state is State.CONNECTED:
             log.info("client disconnected: %s", why, extra=connection.log_fields)
-        connection.state = State.CLOSED
+        connection.end()
         connection.held.clear()
         connection.backlog.clear()
         connection.subscribe_queue.clear()

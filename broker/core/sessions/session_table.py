@@ -127,8 +127,11 @@ class SessionTable:
         return ProtocolError(ReasonCode.QUOTA_EXCEEDED, text)
 
 
-def will_of(fields: WillFields, gateway_peid: int | None) -> Will:
-    """Return the will of a CONNECT. Its expiry begins to count when it is sent."""
+def will_of(fields: WillFields) -> Will:
+    """Return the will of a CONNECT.
+
+    When it is sent its expiry begins to count, and its topic may name its entity.
+    """
     properties = fields.properties
     has_expiry = properties.expiry is not None
     message = Message(
@@ -137,7 +140,7 @@ def will_of(fields: WillFields, gateway_peid: int | None) -> Will:
         properties=properties.raw,
         qos=fields.qos,
         retain=fields.retain,
-        peid=gateway_peid if properties.peid is None else properties.peid,
+        peid=properties.peid,
         expiry_offset=properties.expiry_offset if has_expiry else NO_EXPIRY,
     )
     return Will(message, fields.delay)

@@ -10,7 +10,8 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
 from broker.codec.fields import SYSTEM_PREFIX, check_text, check_topic_name
-from broker.codec.publish import GatewayRules
+from broker.codec.gateway_rules import GatewayRules
+from broker.codec.publish import peid_property
 from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import TOPIC_BYTES_OF_WORK, Counters
 from broker.core.limits import BrokerLimits
@@ -39,8 +40,9 @@ class Route:
     """
 
     __slots__ = (
-        "gateway_peid", "groups", "is_simple", "is_waiting", "plain", "readers", "refusal",
-        "spatial", "topic", "topic_field",
+        "gateway_key", "gateway_peid", "groups", "is_simple", "is_simple_once_settled",
+        "is_waiting", "peid_property", "plain", "readers", "refusal", "spatial", "topic",
+        "topic_field",
     )  # fmt: skip
 
     def __init__(self, topic: str, encoded: bytes, entries: list[FilterEntry]) -> None:
@@ -51,10 +53,27 @@ class Route:
         homes: list[FilterEntry | ShareGroup] = [*entries, *self.groups]
         self.spatial = frozenset(home for home in homes if home.spatial)
         self.readers: set[Session] = set()
+        # The key of the entity that the topic names, until its peid is known; then None.
+        self.gateway_key: str | None = None
+        # The entity that the topic names, and the property that tells receivers.
         self.gateway_peid: int | None = None
+        self.peid_property = b""
         self.refusal: ReasonCode | None = None
         self.is_waiting = False
         self.is_simple = not self.groups
+        # The same without regard to the key, which the fast path does not look up.
+        self.is_simple_once_settled = False
+
+    def name_entity(self, peid: int | None) -> None:
+        """Set the entity that the topic names, if it names one."""
+        self.gateway_peid = peid
+        self.peid_property = b"" if peid is None else peid_property(peid)
+
+    def settle_key(self, peid: int) -> None:
+        """Set the entity that has the key in the topic: from now on the route is like others."""
+        self.gateway_key = None
+        self.name_entity(peid)
+        self.is_simple = self.is_simple_once_settled
 
 
 class Routes:
@@ -141,10 +160,17 @@ class Routes:
             route = Route(topic, encoded, entries)
             if topic.startswith(SYSTEM_PREFIX):
                 route.refusal = ReasonCode.NOT_AUTHORIZED
-        route.gateway_peid = self._gateway.peid_of(topic)
+        entity = self._gateway.entity_of(topic)
+        if isinstance(entity, int):
+            route.name_entity(entity)
+        else:
+            route.gateway_key = entity
         route.is_waiting = not self._waiting.isdisjoint(route.spatial)
         route.is_simple = route.is_simple and route.refusal is None and not route.is_waiting
         if self._trace.is_on and self._trace.covers_topic(topic):
+            route.is_simple = False
+        route.is_simple_once_settled = route.is_simple
+        if route.gateway_key is not None:
             route.is_simple = False
         return route
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.codec.packet_writer import suback
 from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.publish.message_delivery import MessageDelivery
@@ -198,9 +197,10 @@ class SubscribeHandler:
             answered = [(one.text, code) for one, code in zip(job.requests, codes, strict=True)]
             self._state.trace.answered(connection.session, "SUBACK", answered, job.text)
         # A client that wants no reason strings must not get user properties here either.
+        write = connection.codec.suback
         packet = connection.best_packet(
-            suback(job.packet_id, codes, None, ()),
-            lambda: suback(job.packet_id, codes, job.text, properties),
+            write(job.packet_id, codes, None, ()),
+            lambda: write(job.packet_id, codes, job.text, properties),
         )
 
         def send_retained() -> None:

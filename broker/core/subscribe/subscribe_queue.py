@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from broker.codec.fields import SHARE_PREFIX, count_filters
-from broker.codec.packet_reader import read_subscribe, read_unsubscribe
-from broker.codec.packet_writer import SUBACK, UNSUBACK, refused_filters, unsuback
+from broker.codec.packet_writer import SUBACK, UNSUBACK
 from broker.codec.reason_codes import ReasonCode, violation
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_FILTER, WORK_OF_A_SUBSCRIBE, Refusal
@@ -51,7 +50,8 @@ class SubscribeQueue:
         """Take a SUBSCRIBE; it is answered when everything about it is decided."""
         if self._refuse_too_many_filters(connection, data, body, end, SUBACK):
             return
-        packet = read_subscribe(data, body, end, self._state.limits.user_properties)
+        most_users = self._state.limits.user_properties
+        packet = connection.codec.read_subscribe(data, body, end, most_users)
         job = SubscribeJob.of(packet)
         job.bytes = end - body + FILTER_BYTES * len(job.requests)
         if any(one.no_local and one.text.startswith(SHARE_PREFIX) for one in job.requests):
@@ -72,7 +72,8 @@ class SubscribeQueue:
         """Take an UNSUBSCRIBE."""
         if self._refuse_too_many_filters(connection, data, body, end, UNSUBACK):
             return
-        packet = read_unsubscribe(data, body, end, self._state.limits.user_properties)
+        most_users = self._state.limits.user_properties
+        packet = connection.codec.read_unsubscribe(data, body, end, most_users)
         job = UnsubscribeJob(packet.packet_id, packet.patterns, packet.user_properties)
         job.bytes = end - body + FILTER_BYTES * len(job.filters)
         if self._is_full(connection):
@@ -91,7 +92,10 @@ class SubscribeQueue:
         filter gets "implementation specific error".
         """
         counters, most = self._state.counters, self._state.limits.filters_per_packet
-        packet_id, count = count_filters(data, body, end, option_bytes=answer == SUBACK)
+        packet_id, count = count_filters(
+            data, body, end,
+            option_bytes=answer == SUBACK, has_properties=connection.has_properties,
+        )  # fmt: skip
         counters.work += WORK_OF_A_SUBSCRIBE + min(count, most) * WORK_OF_A_FILTER
         if count <= most:
             return False
@@ -102,10 +106,9 @@ class SubscribeQueue:
         if answer == UNSUBACK:
             code = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
         text = f"{count} topic filters in one packet; at most {most} are accepted"
-        plain = refused_filters(answer, packet_id, code, count, None)
-        packet = connection.best_packet(
-            plain, lambda: refused_filters(answer, packet_id, code, count, text)
-        )
+        write = connection.codec.refused_filters
+        plain = write(answer, packet_id, code, count, None)
+        packet = connection.best_packet(plain, lambda: write(answer, packet_id, code, count, text))
         self._state.output_gate.promise(connection, packet)
         return True
 
@@ -163,14 +166,15 @@ class SubscribeQueue:
         if self._state.trace.is_on:
             answered = list(zip(job.filters, codes, strict=True))
             self._state.trace.answered(session, "UNSUBACK", answered, None)
-        self._state.output_gate.promise(connection, unsuback(job.packet_id, codes, None))
+        answer = connection.codec.unsuback(job.packet_id, codes, None)
+        self._state.output_gate.promise(connection, answer)
 
     def _refuse_unsubscribe(
         self, connection: Connection, job: UnsubscribeJob, code: ReasonCode, text: str
     ) -> None:
-        codes = [code] * len(job.filters)
-        plain = unsuback(job.packet_id, codes, None)
-        packet = connection.best_packet(plain, lambda: unsuback(job.packet_id, codes, text))
+        codes, write = [code] * len(job.filters), connection.codec.unsuback
+        plain = write(job.packet_id, codes, None)
+        packet = connection.best_packet(plain, lambda: write(job.packet_id, codes, text))
         self._state.output_gate.promise(connection, packet)
 
 

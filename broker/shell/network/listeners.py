@@ -35,6 +35,8 @@ DEFAULT: Final = "default"
 PORT: Final = 1883
 # Keys of amqtt that are not supported here: if ignored, they would be limits that do not hold.
 UNUSED_KEYS: Final = ("max_connections", "reader", "writer")
+# Of WebSocket; the second is that of MQTT 3.1.
+SUBPROTOCOLS: Final = ("mqtt", "mqttv3.1")
 KEYS: Final = ("type", "bind", "ssl", "certfile", "keyfile", "cafile", "capath", "cadata")
 PORTS: Final = {("tcp", False): PORT, ("tcp", True): 8883, ("ws", False): 8083, ("ws", True): 8084}
 
@@ -165,7 +167,7 @@ class Listeners:
             address.host,
             address.port,
             process_request=handlers.origins.check(is_public=address.is_public),
-            subprotocols=[websockets.Subprotocol("mqtt")],
+            subprotocols=[websockets.Subprotocol(one) for one in SUBPROTOCOLS],
             max_size=handlers.packet_bytes,
             open_timeout=handlers.connect_timeout,
             # Compression costs 300 KB per client, and MQTT has its own keep alive.

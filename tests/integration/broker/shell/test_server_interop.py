@@ -7,13 +7,9 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from queue import Queue
-from typing import Any
 
 import aiomqtt
-import paho.mqtt.client as paho
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
@@ -185,14 +181,3 @@ def test_mqtt_js(
             "peid": str(surroundings.inside), "unit": "m/s", "nsid": "7",
         }  # fmt: skip
     assert client.wait(PATIENCE) == 0
-
-
-def test_a_client_of_mqtt_3_is_refused_in_its_own_words(open_broker: RunningBroker) -> None:
-    refused: Queue[Any] = Queue()
-    client = paho.Client(CallbackAPIVersion.VERSION2, "old", protocol=paho.MQTTv311)
-    client.on_connect = lambda _client, _data, _flags, code, _properties: refused.put(code)
-    client.connect("127.0.0.1", open_broker.port)
-    client.loop_start()
-    assert "nsupported protocol version" in str(refused.get(timeout=PATIENCE))
-    client.disconnect()
-    client.loop_stop()

@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.codec.publish import GatewayRules
+from broker.codec.gateway_rules import GatewayRules
 from broker.codec.reason_codes import ReasonCode
 from broker.core.limits import BrokerLimits
 from broker.core.publish.fast_publish import Read, Stop
 from broker.core.verdicts import AccessControl, Action, Identity
-from tests.broker_core import encode
+from tests.broker_core import encode, mqtt3
 from tests.broker_core.harness import Client, Harness
 
 NEIGHBORHOODS = {"A": [1, 2, 3], "B": [2, 3, 4], "C": [], "D": list(range(60))}
@@ -36,11 +36,18 @@ class Alone:
         return None
 
 
+class Alone3:
+    """The same for clients of MQTT 3."""
+
+    def run(self, _connection: object, _session: object, _data: bytes, position: int) -> int:
+        return position
+
+
 class SomeRules:
     def verdict(self, client: Identity, topic: str, action: Action) -> ReasonCode:
         denied = (
-            (action is Action.RECEIVE and client.client_id == "1" and topic == "s/a")
-            or (action is Action.PUBLISH and topic == "s/b" and client.client_id == "0")
+            (action is Action.RECEIVE and client.client_id in {"1", "5"} and topic == "s/a")
+            or (action is Action.PUBLISH and topic == "s/b" and client.client_id in {"0", "4"})
         )  # fmt: skip
         return ReasonCode.NOT_AUTHORIZED if denied else ReasonCode.SUCCESS
 
@@ -56,7 +63,7 @@ class Subscription:
 
 SUBSCRIPTIONS = st.builds(
     Subscription,
-    st.integers(0, 3),
+    st.integers(0, 5),
     FILTERS,
     st.sampled_from([0, 1, 2, 4, 8]),
     st.none() | st.sampled_from(sorted(NEIGHBORHOODS)),
@@ -68,8 +75,10 @@ CALM: dict[str, Any] = {
     "restricted": False,
     "paused": False,
     "senders": [0, 1],
+    "publishes_3": [],
 }
 LARGE = encode.publish("s/a", b"x" * 150)
+TO_OLD = [Subscription(n, "#", 0, None, None) for n in (0, 1, 4, 5)]
 MISMATCH = encode.publish("at/2", properties=encode.user("peid", "1"))
 PROPERTIES = (
     st.just(b"")
@@ -99,6 +108,14 @@ PUBLISHES = st.builds(
 )
 
 
+PUBLISHES_3 = st.builds(
+    lambda topic, payload, retain: mqtt3.publish(topic, payload, retain=retain),
+    TOPICS,
+    st.binary(max_size=140) | st.sampled_from(PAYLOADS).map(lambda size: b"x" * size),
+    st.sampled_from([False, False, False, True]),
+)
+
+
 def prepare(
     subscriptions: list[Subscription],
     access: AccessControl | None,
@@ -111,10 +128,15 @@ def prepare(
     harness.neighborhoods = dict(NEIGHBORHOODS)
     if general:
         harness.core._intake._fast = Alone()  # type: ignore[assignment]
+        harness.core._intake._fast_3 = Alone3()  # type: ignore[assignment]
     # One has aliases, one has a packet limit.
     properties = [b"", b"", b"\x22\x00\x01", b"\x27\x00\x00\x00\x60"]
     clients = [harness.connect(str(n), properties=properties[n]) for n in range(4)]
+    clients += [harness.connect_3("4"), harness.connect_3("5", level=3)]
     for nsid, one in enumerate(subscriptions, start=1):
+        if one.client > 3:
+            clients[one.client].send(mqtt3.subscribe((one.pattern, one.options & 1)))
+            continue
         if one.pattern.startswith("$share") and one.options == 4:
             continue
         extra = b"" if one.identifier is None else b"\x0b" + encode.varint(one.identifier)
@@ -128,6 +150,7 @@ def prepare(
 @given(
     st.lists(SUBSCRIPTIONS, max_size=8),
     st.lists(PUBLISHES, min_size=1, max_size=12),
+    st.lists(PUBLISHES_3, max_size=6),
     st.booleans(),
     st.booleans(),
     st.lists(st.integers(0, 3), max_size=3),
@@ -136,9 +159,19 @@ def prepare(
 @example(publishes=[LARGE], spare=-1, **CALM)
 @example(publishes=[LARGE], spare=0, **CALM)
 @example(publishes=[MISMATCH], spare=None, **CALM)
+@example(
+    subscriptions=TO_OLD,
+    publishes=[encode.publish("s/a", b"x"), encode.publish("at/2")],
+    publishes_3=[mqtt3.publish("s/a", b"y"), mqtt3.publish("at/3"), mqtt3.publish("at/x")],
+    restricted=False,
+    paused=False,
+    senders=[0, 1],
+    spare=None,
+)
 def test_same_bytes(
     subscriptions: list[Subscription],
     publishes: list[bytes],
+    publishes_3: list[bytes],
     restricted: bool,
     paused: bool,
     senders: list[int],
@@ -156,10 +189,12 @@ def test_same_bytes(
     for clients in (fast, general):
         if paused:
             clients[0].harness.core.pause_writing(clients[1].connection)
+            clients[0].harness.core.pause_writing(clients[5].connection)
         # Some routes are known from the start, the others are made by the first of two times.
         clients[2].send(encode.publish("s/a"), encode.publish("at/2"))
         for _ in range(2):
             clients[0].send(b"".join(publishes))
+            clients[4].send(b"".join(publishes_3))
         # Reads of several clients in one turn, some of them cut in the middle of a packet.
         harness = clients[0].harness
         reads: list[Read] = []
@@ -167,6 +202,7 @@ def test_same_bytes(
             cut = len(packet) * (number % 2) // 2
             pieces = (packet[:cut], packet[cut:])
             reads += [(clients[number].connection, piece) for piece in pieces if piece]
+            reads += [(clients[4].connection, piece) for piece in publishes_3[:1]]
         harness.core.receive_all(iter(reads))
         harness.settle()
     assert [one.raw for one in fast] == [one.raw for one in general]
@@ -188,3 +224,14 @@ def test_the_fast_path_is_taken_at_all() -> None:
     del core._intake._general_publish
     clients[0].send(encode.publish("s/a", b"x", properties=encode.user("peid", "2")) * 10)
     assert len(clients[1].messages()) == 10
+
+
+def test_the_fast_path_of_mqtt_3_is_taken_at_all() -> None:
+    clients = prepare([Subscription(1, "at/+", 0, "A", None)], None, general=False)
+    core = clients[0].harness.core
+    clients[5].send(mqtt3.subscribe(("at/+", 0)))
+    clients[4].send(mqtt3.publish("at/2", b"x"))
+    del core._intake._general_publish
+    clients[4].send(mqtt3.publish("at/2", b"x") * 10)
+    assert len(clients[1].messages()) == 11
+    assert len(clients[5].messages()) == 11

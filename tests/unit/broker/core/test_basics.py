@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import mqtt5
 import pytest
 
@@ -85,21 +83,6 @@ def test_enhanced_authentication_is_refused() -> None:
     (connack,) = client.take()
     assert connack.reason_code == mqtt5.ConnAckReasonCode.BAD_AUTHENTICATION_METHOD
     assert client.is_closed
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "text"), [(b"MQTT", 4, "3.1.1"), (b"MQIsdp", 3, "3.1")]
-)
-def test_older_mqtt_is_refused_in_its_own_format(
-    name: bytes, version: int, text: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = Harness().open()
-    body = encode.text(name) + bytes((version, 2)) + b"\x00\x3c" + encode.text("c")
-    with caplog.at_level(logging.WARNING):
-        client.send(encode.packet(0x10, body))
-    assert client.raw == b"\x20\x02\x00\x01"
-    assert client.is_closed
-    assert any(f"MQTT {text} " in record.getMessage() for record in caplog.records)
 
 
 def test_unknown_version_gets_a_connack_of_mqtt_5() -> None:

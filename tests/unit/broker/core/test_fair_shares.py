@@ -9,7 +9,7 @@ import pytest
 from broker.core.counters import Drop, Refusal
 from broker.core.limits import BrokerLimits, FairShare
 from broker.core.message import DELIVERY_BYTES, Message
-from broker.core.sessions.flow_control import IDENTIFIER_BYTES
+from broker.core.sessions.incoming_flow import IDENTIFIER_BYTES
 from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 

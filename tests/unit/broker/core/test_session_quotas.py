@@ -216,7 +216,9 @@ def test_the_log_says_who_came_from_where_and_why_it_left(
         first.send(encode.DISCONNECT)
         harness.logins = lambda _: ReasonCode.NOT_AUTHORIZED
         open_at("192.0.2.2:1").send(encode.connect("d", flags=0x82, rest=encode.text("bob")))
-        open_at("192.0.2.3:1").send(b"\x10\x0c\x00\x04MQTT\x03\x02\x00\x3c\x00\x00")
+        older = open_at("192.0.2.3:1")
+        older.is_old = True
+        older.send(b"\x10\x0c\x00\x04MQTT\x03\x02\x00\x3c\x00\x00")
         open_at("192.0.2.4:1")
         harness.advance(11)
     logged = [

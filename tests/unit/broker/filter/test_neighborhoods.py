@@ -5,7 +5,7 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from broker.codec.publish import GatewayRules
+from broker.codec.gateway_rules import GatewayRules
 from broker.core.counters import Drop
 from broker.filter.memberships import NoMemberships
 from schemas.errors import SettingsError

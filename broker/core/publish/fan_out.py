@@ -1,0 +1,151 @@
+"""Copies of the packets of the fast path for all their receivers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import TypeAlias
+
+from broker.codec.publish import PEID_VALUE_AT, QOS_0_HEADERS, SHORT_LENGTHS
+from broker.core.core_state import CoreState
+from broker.core.message import Message
+from broker.core.publish.message_delivery import MessageDelivery
+from broker.core.publish.router import MANY_SLOTS
+from broker.core.sessions.connection import Connection
+from broker.core.sessions.session import Session
+from broker.core.subscribe.routes import Route
+from broker.core.subscribe.subscription import Subscription
+from broker.filter.memberships import SlotOwner, Slots
+
+# Returns the slots of a peid; None: they must be asked for.
+LookUpFunction: TypeAlias = Callable[[int], Slots | None]
+
+
+class FanOut:
+    """Copies one packet of the fast path to all its receivers."""
+
+    __slots__ = ("_message_delivery", "_state")
+
+    def __init__(self, state: CoreState, message_delivery: MessageDelivery) -> None:
+        self._state = state
+        self._message_delivery = message_delivery
+
+    def deliver(
+        self, publisher: Session, route: Route, slots: Slots | None, packet: bytes, at: int
+    ) -> int:
+        """Return the number of copies made, or -1 if the packet must take the general path.
+
+        ``at`` is where the content of the properties begins.
+        """
+        state, counters = self._state, self._state.counters
+        if slots is None or len(slots) > MANY_SLOTS or counters.work >= counters.work_limit:
+            return -1
+        hits = self._hits(route, slots)
+        if hits is None:
+            return -1
+        counters.work += len(hits)
+        readers = route.readers if state.access.is_restricted else None
+        message: Message | None = None
+        # Receivers that hold the same neighborhood under the same number get the same bytes.
+        extra, copy = b"", packet
+        copy_3 = b""
+        copies = 0
+        for hit in hits:
+            receiver = hit.session
+            if hit.no_local and receiver is publisher:
+                continue
+            may_read = readers is None or receiver in readers
+            connection = receiver.direct
+            if connection is None and receiver.direct_3 is not None and may_read:
+                copy_3 = copy_3 or _without_properties(route, packet, at)
+                self._append(receiver.direct_3, copy_3)
+                copies += 1
+                continue
+            if connection is None or not may_read:
+                message = message or _message(route, packet, at)
+                self._message_delivery.deliver(receiver, message, (hit,), retain=False)
+                if self._message_delivery.is_reader(receiver, route.topic):
+                    state.routes.add_reader(route, receiver)
+                continue
+            if hit.extra != extra:
+                extra = hit.extra
+                copy = _with_extra(route, packet, at, extra) if extra else packet
+            self._append(connection, copy)
+            copies += 1
+        return copies
+
+    def _append(self, connection: Connection, copy: bytes) -> None:
+        if not connection.out:
+            self._state.outbox.writes.append(connection)
+        connection.out.append(copy)
+        self._state.counters.publish_bytes_sent += len(copy)
+
+    def deliver_content(
+        self, publisher: Session, route: Route, look_up: LookUpFunction, payload: bytes
+    ) -> int:
+        """Deliver a message without properties, whose entity, if any, is named by its topic.
+
+        Returns the same. Receivers of MQTT 5 get the entity as a property.
+        """
+        slots: Slots | None = ()
+        if route.gateway_peid is not None and route.spatial:
+            slots = look_up(route.gateway_peid)
+        if not slots and not route.plain and slots is not None:
+            return 0
+        topic_field, named = route.topic_field, route.peid_property
+        header = QOS_0_HEADERS[len(topic_field) + 1 + len(named) + len(payload)]
+        packet = b"".join((header, topic_field, SHORT_LENGTHS[len(named)], named, payload))
+        return self.deliver(publisher, route, slots, packet, len(header) + len(topic_field) + 1)
+
+    def time_filter(self, topic: bytes, peid: int) -> None:
+        """Run the filter once more for one message, to measure what it costs."""
+        state = self._state
+        began = perf_counter()
+        route = state.routes.by_topic.get(topic)
+        slots = state.memberships.look_up_function(peid)
+        if route is not None and slots:
+            if type(slots) is SlotOwner:
+                _ = slots.home in route.spatial
+            else:
+                _ = [slot for slot in slots if state.slots.slot_owners[slot].home in route.spatial]
+        state.counters.filter_times.append(perf_counter() - began)
+
+    def _hits(self, route: Route, slots: Slots) -> list[Subscription] | None:
+        """Return the subscriptions that match; None: some of them share a session."""
+        slot_owners, homes = self._state.slots.slot_owners, route.spatial
+        hits = [owner.subscription for s in slots if (owner := slot_owners[s]).home in homes]
+        matches = len(hits)
+        for entry in route.plain:
+            hits += entry.plain.values()
+        # Under one filter each session stands once; otherwise all are compared.
+        is_mixed = matches > 1 or len(route.plain) > 1 or (matches and route.plain)
+        if is_mixed and len({hit.session for hit in hits}) != len(hits):
+            return None
+        self._state.counters.matches += matches
+        return hits
+
+
+def _message(route: Route, packet: bytes, at: int) -> Message:
+    """Return the packet as a message, for receivers that take no plain copy."""
+    payload_at = at + packet[at - 1]
+    digits = packet[at + PEID_VALUE_AT : payload_at]
+    return Message(
+        route.topic,
+        packet[payload_at:],
+        properties=packet[at:payload_at],
+        peid=int(digits) if digits else route.gateway_peid,
+        topic_field=route.topic_field,
+    )
+
+
+def _with_extra(route: Route, packet: bytes, at: int, extra: bytes) -> bytes:
+    remaining = len(route.topic_field) + 1 + len(extra) + len(packet) - at
+    length = SHORT_LENGTHS[packet[at - 1] + len(extra)]
+    return b"".join((QOS_0_HEADERS[remaining], route.topic_field, length, extra, packet[at:]))
+
+
+def _without_properties(route: Route, packet: bytes, at: int) -> bytes:
+    """Return the packet for a client of MQTT 3."""
+    payload_at = at + packet[at - 1]
+    remaining = len(route.topic_field) + len(packet) - payload_at
+    return b"".join((QOS_0_HEADERS[remaining], route.topic_field, packet[payload_at:]))
