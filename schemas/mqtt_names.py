@@ -67,6 +67,8 @@ class NeighborhoodChange:
     has_references: bool
     version: int
     generation: int | None
+    # The name whose definition was changed; None: the world was.
+    name: str | None = None
 
 
 def changes_to_json(changes: Sequence[NeighborhoodChange]) -> str:
@@ -81,6 +83,7 @@ def changes_to_json(changes: Sequence[NeighborhoodChange]) -> str:
                     "gained": one.gained,
                     "lost": one.lost,
                     "references": PRESENT if one.has_references else NONE_LEFT,
+                    **({} if one.name is None else {"name": one.name}),
                 }
                 for one in changes
             ],

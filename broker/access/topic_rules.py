@@ -7,15 +7,19 @@ user alice
 topic readwrite home/alice/#      read, write, readwrite (also when left out) or deny
 topic deny home/alice/diary
 pattern write sensors/%c/#        for every client; %c its client id, %u its user name
+neighborhood read old-town        a named neighborhood: read (also when left out) or deny; # for all
+pattern neighborhood read home-%u
 ```
 What no rule allows is refused, and ``deny`` beats every other rule. Reading a filter needs a
 rule that covers all of it; each delivery is judged by its topic again. A topic name is a filter
-without wildcards, so ``covers`` answers for both.
+without wildcards, so ``covers`` answers for both. Without lines about neighborhoods everybody may
+use every name; with them, a name needs a rule that allows it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -23,6 +27,7 @@ from broker.codec.fields import FilterError, parse_filter
 from broker.codec.reason_codes import ReasonCode
 from broker.core.verdicts import Action, Identity, Verdict
 from schemas.errors import SettingsError
+from schemas.named_neighborhood import NAME_FORM, NAME_PREFIX, is_name
 from schemas.settings import read_text
 
 Levels: TypeAlias = tuple[str, ...]
@@ -34,6 +39,8 @@ UNSAFE: Final = frozenset("+#/")
 MAX_LEVELS: Final = 200
 
 ACCESS_WORDS: Final = ("read", "write", "readwrite", "deny")
+NEIGHBORHOOD: Final = "neighborhood"
+NEIGHBORHOOD_WORDS: Final = ("read", "deny")
 # Clients whose rules are cached; beyond this number the cache is cleared.
 REMEMBERED_CLIENTS: Final = 10_000
 
@@ -42,6 +49,10 @@ def pattern_levels(pattern: str) -> Levels:
     """Return the levels of a well-formed pattern; FilterError says what is wrong with another."""
     if pattern.startswith("$share/"):
         raise FilterError("a shared subscription is judged by its filter: leave out $share/name/")
+    if pattern.startswith(NAME_PREFIX):
+        raise FilterError(
+            f"judged are the filter behind {NAME_PREFIX}NAME/ and, by 'neighborhood', the name"
+        )
     parse_filter(pattern, MAX_LEVELS)
     return tuple(pattern.split("/"))
 
@@ -95,13 +106,19 @@ def for_any_client(pattern: Levels) -> Levels:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line: a pattern, and what it allows or denies."""
+    """One line: a pattern, and what it allows or denies.
+
+    ``names``: it is about names of neighborhoods, each of which is one level.
+    """
 
     levels: Levels
     access: str = "readwrite"
+    names: bool = False
 
     def is_about(self, action: Action) -> bool:
         """Return whether the rule is about the action."""
+        if self.names or action is Action.USE_NEIGHBORHOOD:
+            return self.names and action is Action.USE_NEIGHBORHOOD
         if self.access in ("readwrite", "deny"):
             return True
         return (self.access == "write") == (action is Action.PUBLISH)
@@ -114,12 +131,14 @@ class AccessRules:
     anonymous: list[Rule] = field(default_factory=list)
     users: dict[str, list[Rule]] = field(default_factory=dict)
     patterns: list[Rule] = field(default_factory=list)
+    # Whether everybody may use every named neighborhood.
+    allows_all_names: bool = False
     _of_client: dict[Identity, tuple[Rule, ...]] = field(default_factory=dict, repr=False)
 
     def verdict(self, client: Identity, topic: str, action: Action) -> Verdict:
         """SUCCESS, or NOT_AUTHORIZED when a rule denies or none allows."""
         wanted = tuple(topic.split("/"))
-        allowed = False
+        allowed = action is Action.USE_NEIGHBORHOOD and self.allows_all_names
         for rule in self._rules_of(client):
             if rule.is_about(action) and covers(rule.levels, wanted):
                 if rule.access == "deny":
@@ -142,7 +161,7 @@ class AccessRules:
                 if levels is None and pattern.access == "deny":
                     levels = for_any_client(pattern.levels)
             if levels is not None:
-                rules.append(Rule(levels, pattern.access))
+                rules.append(replace(pattern, levels=levels))
         self._of_client[client] = tuple(rules)
         return self._of_client[client]
 
@@ -165,6 +184,8 @@ def parse_rules(text: str, where: str) -> AccessRules:
             section = _add_line(stripped, rules, section)
         except FilterError as error:
             raise SettingsError(f"{where}, line {number}: {error}") from None
+    every = [*rules.anonymous, *rules.patterns, *chain(*rules.users.values())]
+    rules.allows_all_names = bool(every) and not any(rule.names for rule in every)
     return rules
 
 
@@ -176,10 +197,16 @@ def _add_line(line: str, rules: AccessRules, section: list[Rule]) -> list[Rule]:
             return rules.users.setdefault(_name(rest), [])
         case "topic":
             section.append(_rule(rest))
+        case "neighborhood":
+            section.append(_name_rule(rest, ()))
         case "pattern":
-            rules.patterns.append(_rule(rest))
+            second, _, name = rest.strip().partition(" ")
+            is_about_names = second == NEIGHBORHOOD and bool(name.strip())
+            rules.patterns.append(
+                _name_rule(name, (USER, CLIENT)) if is_about_names else _rule(rest)
+            )
         case _:
-            raise FilterError(f"expected user, topic or pattern, not {keyword!r}")
+            raise FilterError(f"expected user, topic, pattern or neighborhood, not {keyword!r}")
     return section
 
 
@@ -188,6 +215,19 @@ def _name(rest: str) -> str:
     if not name:
         raise FilterError("a user name must follow 'user'")
     return name
+
+
+def _name_rule(rest: str, placeholders: tuple[str, ...]) -> Rule:
+    """Return the rule of ``[access] name``; ``#`` stands for every name."""
+    *access, name = rest.strip().split(" ")
+    if access not in ([], *([word] for word in NEIGHBORHOOD_WORDS)):
+        raise FilterError(f"expected read or deny before a name, not {' '.join(access)!r}")
+    written = name
+    for placeholder in placeholders:
+        written = written.replace(placeholder, "u")
+    if name != "#" and (name in NEIGHBORHOOD_WORDS or not is_name(written)):
+        raise FilterError(f"expected the name of a neighborhood, # or {NAME_FORM}, not {name!r}")
+    return Rule((name,), "".join(access) or "read", names=True)
 
 
 def _rule(rest: str) -> Rule:

@@ -32,6 +32,7 @@ from broker.core.sessions.intake import Intake
 from broker.core.sessions.session import Session
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.sessions.session_table import Wills
+from broker.core.subscribe.named_subscriptions import NamedSubscriptions
 from broker.core.subscribe.subscribe_queue import SubscribeQueue
 from broker.core.trace import Watch
 from broker.core.verdicts import AccessControl, AllowAll
@@ -100,6 +101,7 @@ class Core:
         self.neighborhoods = Neighborhoods(state)
         # For operators, who ask why a message does not arrive.
         self.audiences = Audiences(state)
+        self.named_subscriptions = NamedSubscriptions(state)
         if sys_interval:
             SysTopics(state, self._general_publish.publish, version, sys_interval)
 

@@ -15,7 +15,7 @@ from broker.core.retained.retained_messages import RetainedStore
 from broker.core.sessions.session_table import SessionTable
 from broker.core.subscribe.entity_keys import EntityKeys
 from broker.core.subscribe.routes import Routes
-from broker.core.subscribe.subscription import SlotTable
+from broker.core.subscribe.subscription import SlotTable, Subscription
 from broker.core.subscribe.subscription_index import SubscriptionIndex
 from broker.core.subscribe.topic_tree import TopicTree
 from broker.core.trace import Trace
@@ -40,9 +40,8 @@ class CoreState:
 
     __slots__ = (
         "access", "clock", "counters", "index", "input_budget", "journal", "keys", "knows_entity",
-        "limits",
-        "memberships", "outbox", "output_gate", "retained", "routes", "sessions",
-        "shares", "slots", "timers", "trace",
+        "limits", "memberships", "named_arrivals", "outbox", "output_gate", "retained", "routes",
+        "sessions", "shares", "slots", "timers", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +75,9 @@ class CoreState:
         self.sessions = SessionTable(limits)
         self.shares = Shares(limits)
         self.input_budget = InputBudget(limits.input_bytes)
+        # Subscriptions by name that came into force: what they hold is to be compared with what
+        # the name stands for.
+        self.named_arrivals: dict[Subscription, None] = {}
         self.timers.at(clock() + _SWEEP_LATER, self.sweep)
 
     def count_drop(self, session: Session, message: Message, cause: Drop) -> None:

@@ -49,6 +49,8 @@ class Judge:
 class Resolve:
     """Resolve a neighborhood and register it once for each filter, giving as many subIds.
 
+    ``descriptor`` is ``@NAME`` for a named neighborhood, with ``name`` beside it.
+
     ``nsids`` are chosen by the client or by the core, one for each filter. ``owner`` is the
     user name or address that the client's turns count for. When the answer is ``Resolution``, the
     subscription is put in force, in this call or in chunks.
@@ -60,6 +62,7 @@ class Resolve:
     filters: tuple[str, ...]
     nsids: tuple[int, ...]
     answer: Callable[[Resolution | ResolutionRefusal], None] = field(repr=False)
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +77,9 @@ class Resolution:
     peids: Int64s
     warnings: tuple[str, ...] = ()
     coming: Int64s | None = None
+    # To be kept instead of the descriptor that the client wrote, as for a name; None: that one is
+    # kept.
+    descriptor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

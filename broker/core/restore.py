@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from broker.codec.fields import SYSTEM_PREFIX, parse_filter
+from broker.codec.fields import SYSTEM_PREFIX
 from broker.core import journal
 from broker.core.core_state import CoreState
 from broker.core.message import Delivery, Stage
 from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.session import Session, queued_record
 from broker.core.sessions.session_lifecycle import SessionLifecycle
+from broker.core.subscribe.named_filter import parse_subscription
 from broker.core.subscribe.subscription import Subscription
 from broker.core.verdicts import Identity
 
@@ -144,9 +145,11 @@ class StateRestore:
             self._state.index.leave(before)
         subscription = Subscription(session, terms)
         # It was accepted once, so it is accepted again, whatever the limit is now.
-        parsed = parse_filter(terms.topic_filter, terms.topic_filter.count("/") + 1)
+        parsed, _ = parse_subscription(terms.topic_filter, terms.topic_filter.count("/") + 1)
         self._state.index.enter(subscription, parsed)
         session.subscriptions[terms.key] = subscription
+        if terms.name is not None:
+            self._state.named_arrivals[subscription] = None
 
     def _message(self, record: journal.MessageQueued) -> None:
         session = self._state.sessions.find(record.client_id)

@@ -45,6 +45,7 @@ class Action(Enum):
     PUBLISH = "publish"
     SUBSCRIBE = "subscribe"  # the topic is a filter, of a shared subscription the inner one
     RECEIVE = "receive"
+    USE_NEIGHBORHOOD = "neighborhood"  # the topic is the name of a neighborhood
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,10 @@ class AccessControl(Protocol):
     """The port for topic rules."""
 
     def verdict(self, client: Identity, topic: str, action: Action) -> Verdict | None:
-        """Return the decision, or None: then a ``Judge`` request asks for it and the core waits."""
+        """Return the decision, or None: then a ``Judge`` request asks for it and the core waits.
+
+        About names of neighborhoods it is never None.
+        """
 
 
 class AllowAll:
@@ -163,6 +167,11 @@ class VerdictCache:
                 self.forget_authors()
             known = self._authors[author] = AccessSubject(author)
         return self.ask(known, topic, Action.PUBLISH, then)
+
+    def may_use(self, identity: Identity, name: str) -> Verdict:
+        """Return whether a client may use a named neighborhood."""
+        verdict = self._control.verdict(identity, name, Action.USE_NEIGHBORHOOD)
+        return ReasonCode.NOT_AUTHORIZED if verdict is None else verdict
 
     def ask_once(
         self, identity: Identity, topic: str, action: Action, then: Callable[[Verdict], None]

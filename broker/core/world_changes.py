@@ -116,6 +116,14 @@ class MemberChange:
 
 
 @dataclass(frozen=True, slots=True)
+class WorldInForce:
+    """The world version and the generation in force; None: no generation."""
+
+    version: int
+    generation: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class WorldSwitch:
     """A switch, and what it changed, by subId; those that are not listed have what they had."""
 
@@ -164,6 +172,18 @@ class WorldNotifier:
         if len(self._switches) == 1:
             self._begin()
 
+    def notify_of_name(
+        self, subscription: Subscription, change: MemberChange, world: WorldInForce
+    ) -> None:
+        """Send a client the change that another definition of a name made for it."""
+        nsid, session = subscription.terms.nsid, subscription.session
+        wanted = self._subscriptions_of(session)
+        if not wanted or nsid is None:
+            return
+        notice = replace(_notice(nsid, change, world), name=subscription.terms.name)
+        message = Message(CHANGES_TOPIC, changes_to_json([notice]).encode(), qos=QOS)
+        self._message_delivery.deliver(session, message, wanted, retain=False)
+
     def _begin(self) -> None:
         self._left = list(self.listeners())
         self._step()
@@ -183,11 +203,12 @@ class WorldNotifier:
         if not wanted or self._state.sessions.find(session.name) is not session:
             return
         found = []
+        in_force = WorldInForce(switched.world.version, switched.world.generation)
         for subscription in session.subscriptions.values():
             terms = subscription.terms
             change = switched.changes.get(terms.sub_id or 0)
             if change is not None and terms.nsid is not None:
-                found.append(_notice(terms.nsid, change, switched.world))
+                found.append(_notice(terms.nsid, change, in_force))
         for start in range(0, len(found), CHANGES_IN_MESSAGE):
             payload = changes_to_json(found[start : start + CHANGES_IN_MESSAGE]).encode()
             message = Message(CHANGES_TOPIC, payload, qos=QOS)
@@ -199,7 +220,7 @@ class WorldNotifier:
         return tuple(entry.plain[session] for entry in route.plain if session in entry.plain)
 
 
-def _notice(nsid: int, change: MemberChange, world: WorldNotice) -> NeighborhoodChange:
+def _notice(nsid: int, change: MemberChange, world: WorldInForce) -> NeighborhoodChange:
     return NeighborhoodChange(
         nsid=nsid,
         gained=change.gained,

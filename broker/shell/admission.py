@@ -189,7 +189,9 @@ class RulesAndPlugins:
             verdict = self._rules.content.verdict(client, topic, action)
             if verdict is not ReasonCode.SUCCESS:
                 return self._denial
-        return None if self._ask_plugins else ReasonCode.SUCCESS
+        # Plugins judge topics; they know no names of neighborhoods.
+        is_asked = self._ask_plugins and action is not Action.USE_NEIGHBORHOOD
+        return None if is_asked else ReasonCode.SUCCESS
 
 
 def access_control(

@@ -211,7 +211,8 @@ class Harness:
         self._sub_ids += len(request.filters)
         sub_ids = tuple(range(first, self._sub_ids + 1))
         peids = np.unique(np.array(found, np.int64))
-        request.answer(Resolution(sub_ids, peids, self.warnings))
+        descriptor = None if request.name is None else f"what {request.name} stands for"
+        request.answer(Resolution(sub_ids, peids, self.warnings, descriptor=descriptor))
 
     def _deliver(self, client: Client, data: bytes) -> None:
         client.raw += data

@@ -16,6 +16,7 @@ from broker.core.counters import Drop
 from broker.core.message import Message
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
+from broker.core.subscribe.named_filter import matched_filter
 from broker.core.subscribe.subscription import Subscription
 from broker.core.subscribe.topic_tree import LEVEL_BYTES, RetainedLevel
 from broker.core.verdicts import Verdict
@@ -146,7 +147,9 @@ class RetainedBacklog:
         if not self.subscription.active:
             return 0
         if self._search is None:
-            self._search = store.search(self.subscription.terms.topic_filter, self._last)
+            self._search = store.search(
+                matched_filter(self.subscription.terms.topic_filter), self._last
+            )
         levels, left = self._search.next_levels(SEARCHED_AT_ONCE)
         self._found = self._wanted(levels)[::-1]
         return SEARCHED_AT_ONCE - left

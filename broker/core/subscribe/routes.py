@@ -18,6 +18,7 @@ from broker.core.limits import BrokerLimits
 from broker.core.subscribe.subscription import FilterEntry, ShareGroup
 from broker.core.subscribe.topic_tree import TopicTree
 from broker.core.trace import Trace
+from schemas.named_neighborhood import NAME_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,7 +159,7 @@ class Routes:
             entries = list(self._tree.match(topic))
             self._counters.work += self._tree.visited - before + len(entries)
             route = Route(topic, encoded, entries)
-            if topic.startswith(SYSTEM_PREFIX):
+            if topic.startswith((SYSTEM_PREFIX, NAME_PREFIX)):
                 route.refusal = ReasonCode.NOT_AUTHORIZED
         entity = self._gateway.entity_of(topic)
         if isinstance(entity, int):

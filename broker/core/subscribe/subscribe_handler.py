@@ -11,13 +11,8 @@ from broker.core.requests import Resolution, ResolutionRefusal, Resolve
 from broker.core.retained.retained_delivery import RetainedBacklog
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
-from broker.core.subscribe.subscribe_jobs import (
-    FilterRequest,
-    SubscribeJob,
-    check_pairs,
-    check_subscribe,
-    is_beyond_share,
-)
+from broker.core.subscribe.subscribe_checks import check_pairs, check_subscribe, is_beyond_share
+from broker.core.subscribe.subscribe_jobs import FilterRequest, SubscribeJob
 from broker.core.subscribe.subscription_writer import (
     MOST_AT_ONCE,
     ChunkedSubscribe,
@@ -84,22 +79,30 @@ class SubscribeHandler:
 
     def _decided(self, connection: Connection, session: Session, job: SubscribeJob) -> bool:
         """Go on after all verdicts; return whether the job is done, or else waits for members."""
-        if job.descriptor is None or not job.accepted:
-            self._finish(connection, session, job, None)
-            return True
-        self._ask_members(connection, session, job)
-        return False
+        found = [one.neighborhood for one in job.accepted if one.neighborhood is not None]
+        job.unresolved = list(dict.fromkeys(found))
+        return self._go_on(connection, session, job)
+
+    def _go_on(self, connection: Connection, session: Session, job: SubscribeJob) -> bool:
+        """Ask for the members of the next neighborhood; finish the job when there is none."""
+        if job.unresolved:
+            self._ask_members(connection, session, job)
+            return False
+        self._finish(connection, session, job)
+        return True
 
     def _ask_members(self, connection: Connection, session: Session, job: SubscribeJob) -> None:
-        accepted = job.accepted
+        neighborhood = job.unresolved[0]
+        requests = job.accepted_with(neighborhood)
         self._state.outbox.requests.append(
             Resolve(
                 session.identity,
                 session.owner,
-                job.descriptor or "",
-                tuple(request.text for request in accepted),
-                tuple(request.nsid or 0 for request in accepted),
+                neighborhood,
+                tuple(request.text for request in requests),
+                tuple(request.nsid or 0 for request in requests),
                 lambda answer: self._take_members(connection, session, job, answer),
+                requests[0].name,
             )
         )
 
@@ -110,39 +113,40 @@ class SubscribeHandler:
         job: SubscribeJob,
         answer: Resolution | ResolutionRefusal,
     ) -> None:
-        """Put the subscription in force, or refuse it; its client may be gone by now."""
+        """Put the subscriptions in force, or refuse them; their client may be gone by now."""
         if _is_stale(connection, job):
             if isinstance(answer, Resolution):
                 self._state.forget(*answer.sub_ids)
             return
+        requests = job.accepted_with(job.unresolved[0])
         if isinstance(answer, Resolution):
-            refusal = check_pairs(self._state, session, job.accepted, len(answer.peids))
+            refusal = check_pairs(self._state, session, requests, len(answer.peids))
             if refusal is not None:
                 # Registered for nothing, unless the same neighborhood is in force already.
                 in_force = self._state.slots.by_sub_id
                 self._state.forget(*(one for one in answer.sub_ids if one not in in_force))
                 answer = ResolutionRefusal(ReasonCode.QUOTA_EXCEEDED, refusal)
         if isinstance(answer, ResolutionRefusal):
-            job.refuse_all(answer.reason, answer.text)
-            self._finish(connection, session, job, None)
+            for request in requests:
+                job.refuse(request, answer.reason, answer.text)
         elif len(answer.peids) * len(answer.sub_ids) > MOST_AT_ONCE:
             self._enter_in_chunks(connection, session, job, answer)
             return
         else:
-            self._finish(connection, session, job, answer)
-        self._done(connection, session)
+            self._put(session, job, requests, answer)
+        self._end_neighborhood(connection, session, job)
 
     def _enter_in_chunks(
         self, connection: Connection, session: Session, job: SubscribeJob, resolved: Resolution
     ) -> None:
-        """Enter many members into the filter between other clients' packets, then answer."""
+        """Enter many members into the filter between other clients' packets, then go on."""
 
         def ended(slots: list[int] | None) -> None:
             if slots is None:
                 self._state.forget(*resolved.sub_ids)
                 return
-            self._finish(connection, session, job, resolved, slots)
-            self._done(connection, session)
+            self._put(session, job, job.accepted_with(job.unresolved[0]), resolved, slots)
+            self._end_neighborhood(connection, session, job)
 
         self._chunked_subscribe.begin(
             session,
@@ -152,36 +156,54 @@ class SubscribeHandler:
             again=lambda: self._ask_members(connection, session, job),
         )
 
-    def _finish(
+    def _end_neighborhood(
+        self, connection: Connection, session: Session, job: SubscribeJob
+    ) -> None:
+        """Go on after the first of the unresolved neighborhoods is in force or refused."""
+        del job.unresolved[0]
+        if self._go_on(connection, session, job):
+            self._done(connection, session)
+
+    def _put(
         self,
-        connection: Connection,
         session: Session,
         job: SubscribeJob,
-        resolved: Resolution | None,
+        requests: list[FilterRequest],
+        resolved: Resolution,
         slots: list[int] | None = None,
     ) -> None:
-        """Put the accepted filters in force, then answer, then send retained messages."""
-        properties: list[tuple[str, str]] = []
-        backlogs: list[RetainedBacklog] = []
-        for number, request in enumerate(job.accepted):
-            members = None
-            if resolved is not None and is_beyond_share(self._state, session, job, request):
+        """Put the filters with a resolved neighborhood in force."""
+        for number, request in enumerate(requests):
+            request.kept_descriptor = resolved.descriptor
+            if is_beyond_share(self._state, session, job, request):
                 # Others took the room while it was resolved.
                 self._state.forget(resolved.sub_ids[number])
                 if slots is not None:
                     self._state.slots.give_up(slots[number])
                 continue
-            if resolved is not None:
-                slot = None if slots is None else slots[number]
-                members = Members(resolved.sub_ids[number], resolved.peids, slot, resolved.coming)
-                properties.append((NSID, str(request.nsid)))
-            backlog = self._subscription_writer.put(session, job, request, members)
+            slot = None if slots is None else slots[number]
+            members = Members(resolved.sub_ids[number], resolved.peids, slot, resolved.coming)
+            self._put_one(session, job, request, members)
+        job.warnings += [one for one in resolved.warnings if one not in job.warnings]
+
+    def _put_one(
+        self, session: Session, job: SubscribeJob, request: FilterRequest, members: Members | None
+    ) -> None:
+        backlog = self._subscription_writer.put(session, job, request, members)
+        if backlog is not None:
+            job.backlogs.append(backlog)
+
+    def _finish(self, connection: Connection, session: Session, job: SubscribeJob) -> None:
+        """Put the plain filters in force, then answer, then send retained messages."""
+        for request in job.accepted_with(None):
+            self._put_one(session, job, request, None)
+        properties: list[tuple[str, str]] = []
+        for request in job.accepted:
             request.code = ReasonCode(request.qos)
-            if backlog is not None:
-                backlogs.append(backlog)
-        warnings = job.warnings if resolved is None else [*job.warnings, *resolved.warnings]
-        properties += [(WARNING, warning) for warning in warnings]
-        self._answer(connection, job, properties, backlogs)
+            if request.nsid is not None:
+                properties.append((NSID, str(request.nsid)))
+        properties += [(WARNING, warning) for warning in job.warnings]
+        self._answer(connection, job, properties, job.backlogs)
 
     def _answer(
         self,

@@ -45,7 +45,8 @@ class SubscriptionTerms:
     """What the client asked for and was granted: all that must survive a restart.
 
     ``topic_filter`` is as the client wrote it, ``$share/…`` included. ``nsid``, ``sub_id`` and
-    ``descriptor`` are set together, for a neighborhood.
+    ``descriptor`` are set together, for a neighborhood; ``name`` too, for a named one. While its
+    name is removed, or the client may not use it, ``sub_id`` and ``descriptor`` are None.
     """
 
     topic_filter: str
@@ -57,6 +58,7 @@ class SubscriptionTerms:
     nsid: int | None = None
     sub_id: int | None = None
     descriptor: str | None = None
+    name: str | None = None
 
     @property
     def key(self) -> SubscriptionKey:

@@ -64,7 +64,8 @@ class SubscriptionWriter:
             identifier=job.identifier,
             nsid=request.nsid,
             sub_id=None if members is None else members.sub_id,
-            descriptor=job.descriptor,
+            descriptor=request.descriptor,
+            name=request.name,
         )
         existing = session.subscriptions.get(terms.key)
         if existing is None:
@@ -76,6 +77,8 @@ class SubscriptionWriter:
         else:
             subscription = self._replace(existing, terms, request.parsed, members)
         session.subscriptions[terms.key] = subscription
+        if terms.name is not None:
+            self._state.named_arrivals[subscription] = None
         if session.is_recorded:
             self._state.journal.write(SubscriptionSaved(session.name, terms))
         if not _wants_retained(request, is_new=existing is None):
@@ -93,12 +96,13 @@ class SubscriptionWriter:
         """Put a neighborhood in force under an nsid that is in use.
 
         The same one again, say after a reconnect, stays the same subscription: messages that
-        wait for it are still wanted. Another one replaces it without a gap.
+        wait for it are still wanted. Another one replaces it without a gap. A name is the same
+        one, whatever it stands for by now.
         """
         before = existing.terms
         if before.sub_id is not None and before.sub_id != terms.sub_id:
             self._state.forget(before.sub_id)
-        if (before.topic_filter, before.descriptor) == (terms.topic_filter, terms.descriptor):
+        if before.topic_filter == terms.topic_filter and _is_same_neighborhood(before, terms):
             self._state.index.leave(existing)
             existing.renew(terms)
             self._enter(existing, parsed, members)
@@ -117,6 +121,12 @@ class SubscriptionWriter:
             self._state.index.enter(
                 subscription, parsed, members.peids, members.slot, members.coming
             )
+
+
+def _is_same_neighborhood(one: SubscriptionTerms, other: SubscriptionTerms) -> bool:
+    if one.name is not None or other.name is not None:
+        return one.name == other.name
+    return one.descriptor == other.descriptor
 
 
 def _wants_retained(request: FilterRequest, *, is_new: bool) -> bool:

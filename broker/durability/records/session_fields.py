@@ -79,19 +79,20 @@ def read_session(client_id: str, text: bytes, will: Message | None) -> SessionSa
 
 def terms_text(terms: SubscriptionTerms) -> bytes:
     """Return a subscription as JSON."""
-    return _text(
-        {
-            "filter": terms.topic_filter,
-            "qos": terms.qos,
-            "noLocal": terms.no_local,
-            "retainAsPublished": terms.retain_as_published,
-            "retainHandling": terms.retain_handling,
-            "identifier": terms.identifier,
-            "nsid": terms.nsid,
-            "subId": terms.sub_id,
-            "descriptor": terms.descriptor,
-        }
-    )
+    content = {
+        "filter": terms.topic_filter,
+        "qos": terms.qos,
+        "noLocal": terms.no_local,
+        "retainAsPublished": terms.retain_as_published,
+        "retainHandling": terms.retain_handling,
+        "identifier": terms.identifier,
+        "nsid": terms.nsid,
+        "subId": terms.sub_id,
+        "descriptor": terms.descriptor,
+    }
+    if terms.name is not None:
+        content["name"] = terms.name
+    return _text(content)
 
 
 def read_terms(client_id: str, text: bytes) -> SubscriptionTerms:
@@ -109,6 +110,8 @@ def read_terms(client_id: str, text: bytes) -> SubscriptionTerms:
             nsid=content["nsid"],
             sub_id=content["subId"],
             descriptor=content["descriptor"],
+            # Only those of named neighborhoods have it.
+            name=content.get("name"),
         )
     except KeyError as error:
         raise JournalError(f"{where} lacks {error}") from error

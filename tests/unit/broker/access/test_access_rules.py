@@ -75,7 +75,7 @@ def test_reading_and_writing_are_two_rights() -> None:
     verdicts = {
         (topic, action)
         for topic in ("r", "w", "both", "too")
-        for action in Action
+        for action in (Action.SUBSCRIBE, Action.RECEIVE, Action.PUBLISH)
         if allows(rules, ALICE, topic, action)
     }
     reads = {
@@ -118,7 +118,7 @@ def test_patterns_name_user_and_client() -> None:
 
 
 @pytest.mark.parametrize("name", ["+", "#", "a/b", "alice/#", "x+", "/"])
-@pytest.mark.parametrize("action", list(Action))
+@pytest.mark.parametrize("action", [Action.PUBLISH, Action.SUBSCRIBE, Action.RECEIVE])
 def test_wildcards_and_slashes_in_names_never_widen(name: str, action: Action) -> None:
     rules = "pattern readwrite users/%u/#\npattern readwrite clients/%c/#"
     topics = (
@@ -164,7 +164,7 @@ def test_an_empty_file_allows_nothing(text: str) -> None:
         ("topic a+", "+ must stand alone"),
         ("pattern read %u+", "+ must stand alone"),
         ("user", "a user name must follow"),
-        ("usr alice", "expected user, topic or pattern, not 'usr'"),
+        ("usr alice", "expected user, topic, pattern or neighborhood, not 'usr'"),
         (
             "topic dney secret/#",
             "expected read, write, readwrite or deny before the topic, not 'dney'",
@@ -177,6 +177,15 @@ def test_an_empty_file_allows_nothing(text: str) -> None:
         ("topic deny\tsecret/#", r"words are separated by spaces, not by '\t'"),
         ("topic deny\u00a0secret/#", r"words are separated by spaces, not by '\xa0'"),
         ("topic $share/group/a", "judged by its filter"),
+        ("topic $neighborhood/old/a", "judged are the filter"),
+        ("neighborhood", "expected the name of a neighborhood"),
+        ("neighborhood read", "expected the name of a neighborhood"),
+        ("neighborhood write old", "expected read or deny before a name, not 'write'"),
+        ("neighborhood read old town", "expected read or deny before a name, not 'read old'"),
+        ("neighborhood read old/town", "expected the name of a neighborhood"),
+        ("neighborhood read +", "expected the name of a neighborhood"),
+        ("neighborhood read home-%u", "expected the name of a neighborhood"),
+        ("pattern neighborhood raed old", "expected read or deny before a name, not 'raed'"),
     ],
 )
 def test_a_line_that_is_not_understood_is_named(line: str, complaint: str) -> None:
@@ -216,3 +225,45 @@ def test_more_clients_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_no_rules_at_all_is_a_denial() -> None:
     assert AccessRules().verdict(ALICE, "a", Action.PUBLISH) is ReasonCode.NOT_AUTHORIZED
+
+
+def may_use(rules: str, client: Identity, name: str) -> bool:
+    return allows(rules, client, name, Action.USE_NEIGHBORHOOD)
+
+
+def test_a_file_of_topics_alone_lets_everybody_use_every_name() -> None:
+    rules = "user alice\ntopic read a/#"
+    assert may_use(rules, ALICE, "old-town")
+    assert may_use(rules, ANONYMOUS, "old-town")
+
+
+def test_with_a_line_about_names_each_name_needs_a_right() -> None:
+    rules = (
+        "neighborhood public\nuser alice\nneighborhood read old-town\n"
+        "user bob\nneighborhood read #\nneighborhood deny old-town\n"
+        "pattern neighborhood read home-%u"
+    )
+    bob = Identity("phone", "bob")
+    names = ("public", "old-town", "home-alice", "home-bob")
+    found = {
+        client: [name for name in names if may_use(rules, client, name)]
+        for client in (ANONYMOUS, ALICE, bob)
+    }
+    assert found == {
+        ANONYMOUS: ["public"],
+        ALICE: ["old-town", "home-alice"],
+        bob: ["public", "home-alice", "home-bob"],
+    }
+
+
+def test_rights_to_names_and_to_topics_are_apart() -> None:
+    rules = "user alice\nneighborhood read old-town\ntopic read a"
+    assert not allows(rules, ALICE, "old-town", Action.SUBSCRIBE)
+    assert not may_use(rules, ALICE, "a")
+
+
+@pytest.mark.parametrize("name", ["+", "#", "a/b"])
+def test_a_user_name_never_widens_a_rule_about_names(name: str) -> None:
+    rules = "pattern neighborhood read %u"
+    assert not may_use(rules, Identity("c", name), "old-town")
+    assert may_use(rules, Identity("c", "old-town"), "old-town")

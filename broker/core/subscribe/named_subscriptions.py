@@ -1,0 +1,90 @@
+"""The subscriptions in force to named neighborhoods, for who follows what the names stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from broker.codec.reason_codes import ReasonCode
+from broker.core.core_state import CoreState
+from broker.core.journal import SubscriptionSaved
+from broker.core.subscribe.named_filter import parse_subscription
+from broker.core.subscribe.subscription import Subscription
+from spatial_udfs.entity_table import Int64s
+
+
+class NamedSubscriptions:
+    """Finds them, and gives them other members in one step."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+
+    def __iter__(self) -> Iterator[Subscription]:
+        """Return all that are in force now."""
+        return (one for one in self._state.slots.in_force() if one.terms.name is not None)
+
+    def take_arrivals(self) -> list[Subscription]:
+        """Return those that came into force, or were restored, since the last call."""
+        arrived = list(self._state.named_arrivals)
+        self._state.named_arrivals.clear()
+        return arrived
+
+    def is_in_force(self, subscription: Subscription) -> bool:
+        """Return whether it is in force; False once it was replaced by another one."""
+        return subscription.active and not subscription.session.has_ended
+
+    def may_be_used(self, subscription: Subscription) -> bool:
+        """Return whether its client may use its name."""
+        name = subscription.terms.name or ""
+        verdict = self._state.access.may_use(subscription.session.identity, name)
+        return verdict is ReasonCode.SUCCESS
+
+    def announce(self, peids: Int64s) -> int:
+        """Return a slot that members are entered under, before a subscription gets it."""
+        slot = self._state.slots.reserve()
+        self._state.memberships.begin(slot, peids)
+        return slot
+
+    def enter_some(self, slot: int, most: int) -> None:
+        """Enter the next of the announced members."""
+        self._state.memberships.add_some(slot, most)
+
+    def give_up(self, slot: int) -> None:
+        """Give up an announced slot, whatever was entered under it."""
+        self._state.slots.give_up(slot)
+
+    def forget(self, sub_id: int) -> None:
+        """Have a registration removed that no subscription came into force with."""
+        self._state.forget(sub_id)
+
+    def change(
+        self,
+        subscription: Subscription,
+        definition: tuple[int, str] | None,
+        slot: int | None,
+        peids: Int64s,
+        *,
+        keeps_messages: bool,
+    ) -> None:
+        """Give a subscription other members in one step; those under a slot are entered already.
+
+        ``definition`` is its new subId with the descriptor; None: it has none for now.
+        ``keeps_messages``: what waits for it is still sent.
+        """
+        before, session = subscription.terms, subscription.session
+        sub_id, descriptor = (None, None) if definition is None else definition
+        terms = replace(before, sub_id=sub_id, descriptor=descriptor)
+        parsed, _ = parse_subscription(terms.topic_filter, terms.topic_filter.count("/") + 1)
+        self._state.index.leave(subscription)
+        if before.sub_id is not None and before.sub_id != sub_id:
+            self._state.forget(before.sub_id)
+        if keeps_messages:
+            subscription.renew(terms)
+        else:
+            subscription = Subscription(session, terms)
+        self._state.index.enter(subscription, parsed, peids, slot)
+        session.subscriptions[terms.key] = subscription
+        if session.is_recorded:
+            self._state.journal.write(SubscriptionSaved(session.name, terms))
