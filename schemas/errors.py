@@ -41,6 +41,14 @@ class NotationError(DescriptorError):
         self.expected = expected
 
 
+class NamedNeighborhoodError(SpapsError):
+    """A name that no neighborhood has, or one that cannot be given."""
+
+
+class NameInUseError(NamedNeighborhoodError):
+    """A name that is not removed because subscriptions use it."""
+
+
 class WorldError(SpapsError):
     """A world, a version or a table that is missing, incomplete or broken."""
 

@@ -16,6 +16,8 @@
 | ``spaps:{registry}:client:C`` | hash | the same for all brokers together, of earlier releases |
 | ``spaps:{registry}:broker:B`` | set of integers | the subIds that broker B has registered |
 | ``spaps:{registry}:brokers`` | hash | broker B → token of the process that runs it |
+| ``spaps:{registry}:names`` | hash | name → named neighborhood as JSON; ``#edition``: its edition |
+| ``spaps:{registry}:users:NAME`` | set of integers | the subIds that use a named neighborhood |
 | ``spaps:{broker:B}:lease`` | string, expires | who runs broker B now, as JSON |
 | ``spaps:{broker:B}:told`` | string | the generation that B's subscribers know of, as JSON |
 | ``spaps:{broker:B}:journal`` | hash | owner, sequence, editions of B's durable state |
@@ -25,6 +27,7 @@
 | ``spaps:{broker:B}:eN:messages`` | hash | number → message that several sessions wait for |
 | ``spaps:{broker:B}:damaged:K`` | any, expires | copy of key K, which B could not read |
 | ``spaps:generation`` | channel | a notice as JSON after each switch |
+| ``spaps:names`` | channel | a notice after each change of a named neighborhood: the edition |
 
 The part in braces is the hash tag: in a cluster, keys with one tag lie in one hash slot.
 
@@ -48,6 +51,7 @@ from typing import Final
 SHARD_COUNT: Final = 1021
 
 GENERATION_CHANNEL: Final = "spaps:generation"
+NAMES_CHANNEL: Final = "spaps:names"
 
 _CONTROL: Final = "spaps:{control}"
 _REGISTRY: Final = "spaps:{registry}"
@@ -131,6 +135,16 @@ def brokers_key() -> str:
 def broker_subscriptions_key(broker: str) -> str:
     """Return the key of the subIds that one broker has registered."""
     return f"{_REGISTRY}:broker:{broker}"
+
+
+def names_key() -> str:
+    """Return the key of the named neighborhoods."""
+    return f"{_REGISTRY}:names"
+
+
+def name_users_key(name: str) -> str:
+    """Return the key of the subIds that use a named neighborhood."""
+    return f"{_REGISTRY}:users:{name}"
 
 
 def broker_lease_key(broker: str) -> str:

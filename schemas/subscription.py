@@ -32,6 +32,8 @@ class Registration:
     neighborhood_hash: str
     # The broker of the subscriber; empty in registrations of earlier releases.
     broker: str = ""
+    # The name by which the client asked for the neighborhood, if it did.
+    name: str = ""
 
     def to_json(self) -> str:
         """Return the registration as JSON."""
@@ -44,6 +46,8 @@ class Registration:
         }
         if self.broker:
             content["broker"] = self.broker
+        if self.name:
+            content["name"] = self.name
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
@@ -58,6 +62,7 @@ class Registration:
                 content["descriptor"],
                 content["hash"],
                 content.get("broker", ""),
+                content.get("name", ""),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise RedisLinkError(

@@ -15,15 +15,20 @@ from typing import Any, Final
 from broker.core.requests import Resolve
 from broker.core.subscribe.subscription import Subscription
 from broker.durability.durable_state import other_broker_sets
+from broker.durability.registrations import (
+    registration_of,
+    registrations_for,
+    unknown_name,
+    users_by_name,
+)
 from broker.ports import StoreAwayError
-from broker.resolver.resolver_requests import VersionResolution
+from broker.resolver.resolver_requests import NeighborhoodRefusedError, VersionResolution
 from redis_link.connection.redis_router import RedisRouter, run_script
-from redis_link.registry.registry_scripts import TAKEN, BrokerCalls, ScriptCall
-from schemas.errors import RedisLinkError, SpapsError
-from schemas.language.neighborhood import neighborhood_hash
-from schemas.language.notation import read_neighborhood
+from redis_link.registry.registry_scripts import TAKEN, UNKNOWN_NAME, BrokerCalls, ScriptCall
+from schemas.errors import RedisLinkError
 from schemas.redis_keys import (
     broker_subscriptions_key,
+    name_users_key,
     registry_id_key,
     subscriptions_key,
 )
@@ -68,24 +73,19 @@ class RedisRegistry:
 
     async def register(self, request: Resolve, resolution: VersionResolution) -> tuple[int, ...]:
         """Return one subId for each filter; StoreAwayError when Redis does not answer."""
-        client_id = request.client.session_name
-        sub_ids = []
+        sub_ids: list[int] = []
         try:
             async with self._one_at_a_time:
-                for topic_filter, nsid in zip(request.filters, request.nsids, strict=True):
-                    registration = Registration(
-                        client_id,
-                        nsid,
-                        topic_filter,
-                        resolution.descriptor,
-                        resolution.neighborhood_hash,
-                        self._broker,
-                    )
-                    sub_ids.append(await self._register(registration))
+                for registration in registrations_for(self._broker, request, resolution):
+                    sub_id = await self._register(registration)
+                    sub_ids.append(sub_id)
         except RedisLinkError as error:
             # Registered ones get the same number when registered again, or are removed.
             self._note_forgotten(sub_ids)
             raise StoreAwayError(f"new neighborhoods cannot be registered: {error}") from error
+        except NeighborhoodRefusedError:
+            self._note_forgotten(sub_ids)
+            raise
         return tuple(sub_ids)
 
     async def forget(self, sub_ids: Sequence[int]) -> None:
@@ -109,11 +109,15 @@ class RedisRegistry:
             if not self._id:
                 await self._name_anew()
             for subscription, registration in await self._not_registered(subscriptions):
-                renumber(subscription, await self._register(registration))
+                renumber(subscription, await self._register(registration, is_restored=True))
             own = broker_subscriptions_key(self._broker)
             numbers = [one.terms.sub_id or 0 for one in subscriptions]
             for start in range(0, len(numbers), ASKED_AT_ONCE):
                 await self._router.ask(own, "SADD", own, *numbers[start : start + ASKED_AT_ONCE])
+            for name, users in users_by_name(subscriptions).items():
+                key = name_users_key(name)
+                for start in range(0, len(users), ASKED_AT_ONCE):
+                    await self._router.ask(key, "SADD", key, *users[start : start + ASKED_AT_ONCE])
             registered = await self._router.ask(own, "SMEMBERS", own)
         self._note_forgotten({int(one) for one in registered if one.isdigit()} - set(numbers))
         await self._forget_all()
@@ -138,8 +142,11 @@ class RedisRegistry:
         self._id = uuid.uuid4().hex
         await self._router.ask(registry_id_key(), "SET", registry_id_key(), self._id)
 
-    async def _register(self, registration: Registration) -> int:
-        new = await self._run(self._calls.register(registration, self._id))
+    async def _register(self, registration: Registration, *, is_restored: bool = False) -> int:
+        call = self._calls.register(registration, self._id, is_restored=is_restored)
+        new = await self._run(call)
+        if new == UNKNOWN_NAME:
+            raise unknown_name(registration.name)
         if not new:
             raise RedisLinkError("the registry was lost and is being restored")
         self._forgotten.pop(int(new), None)
@@ -185,7 +192,7 @@ class RedisRegistry:
         if not found or count or taken:
             await self._name_anew()
         for subscription, registration in taken:
-            renumber(subscription, await self._register(registration))
+            renumber(subscription, await self._register(registration, is_restored=True))
         if count or taken:
             log.warning("the registry was lost; %d subscriptions were put back, %d of them under "
                         "other numbers", count + len(taken), len(taken))  # fmt: skip
@@ -230,20 +237,3 @@ class RedisRegistry:
         if answer == TAKEN:
             raise RedisLinkError(f"another process runs the broker {self._broker!r} now")
         return answer
-
-
-def registration_of(broker: str, subscription: Subscription) -> Registration | None:
-    """Return the registration of a subscription in force, equal to the original one."""
-    terms, client_id = subscription.terms, subscription.session.name
-    if terms.descriptor is None or terms.nsid is None:
-        return None
-    try:
-        neighborhood = read_neighborhood(terms.descriptor)
-        is_json = terms.descriptor.lstrip().startswith("{")
-        text = terms.descriptor if is_json else neighborhood.to_json()
-    except SpapsError as error:
-        log.error("a neighborhood of %r is no longer valid: %s", client_id, error)  # noqa: TRY400
-        return None
-    return Registration(
-        client_id, terms.nsid, terms.topic_filter, text, neighborhood_hash(neighborhood), broker
-    )

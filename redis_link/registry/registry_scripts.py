@@ -21,6 +21,8 @@ from schemas.redis_keys import (
     brokers_key,
     client_subscriptions_key,
     last_sub_id_key,
+    name_users_key,
+    names_key,
     registry_id_key,
     shared_client_key,
     subscriptions_key,
@@ -29,8 +31,11 @@ from schemas.subscription import Registration
 
 # The answer of every script to a process that another one has replaced.
 TAKEN: Final = b"TAKEN"
+# The answer to a registration by a name that no neighborhood has.
+UNKNOWN_NAME: Final = b"UNKNOWN"
 
-# KEYS of all scripts: id, counter, subscriptions, the broker's subIds, brokers; of most: client.
+# KEYS of all scripts: id, counter, subscriptions, the broker's subIds, brokers; of most: client; of
+# a registration by name: the users of the name.
 # ARGV of all scripts: the broker, our token.
 _BEGIN: Final = """
 local function is_there(key, kind)
@@ -69,25 +74,26 @@ redis.call('SET', KEYS[2], string.format('%.0f', highest))
 return ''
 """
 )
-# ARGV: …, nsid, registration, the registry that we know. Returns the subId; '' when the registry is
-# another one: its numbers are not ours. The same registration again gets the same number. The
-# subscription that had the nsid stays registered until it is forgotten: it is in force until then.
+# KEYS: …, names, if its name must be there. ARGV: …, nsid, registration, the registry that we know,
+# name. Returns the subId; '' when the registry is another one: its numbers are not ours. The same
+# registration again gets the same number. The subscription that had the nsid stays registered
+# until it is forgotten: it is in force until then.
 REGISTER: Final = make_script(
     _BEGIN
     + """
 if is_taken() then return 'TAKEN' end
 if redis.call('GET', KEYS[1]) ~= ARGV[5] or redis.call('EXISTS', KEYS[2]) == 0 then return '' end
+if KEYS[8] and redis.call('HEXISTS', KEYS[8], ARGV[6]) == 0 then return 'UNKNOWN' end
 is_there(KEYS[6], 'hash')
-local old = redis.call('HGET', KEYS[6], ARGV[3])
-if old and redis.call('HGET', KEYS[3], old) == ARGV[4] then
-  redis.call('SADD', KEYS[4], old)
-  return old
+local number = redis.call('HGET', KEYS[6], ARGV[3])
+if not number or redis.call('HGET', KEYS[3], number) ~= ARGV[4] then
+  number = tostring(redis.call('INCR', KEYS[2]))
+  redis.call('HSET', KEYS[3], number, ARGV[4])
+  redis.call('HSET', KEYS[6], ARGV[3], number)
 end
-local new = tostring(redis.call('INCR', KEYS[2]))
-redis.call('HSET', KEYS[3], new, ARGV[4])
-redis.call('HSET', KEYS[6], ARGV[3], new)
-redis.call('SADD', KEYS[4], new)
-return new
+redis.call('SADD', KEYS[4], number)
+if KEYS[7] then redis.call('SADD', KEYS[7], number) end
+return number
 """
 )
 # ARGV: …, nsid, registration, subId. Writes what a registry may have lost. Returns '1' when it was
@@ -106,19 +112,21 @@ local was_lost = redis.call('HSETNX', KEYS[3], ARGV[5], ARGV[4])
 if redis.call('HGET', KEYS[3], ARGV[5]) ~= ARGV[4] then return '-1' end
 redis.call('HSET', KEYS[6], ARGV[3], ARGV[5])
 redis.call('SADD', KEYS[4], ARGV[5])
+if KEYS[7] then redis.call('SADD', KEYS[7], ARGV[5]) end
 return tostring(was_lost)
 """
 )
-# KEYS: …, client, then the subIds of other brokers. ARGV: …, nsid, subId. The nsid may stand for
-# another subscription by now. Another broker may have registered the same subscription: earlier
-# releases gave both the same number.
+# KEYS: …, client, then the users of its name, or the subIds of other brokers. ARGV: …, nsid, subId,
+# '1' for one by name. The nsid may stand for another subscription by now. Another broker may have
+# registered the same subscription: earlier releases gave both the same number.
 FORGET: Final = make_script(
     _BEGIN
     + """
 if is_taken() then return 'TAKEN' end
 redis.call('SREM', KEYS[4], ARGV[4])
 is_there(KEYS[6], 'hash')
-for at = 7, #KEYS do
+if ARGV[5] == '1' then redis.call('SREM', KEYS[7], ARGV[4]) end
+for at = 7 + ARGV[5], #KEYS do
   if redis.call('SISMEMBER', KEYS[at], ARGV[4]) == 1 then return '0' end
 end
 redis.call('HDEL', KEYS[3], ARGV[4])
@@ -148,14 +156,22 @@ class BrokerCalls:
         """Ask for the id of the registry; empty when something of it is lost."""
         return self._call(OPEN, [], int(takes_over), int(has_any))
 
-    def register(self, registration: Registration, registry: str) -> ScriptCall:
-        """Ask for the subId of a registration; empty when the registry is another one."""
-        keys = [client_subscriptions_key(self.broker, registration.client_id)]
-        return self._call(REGISTER, keys, registration.nsid, registration.to_json(), registry)
+    def register(
+        self, registration: Registration, registry: str, *, is_restored: bool = False
+    ) -> ScriptCall:
+        """Ask for the subId of a registration; empty when the registry is another one.
+
+        UNKNOWN_NAME when its name is removed, unless it is in force already, and restored.
+        """
+        keys = self._keys_of(registration)
+        if registration.name and not is_restored:
+            keys.append(names_key())
+        words = (registration.nsid, registration.to_json(), registry, registration.name)
+        return self._call(REGISTER, keys, *words)
 
     def put_back(self, registration: Registration, sub_id: int) -> ScriptCall:
         """Write a registration that may be lost; 1: it was, 0: it is there, -1: another has it."""
-        keys = [client_subscriptions_key(self.broker, registration.client_id)]
+        keys = self._keys_of(registration)
         return self._call(PUT_BACK, keys, registration.nsid, registration.to_json(), sub_id)
 
     def forget(
@@ -166,10 +182,14 @@ class BrokerCalls:
         That one may be another broker's too: ``other_brokers`` are the keys of their subIds.
         """
         if registration.broker:
-            keys = [client_subscriptions_key(self.broker, registration.client_id)]
+            keys = self._keys_of(registration)
         else:
             keys = [shared_client_key(registration.client_id), *other_brokers]
-        return self._call(FORGET, keys, registration.nsid, sub_id)
+        return self._call(FORGET, keys, registration.nsid, sub_id, int(bool(registration.name)))
+
+    def _keys_of(self, registration: Registration) -> list[str]:
+        keys = [client_subscriptions_key(self.broker, registration.client_id)]
+        return [*keys, name_users_key(registration.name)] if registration.name else keys
 
     def _call(self, script: Script, keys: list[str], *words: Word) -> ScriptCall:
         common = [

@@ -10,10 +10,12 @@ from redis import Redis, RedisCluster
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation import generation_store
 from redis_link.generation.generation_push import GenerationPush
+from redis_link.registry.named_neighborhoods import add_name, remove_name
 from redis_link.registry.registry_reader import registered_subscriptions
 from redis_link.sets.set_writer import write_pairs
 from redis_link.sets.shard_pipe import ShardPipe
-from schemas.errors import PushBusyError
+from schemas.errors import NameInUseError, PushBusyError
+from schemas.language.notation import read_neighborhood
 from schemas.redis_keys import membership_key, shard_index_key
 from schemas.subscription import Registration
 from tests.scenes.registrations import BROKER, register, unregister
@@ -109,3 +111,12 @@ def test_registry(cluster: RedisClient) -> None:
     sub_id = register(cluster, registration)
     assert dict(registered_subscriptions(cluster)) == {sub_id: registration}
     assert unregister(cluster, "client") == (sub_id,)
+
+
+def test_named_neighborhoods(cluster: RedisClient) -> None:
+    add_name(cluster, "old", read_neighborhood("({1},{#},C)"))
+    register(cluster, Registration("client", 1, "t", "{}", "h", BROKER, "old"))
+    with pytest.raises(NameInUseError):
+        remove_name(cluster, "old", forced=False)
+    assert unregister(cluster, "client")
+    assert remove_name(cluster, "old", forced=False) == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import shapely
 
-from broker.durability.redis_registry import registration_of
+from broker.durability.registrations import registration_of
 from broker.ports import StoreAwayError
 from redis_link.connection.client import RedisClient
 from schemas.errors import RedisLinkError
