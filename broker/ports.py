@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
+from broker.codec.reason_codes import ReasonCode
 from broker.core.journal import Record
 from broker.core.requests import Resolve
 from broker.filter.memberships import Memberships, NoMemberships, Slots
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
-from broker.resolver.resolver_requests import VersionResolution
+from broker.resolver.resolver_requests import NeighborhoodRefusedError, VersionResolution
 from schemas.errors import SettingsError, SpapsError
+from schemas.named_neighborhood import NamedNeighborhood
 
 LEASE_SECONDS: Final = 6.0
 # After so long without a turn of its event loop a broker counts as stopped, not as slow.
@@ -104,6 +106,29 @@ class MembershipReader(Protocol):
         """Return the slots of every peid asked for; StoreAwayError when they cannot be read."""
 
 
+class NamedDefinitions(Protocol):
+    """Knows what names of neighborhoods stand for."""
+
+    async def find(self, name: str) -> NamedNeighborhood:
+        """Return what the name stands for now.
+
+        NeighborhoodRefusedError when no neighborhood has it, StoreAwayError when that cannot be
+        read.
+        """
+
+
+class NoNames:
+    """Refuses every name."""
+
+    async def find(self, name: str) -> NamedNeighborhood:
+        """Refuse the name."""
+        raise NeighborhoodRefusedError(
+            ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+            f"the neighborhood {name!r} is not known: named neighborhoods are kept in Redis, and "
+            "this broker runs without it",
+        )
+
+
 class NoJournal:
     """A store that stores nothing."""
 
@@ -140,6 +165,16 @@ class NoReader:
     async def look_up(self, peids: Sequence[int]) -> Mapping[int, Slots]:
         """Never called in the modes ``none`` and ``memory``."""
         raise StoreAwayError(f"memberships of {len(peids)} entities are not in Redis")
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Everything that is stored outside of this process; by default there is no Redis."""
+
+    journal: JournalStore = field(default_factory=NoJournal)
+    registry: SubscriptionRegistry = field(default_factory=RegistryOfThisRun)
+    reader: MembershipReader = field(default_factory=NoReader)
+    names: NamedDefinitions = field(default_factory=NoNames)
 
 
 def memberships_of_mode(mode: str, *, has_redis: bool) -> Memberships:

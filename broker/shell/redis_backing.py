@@ -22,8 +22,10 @@ from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
 from broker.generations.generation_watch import GenerationFollower
 from broker.generations.memberships_redis_reader import RedisReader
+from broker.generations.name_follower import NameFollower
+from broker.generations.redis_definitions import RedisDefinitions
 from broker.generations.switch_notices import SwitchNotices
-from broker.ports import JournalState, MembershipReader, NoReader
+from broker.ports import JournalState, MembershipReader, NoReader, Stores
 from broker.resolver.live_resolver import LiveResolver
 from broker.shell.limits import ShellLimits
 from broker.shell.metrics import Figure
@@ -70,7 +72,9 @@ class RedisBacking:
         )
         self._server = ServerWatch(self._router, journal_key(broker))
         self.reader: MembershipReader = NoReader()
+        self._definitions = RedisDefinitions(self._router)
         self.follower: GenerationFollower | None = None
+        self._names: NameFollower | None = None
         if resolver is not None and isinstance(memberships, MemoryMemberships | RedisMemberships):
             notices = SwitchNotices(
                 self._router, broker, self.journal.owner_token, core, resolver, wake
@@ -79,11 +83,19 @@ class RedisBacking:
                 self._router, memberships, resolver, core.neighborhoods, notices,
                 limits.restore_seconds,
             )  # fmt: skip
+            self._names = NameFollower(
+                self._definitions, self.registry, resolver, core, self.follower, wake
+            )
             if isinstance(memberships, RedisMemberships):
                 self.reader = RedisReader(
                     self._router, memberships, self._slots_by_sub_id, self.follower.look_soon,
                     self.follower.sets_are_damaged,
                 )  # fmt: skip
+
+    @property
+    def stores(self) -> Stores:
+        """What this Redis stores, behind the ports."""
+        return Stores(self.journal, self.registry, self.reader, self._definitions)
 
     @property
     def generation(self) -> int:
@@ -116,6 +128,8 @@ class RedisBacking:
             found.append(f"neighborhoods are resolved by this broker: {self.follower.damage}")
         if self.follower is not None and self.follower.problem:
             found.append(f"the generation in force is not followed: {self.follower.problem}")
+        if self._names is not None and self._names.problem:
+            found.append(f"named neighborhoods are not followed: {self._names.problem}")
         if self.unanswered:
             found.append(
                 f"{self.unanswered} neighborhoods wait for the resolver: messages about entities "
@@ -164,7 +178,7 @@ class RedisBacking:
         await warn_of_other_brokers(self._router, self._broker, self.journal.owner_token)
         await self._look_at_server()
         if self.follower is not None:
-            await self.registry.begin(list(self._core.neighborhoods), self._renumber)
+            await self.registry.begin(self._registered(), self._renumber)
             await self.follower.load()
 
     async def run(self) -> None:
@@ -175,6 +189,13 @@ class RedisBacking:
                 tasks.create_task(self.follower.follow(), name="generation")
                 tasks.create_task(self.follower.waiting.run(), name="waiting neighborhoods")
                 tasks.create_task(self._keep_registry(), name="registry")
+            if self._names is not None:
+                tasks.create_task(self._names.follow(), name="named neighborhoods")
+
+    def rights_changed(self) -> None:
+        """Check who may use named neighborhoods: the rights of clients changed."""
+        if self._names is not None:
+            self._names.check_all()
 
     async def close(self) -> None:
         """Store what is left and close."""
@@ -194,11 +215,13 @@ class RedisBacking:
         while True:
             await asyncio.sleep(STEP_SECONDS)
             try:
-                await self.registry.keep_in_step(
-                    lambda: list(self._core.neighborhoods), self._renumber
-                )
+                await self.registry.keep_in_step(self._registered, self._renumber)
             except RedisLinkError as error:
                 log.debug("the registry cannot be reached: %s", error)
+
+    def _registered(self) -> list[Subscription]:
+        """Return the subscriptions that the registry holds: not those whose name is removed."""
+        return [one for one in self._core.neighborhoods if one.terms.descriptor is not None]
 
     def _renumber(self, subscription: Subscription, sub_id: int) -> None:
         self._core.neighborhoods.renumber(subscription, sub_id)

@@ -27,7 +27,7 @@ from broker.core.requests import (
     Resolve,
 )
 from broker.core.verdicts import Verdict
-from broker.ports import MembershipReader, StoreAwayError, SubscriptionRegistry
+from broker.ports import StoreAwayError, Stores
 from broker.resolver.key_lookups import KeyLookUps
 from broker.resolver.live_resolver import LiveResolver
 from broker.resolver.resolver_requests import Asker, NeighborhoodRefusedError
@@ -43,8 +43,7 @@ class Services:
     logins: Logins
     plugins: PluginAccess
     resolver: LiveResolver | None
-    registry: SubscriptionRegistry
-    memberships: MembershipReader
+    stores: Stores
     keys: KeyLookUps
     # The reason string when a plugin refuses a topic.
     denial: Verdict = ReasonCode.NOT_AUTHORIZED
@@ -72,7 +71,7 @@ class RequestAnswers:
             case FindKeys():
                 self._start(self._find_keys(request), "keys")
             case Forget():
-                self._start(self._services.registry.forget(request.sub_ids), "forget")
+                self._start(self._services.stores.registry.forget(request.sub_ids), "forget")
 
     async def stop(self) -> None:
         """Cancel the requests in progress."""
@@ -131,23 +130,31 @@ class RequestAnswers:
                 ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "this broker serves no neighborhoods"
             )
         asker = Asker(request.owner, request.client.client_id)
-        resolution = await resolver.resolve(request.descriptor, asker)
-        sub_ids = await self._services.registry.register(request, resolution.present)
+        descriptor, named = request.descriptor, None
+        if request.name is not None:
+            named = await self._services.stores.names.find(request.name)
+            descriptor = named.descriptor
+        resolution = await resolver.resolve(descriptor, asker)
+        sub_ids = await self._services.stores.registry.register(request, resolution.present)
         while not resolver.is_current(resolution):
             # The world changed meanwhile. The subId stays: it identifies the neighborhood.
             try:
-                resolution = await resolver.resolve(request.descriptor, asker)
+                resolution = await resolver.resolve(descriptor, asker)
             except NeighborhoodRefusedError:
-                await self._services.registry.forget(sub_ids)
+                await self._services.stores.registry.forget(sub_ids)
                 raise
         present, coming = resolution.present, resolution.coming
         return Resolution(
-            sub_ids, present.peids, present.warnings, None if coming is None else coming.peids
+            sub_ids,
+            present.peids,
+            present.warnings,
+            None if coming is None else coming.peids,
+            descriptor=None if named is None else named.descriptor,
         )
 
     async def _look_up(self, request: LookUp) -> None:
         try:
-            found = await self._services.memberships.look_up(request.peids)
+            found = await self._services.stores.reader.look_up(request.peids)
         except StoreAwayError as error:
             request.answer({}, str(error))
         except Exception:

@@ -17,15 +17,7 @@ from broker.codec.gateway_rules import GatewayRules
 from broker.core.broker_core import Core
 from broker.core.message import Message
 from broker.core.world_changes import world_of_this_run
-from broker.ports import (
-    JournalStore,
-    MembershipReader,
-    NoJournal,
-    NoReader,
-    RegistryOfThisRun,
-    SubscriptionRegistry,
-    memberships_of_mode,
-)
+from broker.ports import Stores, memberships_of_mode
 from broker.resolver.key_lookups import KeyLookUps
 from broker.resolver.live_resolver import LiveResolver
 from broker.shell.admission import Admission, forget_plugin_verdicts
@@ -81,9 +73,6 @@ class BrokerService:
             knows_entity=self._knows_entity,
         )
         self.redis: RedisBacking | None = None
-        self._store: JournalStore = NoJournal()
-        registry: SubscriptionRegistry = RegistryOfThisRun()
-        self.membership_reader: MembershipReader = NoReader()
         if settings.redis.url is not None:
             # Imported late: loading the client of Redis takes 0.1 s.
             from broker.shell.redis_backing import RedisBacking  # noqa: PLC0415
@@ -97,17 +86,12 @@ class BrokerService:
                 self.wake,
                 self.limits,
             )
-            self._store = self.redis.journal
-            registry, self.membership_reader = self.redis.registry, self.redis.reader
+        stores = Stores() if self.redis is None else self.redis.stores
+        self._store = stores.journal
+        self.membership_reader = stores.reader
         self._keys = KeyLookUps(settings.world.dir, lambda: self.world_version)
         services = Services(
-            self.admission.logins,
-            plugins,
-            self.resolver,
-            registry,
-            self.membership_reader,
-            self._keys,
-            self.admission.denial,
+            self.admission.logins, plugins, self.resolver, stores, self._keys, self.admission.denial
         )
         self.core_driver = CoreDriver(self.core, services, self._store, self.limits, clock)
         handlers = ConnectionHandlers(
@@ -185,6 +169,8 @@ class BrokerService:
     def access_changed(self) -> None:
         """Check the rights of all clients again after they changed."""
         self.core.access_changed()
+        if self.redis is not None:
+            self.redis.rights_changed()
         self.wake()
 
     def reload_files(self) -> None:

@@ -63,11 +63,14 @@ class NeighborhoodChange:
     has_references: bool
     version: int
     generation: int | None
+    # The name that stands for something else now; None when the world was changed.
+    name: str | None = None
 
     def __str__(self) -> str:
         counts = "changed" if self.gained is None else f"+{self.gained} -{self.lost}"
         rest = "" if self.has_references else ", no reference is left"
-        return f"neighborhood {self.nsid}: {counts} (world version {self.version}{rest})"
+        named = "" if self.name is None else f" (@{self.name})"
+        return f"neighborhood {self.nsid}{named}: {counts} (world version {self.version}{rest})"
 
 
 def changes_from_json(payload: bytes) -> list[NeighborhoodChange]:
@@ -83,6 +86,7 @@ def changes_from_json(payload: bytes) -> list[NeighborhoodChange]:
                 has_references=one["references"] != NONE_LEFT,
                 version=version,
                 generation=generation,
+                name=one.get("name"),
             )
             for one in content["changes"]
         ]
