@@ -11,6 +11,7 @@ from spaps.cli.commands.export_command import export
 from spaps.cli.commands.find_command import categories, find
 from spaps.cli.commands.import_command import import_sources
 from spaps.cli.commands.map_command import world_map
+from spaps.cli.commands.neighborhood_command import neighborhood
 from spaps.cli.commands.pub_command import pub
 from spaps.cli.commands.rebuild_command import rebuild_world
 from spaps.cli.commands.resolve_command import check, resolve
@@ -48,6 +49,7 @@ app.command("pub", cls=PlainCommand, context_settings=HELP_OPTIONS)(pub)
 app.command("top", cls=PlainCommand)(top)
 app.command("why", cls=PlainCommand)(why)
 app.command("trace", cls=PlainCommand)(trace)
+app.add_typer(neighborhood, name="neighborhood")
 app.add_typer(sessions, name="sessions")
 
 

@@ -13,10 +13,12 @@ from schemas.errors import DescriptorError, SourceError, SpapsError
 from schemas.language.limits import MAX_DESCRIPTOR_BYTES
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import read_neighborhood
+from schemas.named_neighborhood import NAME_SIGN, is_name
 from schemas.subscription import Subscription, parse_subscription
 
 _FORMS: Final = "JSON or notation, a file with either (FILE or @FILE), or - for standard input"
 HELP: Final = f"{_FORMS}."
+HELP_WITH_NAME: Final = f"{_FORMS}; or @NAME for a named neighborhood."
 DescriptorArgument: TypeAlias = Annotated[str, typer.Argument(metavar="DESCRIPTOR", help=HELP)]
 # JSON may be indented; the limit of the language is on its shortest form.
 LARGEST_FILE: Final = 16 * MAX_DESCRIPTOR_BYTES
@@ -25,6 +27,14 @@ LARGEST_FILE: Final = 16 * MAX_DESCRIPTOR_BYTES
 def read_descriptor(argument: str) -> Neighborhood:
     """Return the neighborhood that the argument is, or that the file or stdin holds."""
     return read_neighborhood(_text(argument).strip())
+
+
+def read_descriptor_or_name(argument: str) -> Neighborhood | str:
+    """Return the neighborhood, or ``@NAME`` as it is; a file of this name comes first."""
+    name = argument.removeprefix(NAME_SIGN)
+    if name != argument and is_name(name) and not _is_file(Path(name)):
+        return argument
+    return read_descriptor(argument)
 
 
 def _text(argument: str) -> str:

@@ -14,7 +14,7 @@ from schemas.errors import SettingsError
 from schemas.language.neighborhood import Neighborhood
 from spaps.cli.message_printer import MessagePrinter
 from spaps.cli.mqtt_options import MqttConnection, QosOption, with_connection
-from spaps.cli.neighborhood_input import HELP, read_descriptor
+from spaps.cli.neighborhood_input import HELP_WITH_NAME, read_descriptor_or_name
 from spaps.cli.stage_subscriptions import StagesOfNsids, stage_subscriptions
 from spaps.cli.terminal import printable
 from spaps.client.errors import ClientError
@@ -43,7 +43,8 @@ def sub(  # noqa: PLR0913  one for each option
     neighborhood: Annotated[
         str | None,
         typer.Option(
-            metavar="DESCRIPTOR", help=f"Only messages about entities of this neighborhood. {HELP}"
+            metavar="DESCRIPTOR",
+            help=f"Only messages about entities of this neighborhood. {HELP_WITH_NAME}",
         ),
     ] = None,
     nsid: Annotated[
@@ -115,13 +116,18 @@ def sub(  # noqa: PLR0913  one for each option
     options["session_expiry"] = session_expiry
     if explain and (neighborhood is None or nsid is not None):
         raise SettingsError("--explain needs a --neighborhood, and chooses the nsids itself")
-    wanted = None if neighborhood is None else read_descriptor(neighborhood)
+    wanted = None if neighborhood is None else read_descriptor_or_name(neighborhood)
+    stages = None
+    if explain and wanted is not None:
+        if isinstance(wanted, str):
+            raise SettingsError("--explain needs the neighborhood itself, not its name")
+        stages = StagesOfNsids(wanted.name)
     printer = MessagePrinter(
         as_json=as_json,
         with_topic=verbose,
         line_ends=not no_newline,
         retained=not no_retained,
-        stages=StagesOfNsids(wanted.name) if explain and wanted is not None else None,
+        stages=stages,
     )
     return print_messages(
         (connection.host, connection.port, options),
@@ -135,7 +141,7 @@ def sub(  # noqa: PLR0913  one for each option
 
 def print_messages(
     broker: tuple[str, int | None, ConnectionOptions],
-    wanted: Sequence[tuple[str, Neighborhood | None, int, int | None]],
+    wanted: Sequence[tuple[str, Neighborhood | str | None, int, int | None]],
     printer: MessagePrinter,
     *,
     count: int | None,
@@ -161,7 +167,7 @@ def print_messages(
         **options,
     ) as client:
         for topic, neighborhood, qos, nsid in wanted:
-            if printer.stages is None or neighborhood is None:
+            if printer.stages is None or neighborhood is None or isinstance(neighborhood, str):
                 _subscribe(client, topic, neighborhood, qos, nsid)
             else:
                 _subscribe_by_stage(client, topic, neighborhood, qos, printer.stages)
@@ -185,7 +191,11 @@ def print_messages(
 
 
 def _subscribe(
-    client: SpatialClient, topic: str, neighborhood: Neighborhood | None, qos: int, nsid: int | None
+    client: SpatialClient,
+    topic: str,
+    neighborhood: Neighborhood | str | None,
+    qos: int,
+    nsid: int | None,
 ) -> None:
     if neighborhood is None:
         client.subscribe_topic(topic, qos=qos)
