@@ -148,6 +148,10 @@ class WhyAnswers:
         if scene.is_known is False:
             text = f"the world has no entity {scene.audience.peid}"
             return {"verdict": UNKNOWN_ENTITY, "text": text}
+        terms = subscription.terms
+        if terms.descriptor is None:
+            text = f"the name {terms.name} was removed, or the client may not use it"
+            return {"verdict": OUTSIDE, "text": text}
         matches = is_among(subscription.slot, scene.slots)
         fate = scene.audience.fate(subscription, scene.question.qos)
         try:

@@ -26,13 +26,14 @@ FATE_TEXTS: Final = {
 
 
 def row_of(subscription: Subscription) -> dict[str, Any]:
-    """Return what names a subscription: client, user, filter, nsid, QoS, state of its session."""
+    """Return what identifies a subscription: client, user, filter, nsid, name, QoS, session."""
     terms, session = subscription.terms, subscription.session
     return {
         "client": session.client_id,
         "user": session.identity.user_name,
         "filter": terms.topic_filter,
         "nsid": terms.nsid,
+        "name": terms.name,
         "qos": terms.qos,
         "session": "away" if session.connection is None else "connected",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from itertools import pairwise
@@ -15,6 +16,7 @@ from redis_link.registry.registry_reader import registered_subscriptions
 from schemas.errors import NamedNeighborhoodError, NameInUseError
 from schemas.language.notation import read_neighborhood
 from schemas.redis_keys import names_key
+from spaps.cli.command_line import run
 from spaps.client.errors import NeighborhoodRefusedError, SubscribeRefusedError
 from spaps.client.spatial_client import SpatialClient
 from tests.scenes.rebuild_scene import RebuildScene, grid_town
@@ -97,7 +99,9 @@ def test_a_change_reaches_all_who_use_the_name_and_they_are_told(
             one.close()
 
 
-def test_a_removed_name_leaves_its_users_without_members(scene: RebuildScene) -> None:
+def test_a_removed_name_leaves_its_users_without_members(
+    scene: RebuildScene, capsys: pytest.CaptureFixture[str]
+) -> None:
     name(scene, ROADS_OF_1)
     first = members(scene, 1, ROADS_OF_1)
     with broker_on(scene) as (port, process):
@@ -116,6 +120,12 @@ def test_a_removed_name_leaves_its_users_without_members(scene: RebuildScene) ->
         assert inside(one) == [set()]
         with pytest.raises(NamedNeighborhoodError, match="no neighborhood is named"):
             remove_name(scene.client, "old", forced=True)
+        capsys.readouterr()
+        why = ["why", "--topic", "news/x", "--peid", str(min(first)), "--world", scene.places.world]
+        assert run([*why, "--json"]) == 0
+        _, row = map(json.loads, capsys.readouterr().out.splitlines())
+        assert (row["name"], row["verdict"]) == ("old", "outside")
+        assert row["text"] == "the name old was removed, or the client may not use it"
         scene.write_source(swapped_town())
         scene.rebuild()
         one.wait_for_world(2)

@@ -77,6 +77,9 @@ def rows(road: str) -> list[tuple[bytes, str, int, str]]:
     """Return packets, each with the answer to it: packet, code, and a pattern of the text."""
     return [
         (near(UNKNOWN), "SUBACK", 0x83, r"no reference exists in world version 2: 1, 2"),
+        (near("@old"), "SUBACK", 0x83, "'old' is not known: named neighborhoods are kept in Redis"),
+        (near("@old town"), "SUBACK", 0x8F, "cannot name a neighborhood"),
+        (encode.subscribe(("$neighborhood/old", 0)), "SUBACK", 0x8F, "NAME/filter"),
         (encode.subscribe(("closed/a", 0)), "SUBACK", 0x87, "no right to subscribe to closed/a"),
         (encode.subscribe(("open/a#", 0)), "SUBACK", 0x8F, "#"),
         (near("({1},{road/#},Z)"), "SUBACK", 0x8F, r"stage 1: .*expected"),
