@@ -149,7 +149,7 @@ def content_checksum(entities: pa.Table) -> str:
     It does not depend on the order of rows or the writer. Each row is written as text and hashed
     with SHA-256; the digests are added as four unsigned 64-bit numbers that wrap around. A sum
     has no order, so writers can add their parts, and Spark computes the same with column
-    expressions (jobs/pipeline/world/world_checksum.py).
+    expressions (jobs/pipeline/world/world_frames.py).
     """
     digests = b"".join(
         hashlib.sha256(text).digest()

@@ -18,7 +18,6 @@ from pyspark.storagelevel import StorageLevel
 
 from jobs.pipeline.spark_errors import spark_errors_as
 from jobs.pipeline.world import world_frames
-from jobs.pipeline.world.world_checksum import count_and_checksum
 from schemas import entity
 from schemas.errors import SourceError
 from world.imports.import_request import ImportRequest
@@ -93,7 +92,7 @@ class Draft:
         """Write entities and problems, and the row that makes the version exist last."""
         summaries = _summaries(self.problems)
         refuse_if_strict(summaries, strict=strict)
-        entity_count, checksum = count_and_checksum(self.entities)
+        entity_count, checksum = world_frames.count_and_checksum(self.entities)
         refuse_if_empty(entity_count, summaries)
         tops = world_frames.top_categories(self.entities)
         extent = world_frames.extent_of_entities(self.entities, self.crs)

@@ -11,7 +11,7 @@ import pytest
 import shapely
 from pyspark.sql import SparkSession
 
-from jobs.pipeline.world.world_checksum import count_and_checksum
+from jobs.pipeline.world.world_frames import count_and_checksum
 from jobs.pipeline.world.world_import import import_parquet
 from schemas.entity_keys import peid_of_key
 from schemas.errors import SourceError

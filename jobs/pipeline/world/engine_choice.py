@@ -1,0 +1,57 @@
+"""Chooses the engine of an import: Spark for Parquet and an OSM extract, else one process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from schemas.errors import SourceError
+from schemas.world_places import local_folder
+from world.imports.import_request import request_of
+from world.imports.world_import import ImportReport, import_request
+from world.sources.source_files import SourceKind, kind_of
+
+PBF: Final = ".osm.pbf"
+
+
+def import_sources(
+    sources: Sequence[str], world: str, given: Mapping[str, Any], *, strict: bool, force: bool
+) -> ImportReport:
+    """Import the sources as one more version; ``given`` are options of ``request_of``."""
+    in_store = [source for source in sources if local_folder(source) is None]
+    is_extract = len(sources) == 1 and sources[0].lower().endswith(PBF)
+    if in_store and not is_extract:
+        raise SourceError(
+            f"{in_store[0]}: an object store is read for one {PBF} alone; "
+            "several extracts become one by 'osmium merge'"
+        )
+    how: dict[str, Any] = {"strict": strict, "force": force, "progress": _PhaseLines()}
+    places = [local_folder(source) or Path(source) for source in sources]
+    request = request_of(places, **given)
+    kinds = set() if in_store else {kind_of(source.path) for source in request.sources}
+    if request.snap or not (is_extract or kinds == {SourceKind.GEOPARQUET}):
+        return import_request(request, world, **how)
+    # Only now: an import in one process needs no JVM.
+    from jobs.pipeline.session import spark_session  # noqa: PLC0415
+    from jobs.pipeline.world.osm_import import import_osm  # noqa: PLC0415
+    from jobs.pipeline.world.world_import import import_parquet  # noqa: PLC0415
+
+    spark = spark_session("spaps-import-world")
+    if is_extract:
+        return import_osm(spark, sources[0], request, world, **how)
+    return import_parquet(spark, request, world, **how)
+
+
+class _PhaseLines:
+    """One line for each phase: the output of a job ends up in a log."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, phase: str, done: int, total: int | None) -> None:
+        del done, total  # a log does not want bars
+        if phase != self._last:
+            print(phase, file=sys.stderr)
+        self._last = phase
