@@ -10,6 +10,7 @@ repeats tasks for every other error.
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -67,10 +68,11 @@ class Tasks:
     def __init__(self, spark: SparkSession, parallelism: int) -> None:
         self.spark = spark
         self.parallelism = parallelism
+        self.rows_in_task = ROWS_IN_TASK
 
     def partitions(self, count: int, size: int) -> int:
         """Return how many tasks share so many pieces of work, which have about ``size`` rows."""
-        return max(1, min(count, -(-size // ROWS_IN_TASK)))
+        return max(1, min(count, -(-size // self.rows_in_task)))
 
     def units(self, task: UnitTask, work: Sequence[Any], size: int = 0) -> DataFrame:
         """Return the blocks that the task sends for each unit of work."""
@@ -87,6 +89,17 @@ class Tasks:
         key = F.element_at(keys, F.pmod(F.col(CELL), F.lit(partitions)) + 1)
         exchanged = blocks.repartition(partitions, key)
         return exchanged.mapInArrow(_cell_batches(task), BLOCK_TYPES)
+
+    def exchanged(
+        self, send: UnitTask, work: Sequence[Any], receive: CellTask, count: int, size: int = 0
+    ) -> DataFrame:
+        """Return what ``receive`` sends for each cell, of all that ``send`` sends to it.
+
+        What one task does alone needs no exchange.
+        """
+        if self.partitions(max(count, len(work)), size) > 1:
+            return self.cells(self.units(send, work, size), receive, count, size)
+        return self.units(in_one_task(send, receive), [work] if work else [])
 
     def values(self, blocks: DataFrame, what: str) -> list[Any]:
         """Run it, under a name that the Spark UI shows, and return all values."""
@@ -135,6 +148,9 @@ def batches_of(sent: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
             cells, blocks, size = [], [], 0
     if blocks:
         yield _batch(cells, blocks)
+    # Spark's worker has Python look at its path anew before each task. Python 3.11 and 3.12 read
+    # the contents of each archive for that, a tenth of a second, unless they have forgotten it.
+    sys.path_importer_cache.clear()
 
 
 @cache
@@ -168,6 +184,22 @@ def spark_hash(values: NDArray[np.int32]) -> NDArray[np.int32]:
 def _rotated(values: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     found: NDArray[np.uint32] = (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
     return found
+
+
+def in_one_task(send: UnitTask, receive: CellTask) -> UnitTask:
+    """The task that sends, and receives what it has sent."""
+
+    def run(work: Iterable[Any]) -> Iterator[Sent]:
+        cells: dict[int, list[Any]] = {}
+        for cell, value in chain.from_iterable(map(send, work)):
+            if cell == DRIVER:
+                yield cell, value
+            else:
+                cells.setdefault(cell, []).append(value)
+        for cell in sorted(cells):
+            yield from receive(cell, cells.pop(cell))
+
+    return run
 
 
 def _unit_batches(task: UnitTask, work: Sequence[Any]) -> BatchTask:

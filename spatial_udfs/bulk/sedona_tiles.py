@@ -14,8 +14,10 @@ from spatial_udfs.bulk.world_tiles import Boxes
 TILE: Final = "tile"
 # Boolean: the entity is in the tiles that its pieces meet, not in all that its box meets.
 LARGE: Final = "large"
-# More corners than that make an entity large. A piece has so few that its box is small.
+# More corners than that make an entity large, as far as its WKB tells: two numbers for a corner,
+# and little else. A piece has so few corners that its box is small.
 LARGE_CORNERS: Final = 256
+LARGE_BYTES: Final = 16 * LARGE_CORNERS
 PIECE_CORNERS: Final = 32
 
 _TILE_BOX: Final = "tileBox"
@@ -42,9 +44,9 @@ def tiled(entities: DataFrame, tiles: Boxes, *, with_large: bool) -> DataFrame:
     )
     if not with_large:
         return _in_boxes(entities, boxes, f"ST_Envelope({_SHAPE})", large=False)
-    corners = F.expr(f"ST_NPoints({_SHAPE})")
-    small = entities.where(corners <= LARGE_CORNERS)
-    large = entities.where(corners > LARGE_CORNERS)
+    size = F.octet_length(GEOMETRY)
+    small = entities.where(size <= LARGE_BYTES)
+    large = entities.where(size > LARGE_BYTES)
     # The tile of the lower left corner counts the entity, whether a piece meets it or not.
     corner = f"ST_Point(ST_XMin({_SHAPE}), ST_YMin({_SHAPE}))"
     cut = f"array_append(ST_SubDivide({_SHAPE}, {PIECE_CORNERS}), {corner})"

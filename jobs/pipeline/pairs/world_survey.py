@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import shapely
 
@@ -18,7 +19,7 @@ from jobs.pipeline.lake_tables import TableFile, lake_errors
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import CATEGORIES, ENTITIES_TABLE, GEOMETRY, PEID
 from spatial_udfs.bulk.category_sets import Vocabulary, in_order, vocabulary_of
-from spatial_udfs.bulk.sedona_tiles import LARGE_CORNERS
+from spatial_udfs.bulk.sedona_tiles import LARGE_BYTES
 from spatial_udfs.bulk.world_tiles import LARGEST_SAMPLE, Places
 from spatial_udfs.topology.shapes import stored_geometries
 
@@ -61,7 +62,8 @@ def survey_world(tasks: Tasks, world: WorldVersion) -> WorldSurvey:
         low, high = corners[:, :2], corners[:, 2:]
         box = (*np.nanmin(low, axis=0), *np.nanmax(high, axis=0))
         drawn = low[::one_of]
-        large = int((shapely.get_num_coordinates(shapes) > LARGE_CORNERS).sum())
+        sizes = pc.binary_length(rows.column(GEOMETRY))
+        large = pc.sum(pc.greater(sizes, LARGE_BYTES)).as_py() or 0
         sets = vocabulary_of(rows.column(CATEGORIES))
         yield DRIVER, _Part(sets, box, drawn[~np.isnan(drawn).any(axis=1)], large)
 

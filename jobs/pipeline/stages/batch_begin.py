@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,12 @@ from jobs.pipeline.subscriptions.graph_slices import (
 )
 from schemas.entity import NODE, REFERENCE
 from spatial_udfs.bulk.batch_tables import numbers_among
+from spatial_udfs.bulk.buckets import ENTITIES_PER_BUCKET
 from spatial_udfs.bulk.stage_rows import Members, by_bucket
 from spatial_udfs.entity_table import Int32s, Int64s
+
+# What it takes to bring a descriptor to its bucket, in rows that are looked up there.
+ROWS_OF_DESCRIPTOR: Final = 10
 
 
 class SliceKnown(NamedTuple):
@@ -147,7 +151,9 @@ def begin_batch(
         (facts, known[facts.number].known if facts.number in known else "")
         for facts in graph.slices
     ]
-    settled = tasks.cells(tasks.units(route, work), settle, state.cells)
+    # Every bucket looks its entities up, and a reference costs as much as some of them.
+    size = ENTITIES_PER_BUCKET * world.buckets + ROWS_OF_DESCRIPTOR * graph.descriptors
+    settled = tasks.exchanged(route, work, settle, state.cells, size)
     found = tasks.values(settled, "bring references to their buckets")
     state.compiled = dict(each for each in found if type(each) is tuple)
     state.add(each for each in found if isinstance(each, CellMembers))

@@ -52,6 +52,16 @@ class BatchState:
         """The number of a cell."""
         return bucket * self.slices + number
 
+    def of_slice(self, number: int) -> BatchState:
+        """Return what there is of one slice, for a task that adds to it."""
+        return BatchState(
+            self.buckets,
+            self.slices,
+            self.compiled,
+            {cell: list(files) for cell, files in self.members.items() if cell[1] == number},
+            {number: list(self.heavy.get(number, ()))},
+        )
+
     def add(self, found: Iterable[CellMembers]) -> None:
         """Add what tasks have written."""
         for each in sorted(found):
@@ -88,11 +98,12 @@ class CellReader:
     path: str
     world: WorldBuckets
     levels: frozenset[int] = frozenset()  # those that matter
+    grown: BatchState | None = None  # by the task itself
 
     @property
     def state(self) -> BatchState:
-        """The state as it was when the step began."""
-        found: BatchState = self.scratch.get(self.path)
+        """The state as it was when the step began, or as the task has made it."""
+        found: BatchState = self.scratch.get(self.path) if self.grown is None else self.grown
         return found
 
     def compiled(self, number: int) -> CompiledSlice:

@@ -47,6 +47,7 @@ class LevelPlan:
     sources: frozenset[int]
     with_distances: bool
     near_names: frozenset[str]  # the categories that distances are measured to
+    with_far: bool  # whether most entities can be members of one node
 
 
 class KnownNodes(NamedTuple):
@@ -89,7 +90,8 @@ def level_plans(
     kinds: Sequence[StageKind], sources: Iterable[tuple[int, int]], meaning: Meaning
 ) -> list[LevelPlan]:
     """Return the levels that are to be resolved, in their order."""
-    reaches = meaning.conditions.reaches
+    reaches, far = meaning.conditions.reaches, meaning.conditions.far
+    numbers = meaning.conditions.numbers
     referred: dict[int, set[int]] = {}
     for level, source in sources:
         referred.setdefault(level, set()).add(source)
@@ -97,9 +99,7 @@ def level_plans(
     for level in sorted({kind.level for kind in kinds}):
         own = [kind for kind in kinds if kind.level == level]
         measuring = {
-            kind.patterns
-            for kind in own
-            if not np.isnan(reaches[meaning.conditions.numbers[kind.condition]])
+            kind.patterns for kind in own if not np.isnan(reaches[numbers[kind.condition]])
         }
         names = (meaning.patterns.names[meaning.patterns.numbers[text]] for text in measuring)
         plans.append(
@@ -109,6 +109,7 @@ def level_plans(
                 frozenset(referred.get(level, ())),
                 bool(measuring),
                 frozenset().union(*names),
+                any(far[numbers[kind.condition]] for kind in own),
             )
         )
     return plans

@@ -7,6 +7,9 @@ to is read as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from jobs.pipeline.exchange import BLOCK_TYPES, DRIVER, Sent, Tasks, batches_of
 from jobs.pipeline.lake_tables import lake_errors
+from jobs.pipeline.scratch import Scratch, remembered
 from jobs.pipeline.stages.batch_state import CellReader
 from jobs.pipeline.stages.compiled_slice import LevelPlan
 from jobs.pipeline.world_tables import WorldVersion
@@ -27,6 +31,8 @@ from spatial_udfs.bulk.stage_rows import NearPairs, by_bucket, routed, taken
 
 # Up to so many references are sent to every task that measures distances.
 BROADCAST_ORIGINS: Final = 20_000
+# A batch of Arrow has 10,000 rows.
+BATCHES_IN_FILE: Final = 100
 ORIGINS: Final = pa.schema(
     [(REFERENCE, pa.int64()), (REACH, pa.float64()), (GEOMETRY, pa.binary())]
 )
@@ -40,19 +46,39 @@ class Origins(NamedTuple):
     size: int
 
 
-def near_rows(
+class NearFile(NamedTuple):
+    """Measured pairs in a file."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """The distances of a level: measured pairs in files, or rows for the cells of the entities."""
+
+    files: tuple[NearFile, ...] = ()
+    rows: DataFrame | None = None
+
+
+NO_DISTANCES: Final = Distances()
+
+
+def measured(
     tasks: Tasks,
     cells: CellReader,
     plan: LevelPlan,
     asking: Sequence[tuple[int, int]],
     world: WorldVersion,
     size: int,
-) -> DataFrame | None:
-    """Return blocks of NearRows for the cells of the entities; None where nobody measures."""
-    task = _DistanceTask(cells, plan.level)
+) -> Distances:
+    """Measure from the references of a level.
+
+    What few references are near to lies in files, which the cells of these references read.
+    """
+    task = DistanceTask(cells, plan.level)
     origins: list[Origins] = tasks.run(task.origins, asking, f"level {plan.level}: origins", size)
     if not origins:
-        return None
+        return NO_DISTANCES
     paths = [f"{cells.scratch.at.uri}/{each.path}" for each in origins]
     frame = tasks.spark.read.schema(_ORIGIN_TYPES).parquet(*paths)
     if cells.state.slices > 1:
@@ -60,26 +86,49 @@ def near_rows(
         frame = frame.groupBy(REFERENCE).agg(*widest)
     few = sum(each.size for each in origins) <= BROADCAST_ORIGINS
     pairs = near_pairs(frame, world.entities(), plan.near_names, few=few)
+    if few:
+        kept = pairs.mapInArrow(_into_files(cells.scratch), BLOCK_TYPES)
+        return Distances(tuple(tasks.values(kept, f"level {plan.level}: distances")))
     blocks = pairs.mapInArrow(_by_reference(cells.state.buckets), BLOCK_TYPES)
-    return tasks.cells(blocks, task.ask, cells.state.buckets, size)
+    return Distances(rows=tasks.cells(blocks, task.ask, cells.state.buckets, size))
 
 
 def _by_reference(buckets: int) -> Any:
     """The task that packs measured pairs by the bucket of their reference."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        def sent() -> Iterator[Sent]:
-            for batch in batches:
-                pairs = NearPairs(*(column.to_numpy() for column in batch.columns))
-                for bucket, places in by_bucket(pairs.references, buckets):
-                    yield bucket, taken(pairs, places)
-
-        yield from batches_of(sent())
+        yield from batches_of(chain.from_iterable(_divided(_pairs([b]), buckets) for b in batches))
 
     return pack
 
 
-class _DistanceTask:
+def _into_files(scratch: Scratch) -> Any:
+    """The task that keeps measured pairs."""
+
+    def keep(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def sent() -> Iterator[Sent]:
+            waiting = iter(batches)
+            while some := list(islice(waiting, BATCHES_IN_FILE)):
+                yield DRIVER, NearFile(scratch.put("near", _pairs(some)))
+
+        yield from batches_of(sent())
+
+    return keep
+
+
+def _pairs(batches: Sequence[pa.RecordBatch]) -> NearPairs:
+    return NearPairs(*(column.to_numpy() for column in pa.Table.from_batches(batches).columns))
+
+
+def _divided(pairs: NearPairs, buckets: int) -> Iterator[tuple[int, NearPairs]]:
+    """The pairs by the bucket of their reference."""
+    for bucket, places in by_bucket(pairs.references, buckets):
+        yield bucket, taken(pairs, places)
+
+
+class DistanceTask:
+    """What tasks do for the distances of a level."""
+
     def __init__(self, cells: CellReader, level: int) -> None:
         self._cells = cells
         self._level = level
@@ -100,13 +149,32 @@ class _DistanceTask:
 
     def ask(self, bucket: int, blocks: list[NearPairs]) -> Iterator[Sent]:
         """Send the pairs that each node asks for to the cells of their entities."""
+        for number in range(self._cells.state.slices):
+            yield from self.ask_in_cell((bucket, number), blocks)
+
+    def ask_files(self, cell: tuple[int, int], files: Iterable[NearFile]) -> Iterator[Sent]:
+        """Send the same for one cell, out of files."""
+        scratch, buckets = self._cells.scratch, self._cells.state.buckets
+
+        def read(file: NearFile) -> tuple[int, dict[int, NearPairs]]:
+            pairs = scratch.get(file.path)
+            return sum(column.nbytes for column in pairs), dict(_divided(pairs, buckets))
+
+        divided = (
+            remembered((scratch.at.uri, file.path, "by bucket"), partial(read, file))
+            for file in files
+        )
+        blocks = [found[cell[0]] for found in divided if cell[0] in found]
+        if blocks:
+            yield from self.ask_in_cell(cell, blocks)
+
+    def ask_in_cell(self, cell: tuple[int, int], blocks: Sequence[NearPairs]) -> Iterator[Sent]:
+        """Send the pairs that the nodes of a cell ask for to the cells of their entities."""
         near = NearPairs(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
-        state = self._cells.state
-        for number in range(state.slices):
-            stage = self._stage(bucket, number)
-            if stage is not None:
-                for to, rows in routed(stage.ask_near(near), state.buckets):
-                    yield state.cell(to, number), rows
+        state, stage = self._cells.state, self._stage(*cell)
+        if stage is not None:
+            for to, rows in routed(stage.ask_near(near), state.buckets):
+                yield state.cell(to, cell[1]), rows
 
     def _stage(self, bucket: int, number: int) -> BulkStage | None:
         cells = self._cells

@@ -26,8 +26,9 @@ from jobs.pipeline.subscriptions.subscription_parts import (
     merged,
 )
 
-# Up to so many subscriptions are taken apart by one task.
-FEW_SUBSCRIPTIONS: Final = 40_000
+# Up to so many subscriptions, and so many different descriptors, are taken apart by one task.
+FEW_SUBSCRIPTIONS: Final = 1_000_000
+FEW_TEXTS: Final = 20_000
 
 
 class PartFile(NamedTuple):
@@ -64,7 +65,7 @@ class Snapshot:
     @property
     def is_small(self) -> bool:
         """Whether one task can take all of them apart."""
-        return self.subscriptions <= FEW_SUBSCRIPTIONS
+        return self.subscriptions <= FEW_SUBSCRIPTIONS and self.texts <= FEW_TEXTS
 
 
 def snapshot(tasks: Tasks, scratch: Scratch, source: Subscriptions) -> Snapshot:
@@ -124,5 +125,5 @@ def _each_number_once(
     def join(_: int, parts: list[SubscriptionPart]) -> Iterator[Sent]:
         yield DRIVER, _kept(scratch, each_once(merged(parts), by_text=by_text))
 
-    joined = tasks.cells(tasks.units(cut, files, size), join, count, size)
+    joined = tasks.exchanged(cut, files, join, count, size)
     return tasks.values(joined, "compare subscription numbers")
