@@ -50,9 +50,6 @@ RUNTIME_SETTINGS: Final = {
 }
 # On one machine: Delta reads a table's log in 50 tasks by default, which take longer than the log.
 LOCAL_SETTINGS: Final = {"spark.databricks.delta.snapshotPartitions": "2"}
-# A session inside of a longer process is worth the second compiler, which the settings leave out
-# for the drivers of single jobs.
-LONG_LIVED: Final = "--driver-java-options -XX:TieredStopAtLevel=4 pyspark-shell"
 CLASS_PATH: Final = "spark.driver.extraClassPath"
 REQUIRED_EXTENSIONS: Final = ("DeltaSparkSessionExtension", "SedonaSqlExtensions")
 
@@ -67,7 +64,6 @@ def spark_session(
     """Return a session with Sedona and Delta, on whatever master or server is configured."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit: we choose the file
         os.environ.setdefault("SPARK_CONF_DIR", str(_conf_folder()))
-        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", LONG_LIVED)
     # Workers on this machine run in the environment of the driver, activated or not.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
