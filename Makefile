@@ -56,7 +56,7 @@ bench-find: setup ## times of `spaps find` and `spaps categories` on a city of 2
 bench-map: setup ## frames per second of the map page of that city, in a headless Chromium
 	@$(RUN) -m bench.map_page
 
-bench-bulk: setup ## the bulk job beside PostGIS, 10,000 and 100,000 subscriptions
+bench-bulk: setup ## the bulk job beside the engine of 1a227ed and PostGIS, to 1,000,000 subscriptions
 	@$(RUN) -m bench.bulk
 
 bench-osm: setup ## a generated extract of 5 million ways, imported by Spark and by one process

@@ -1,8 +1,9 @@
 """The bulk job beside the PostGIS procedure: ``python -m bench.bulk`` (make bench-bulk).
 
 What counts is ``spark-submit`` as people run it: a process of its own, timed from its start to
-its end, Java and all, against PostGIS on a warm server, one subscription after the other. The
-same in an application that is already up is measured too.
+its end, Java and all, against PostGIS on a warm server, one subscription after the other, and in
+turns with the engine of commit 1a227ed. The same in an application that is already up is measured
+too.
 """
 
 from __future__ import annotations
@@ -19,14 +20,11 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from deltalake import DeltaTable
-
 from bench.bulk.redis_push import measure
 from bench.bulk.report import BulkReport, JobRun, PeerSample, PushFigures
-from bench.bulk.session import forget_related
+from bench.bulk.submits import TREE, earlier_tree, submit
 from bench.process_tree import run_watched
 from schemas.language.descriptor_json import parse_descriptor
-from schemas.membership import MEMBERSHIPS_TABLE
 from spatial_udfs.entity_table import EntityTable
 from testing.mixed_subscriptions import mixed_descriptors, write_subscriptions
 from testing.postgis_peer import postgis_peer
@@ -49,11 +47,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--entities", type=int, default=225_150)
     parser.add_argument("--few", type=int, default=10_000, help="subscriptions of the first runs")
-    parser.add_argument("--many", type=int, default=100_000, help="subscriptions of the last run")
+    parser.add_argument("--many", type=int, default=100_000, help="of the large runs")
+    parser.add_argument("--most", type=int, default=1_000_000, help="of the largest runs")
     parser.add_argument("--sample", type=int, default=200, help="resolved by PostGIS")
     options = parser.parse_args()
     try:
-        report = run(options.entities, options.few, options.many, options.sample)
+        counts = (options.few, options.many, options.most)
+        report = run(options.entities, counts, options.sample)
     except PostgisMissingError as error:
         print(error, file=sys.stderr)
         return 2
@@ -63,8 +63,10 @@ def main() -> int:
     return 0 if report.reached() else 1
 
 
-def run(entities: int, few: int, many: int, sample: int) -> BulkReport:
+def run(entities: int, counts: tuple[int, int, int], sample: int) -> BulkReport:
     """Measure everything, in a folder that is gone afterwards."""
+    few, many, most = counts
+    earlier = earlier_tree()
     load_average = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="spaps-bulk-") as name:
         bench = _Bench(Path(name))
@@ -72,21 +74,20 @@ def run(entities: int, few: int, many: int, sample: int) -> BulkReport:
         drawing = [sys.executable, "-m", "bench.live.world", str(bench.world), str(entities)]
         subprocess.run(drawing, check=True)
         table = load_snapshot(str(bench.world))
-        for count in (few, many):
+        for count in counts:
             write_subscriptions(bench.file_of(count), table, count, SEED)
         peer = _peer_sample(table, few, sample)
-        first, again, large = bench.resolve_by_submits(few, many)
+        submitted, before = bench.resolve_by_submits(earlier, counts)
         warm = bench.resolve_in_session(table, few, many)
-        push = _push_figures(large.rows)
+        push = _push_figures(submitted["large"].rows)
     return BulkReport(
         command=f"python -m bench.bulk --entities {entities} --few {few} --many {many} "
-        f"--sample {sample}",
+        f"--most {most} --sample {sample}",
         entities=entities,
         load_average=load_average,
         peer=peer,
-        first=first,
-        again=again,
-        large=large,
+        submitted=submitted,
+        earlier=before,
         warm=warm,
         push=push,
     )
@@ -107,29 +108,38 @@ class _Bench:
     def file_of(self, count: int) -> Path:
         return self.folder / f"subscriptions-{count}.jsonl"
 
-    def resolve_by_submits(self, few: int, many: int) -> tuple[JobRun, JobRun, JobRun]:
-        """First and repeated runs, and large ones, in turns; each first one on a new world."""
-        plan = (("first", few), ("again", few), ("large", many))
-        runs: dict[str, list[JobRun]] = {}
+    def resolve_by_submits(
+        self, earlier: Path, counts: tuple[int, int, int]
+    ) -> tuple[dict[str, JobRun], dict[str, JobRun]]:
+        """First and repeated runs, and large ones, of both engines in turns."""
+        few, many, most = counts
+        own: dict[str, list[JobRun]] = {}
+        before: dict[str, list[JobRun]] = {}
         for _ in range(SUBMITS):
-            for title, count in plan:
-                if title != "again":
-                    forget_related(self.world)
-                runs.setdefault(title, []).append(self._resolve(title, count))
-        first, again, large = (JobRun.joined(runs[title]) for title, _ in plan)
-        return first, again, large
+            for title, count in (
+                ("first", few),
+                ("again", few),
+                ("large", many),
+                ("largest", most),
+            ):
+                is_first = title != "again"
+                if is_first:
+                    run = self._resolve(earlier, title, count, is_first=True)
+                    before.setdefault(title, []).append(run)
+                    # Its world is left as an import leaves it by the run that follows.
+                run = self._resolve(TREE, title, count, is_first=is_first)
+                own.setdefault(title, []).append(run)
+        joined = (
+            {title: JobRun.joined(runs) for title, runs in each.items()} for each in (own, before)
+        )
+        this, other = joined
+        return this, other
 
-    def _resolve(self, title: str, count: int) -> JobRun:
-        print(f"{title}: {count:,} subscriptions", flush=True)
-        command = [
-            _spark_submit(), "jobs/resolve_neighborhoods.py", "--world", str(self.world),
-            "--subscriptions", str(self.file_of(count)), "--out", str(self.out),
-        ]  # fmt: skip
-        OUT.mkdir(exist_ok=True)
-        finished = run_watched(command, OUT / f"bulk-{title}.log")
-        rows = DeltaTable(str(self.out / MEMBERSHIPS_TABLE)).to_pyarrow_dataset().count_rows()
-        run = JobRun(title, count, (finished.seconds,), rows, finished.peak_megabytes)
-        print(f"  {run.seconds:.1f} s, {rows:,} rows", flush=True)
+    def _resolve(self, tree: Path, title: str, count: int, *, is_first: bool) -> JobRun:
+        print(f"{title}: {count:,} subscriptions, {tree.name}", flush=True)
+        lines = self.file_of(count)
+        run = submit(tree, title, count, lines, self.world, self.out, is_first=is_first)
+        print(f"  {run.seconds:.1f} s, {run.rows:,} rows", flush=True)
         return run
 
     def resolve_in_session(self, table: EntityTable, few: int, many: int) -> dict[str, JobRun]:
