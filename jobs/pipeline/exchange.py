@@ -13,16 +13,14 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
+from jobs.pipeline.partition_keys import partition_keys
 from jobs.pipeline.session import is_connect
 from schemas import errors
 from schemas.errors import SpapsError
@@ -151,39 +149,6 @@ def batches_of(sent: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
     # Spark's worker has Python look at its path anew before each task. Python 3.11 and 3.12 read
     # the contents of each archive for that, a tenth of a second, unless they have forgotten it.
     sys.path_importer_cache.clear()
-
-
-@cache
-def partition_keys(partitions: int) -> NDArray[np.int32]:
-    """Return an integer for each partition that Spark's hash brings there.
-
-    Spark documents the hash as ``hash``: Murmur3. If it ever changes, partitions get unequal
-    numbers of cells, and results stay the same.
-    """
-    candidates = np.arange(max(64, 16 * partitions), dtype=np.int32)
-    while True:
-        owners = spark_hash(candidates) % partitions
-        found, first = np.unique(owners, return_index=True)
-        if len(found) == partitions:
-            return candidates[first]
-        candidates = np.arange(2 * len(candidates), dtype=np.int32)
-
-
-def spark_hash(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return what Spark's ``hash`` gives for integers: Murmur3 with the seed 42."""
-    with np.errstate(over="ignore"):
-        mixed = values.astype(np.uint32) * np.uint32(0xCC9E2D51)
-        mixed = _rotated(mixed, 15) * np.uint32(0x1B873593)
-        mixed = _rotated(mixed ^ np.uint32(42), 13) * np.uint32(5) + np.uint32(0xE6546B64)
-        mixed ^= np.uint32(4)
-        mixed = (mixed ^ (mixed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-        mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-        return (mixed ^ (mixed >> np.uint32(16))).astype(np.int32)
-
-
-def _rotated(values: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    found: NDArray[np.uint32] = (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
-    return found
 
 
 def in_one_task(send: UnitTask, receive: CellTask) -> UnitTask:
