@@ -42,7 +42,9 @@ from spatial_udfs.bulk.stage_graph import LEVEL, PATTERNS, REFERRED
 _ATTEMPTS: Final = 3
 # A slice is held by a task. Small ones only serve to keep all cores busy.
 MOST_TEXTS_IN_SLICE: Final = 200_000
-LEAST_TEXTS_IN_SLICE: Final = 10_000
+LEAST_TEXTS_IN_SLICE: Final = 2_500
+# A million entities: a task can have the pairs of all of them.
+FEW_BUCKETS: Final = 16
 
 
 class StageKind(NamedTuple):
@@ -82,8 +84,13 @@ class Graph:
 
 
 def slice_count(texts: int, buckets: int, parallelism: int) -> int:
-    """Return in how many slices to cut a batch, so that all cores have cells to work on."""
+    """Return in how many slices to cut a batch, so that all cores have cells to work on.
+
+    In a world of few buckets a task may have a whole slice, so there is one for each core.
+    """
     wanted = -(-2 * parallelism // buckets)
+    if buckets <= FEW_BUCKETS:
+        wanted = max(wanted, parallelism)
     worth = texts // LEAST_TEXTS_IN_SLICE
     return max(1, -(-texts // MOST_TEXTS_IN_SLICE), min(wanted, worth))
 

@@ -55,7 +55,7 @@ def test_a_level_visits_only_cells_with_references() -> None:
 def test_slices_follow_the_batch_and_the_cores() -> None:
     assert slice_count(texts=100, buckets=1, parallelism=16) == 1
     assert slice_count(texts=1_000_000, buckets=4, parallelism=2) == 5
-    assert slice_count(texts=1_000_000, buckets=4, parallelism=64) == 32
+    assert slice_count(texts=1_000_000, buckets=4, parallelism=64) == 64
     assert slice_count(texts=1_000_000, buckets=200, parallelism=64) == 5
 
 
