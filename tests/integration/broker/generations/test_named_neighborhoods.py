@@ -7,8 +7,11 @@ import signal
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from queue import Queue
 
+import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from redis_link.connection.client import RedisClient
 from redis_link.registry.named_neighborhoods import add_name, all_names, remove_name, users_of
@@ -65,6 +68,33 @@ def payloads(one: Listener) -> Iterator[bytes]:
             yield message.payload
 
 
+class Device:
+    """A client of MQTT 3.1.1 that uses the neighborhood ``old``."""
+
+    def __init__(self, port: int) -> None:
+        self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
+        self._messages: Queue[paho.MQTTMessage] = Queue()
+        granted: Queue[int] = Queue()
+        self._client.on_message = lambda _client, _data, message: self._messages.put(message)
+        self._client.on_subscribe = lambda _c, _d, _mid, codes, _p: granted.put(codes[0].value)
+        self._client.connect("127.0.0.1", port)
+        self._client.subscribe([(NEWS_IN_OLD, 1), ("end", 1)])
+        self._client.loop_start()
+        assert granted.get(timeout=PATIENCE) == 1
+
+    def heard(self) -> set[int]:
+        """What it heard up to the next end."""
+        found = set()
+        while (message := self._messages.get(timeout=PATIENCE)).topic != "end":
+            assert message.topic == "news/x"
+            found.add(int(message.payload))
+        return found
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
 @MODES
 def test_a_change_reaches_all_who_use_the_name_and_they_are_told(
     scene: RebuildScene, mode: str
@@ -75,15 +105,18 @@ def test_a_change_reaches_all_who_use_the_name_and_they_are_told(
         by_property, by_topic = Listener(port, "property"), Listener(port, "topic")
         by_property.client.subscribe("news/#", "@old", qos=1, nsid=7)
         by_topic.client.subscribe_topic(NEWS_IN_OLD, qos=1)
-        both = (by_property, by_topic)
+        both, device = (by_property, by_topic), Device(port)
         assert inside(*both) == [first, first]
-        assert users_of(scene.client, "old") == 2
+        assert device.heard() == first
+        assert users_of(scene.client, "old") == 3
         name(scene, ROADS_OF_2)
         for one in both:
             (change,) = one.next_changes(1)
             assert (change.gained, change.lost) == (len(second - first), len(first - second))
             assert (change.name, change.has_references) == ("old", True)
         assert inside(*both) == [second, second]
+        assert device.heard() == second
+        device.close()
         until(lambda: users_of(scene.client, "old") == 2, "the old registrations to go")
         assert {one.name for _, one in registered_subscriptions(scene.client)} == {"old"}
         # Rebuilt as any other, on another world.

@@ -6,7 +6,7 @@ import pytest
 
 from broker.core.journal import SubscriptionSaved
 from broker.core.verdicts import Action
-from tests.broker_core import encode
+from tests.broker_core import encode, mqtt3
 from tests.broker_core.access_rules import EXPIRY, Rules
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.neighborhood_messages import about, nsids
@@ -96,10 +96,10 @@ def test_filters_that_name_nothing_are_refused(client: Client, pattern: str) -> 
 
 def test_a_name_and_a_property_exclude_each_other(client: Client, harness: Harness) -> None:
     suback = client.subscribe(OLD, properties=encode.user("neighborhood", "near"))
-    assert codes(suback) == [0x83]
+    assert codes(suback) == [0x8F]
     assert "leave out one of them" in suback.reason_str
     suback = client.subscribe("s/#", properties=encode.user("neighborhood", "@old town"))
-    assert codes(suback) == [0x83]
+    assert codes(suback) == [0x8F]
     assert "cannot name a neighborhood" in suback.reason_str
     assert harness.core.index.count == 0
 
@@ -155,3 +155,22 @@ def test_names_survive_a_restart() -> None:
     (restored,) = second.core.neighborhoods
     assert restored.terms == saved.terms
     assert [one.topic_filter for one in (restored.home.entry,)] == ["s/#"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("level", [3, 4])
+def test_a_client_without_properties_names_it_in_the_filter(harness: Harness, level: int) -> None:
+    old, publisher = harness.connect_3("old", level=level), harness.connect("p")
+    old.take()
+    filters = ((OLD, 1), ("plain", 0), ("$neighborhood/gone/s", 0))
+    (suback,) = old.send(mqtt3.subscribe(*filters))
+    # MQTT 3.1 has no code for a refusal.
+    assert (suback.codes[:2], len(suback.codes)) == ((1, 0), 3)
+    old.send(mqtt3.subscribe((OLD, 0)))
+    assert harness.core.index.count == 2, "the same filter again is the same subscription"
+    old.take()
+    publisher.send(about(1), about(4), about(1, "plain"))
+    assert [(one.topic, one.payload) for one in old.messages()] == [("s/t", b"x"), ("plain", b"x")]
+    old.send(mqtt3.unsubscribe(OLD))
+    old.take()
+    publisher.send(about(1))
+    assert old.messages() == []
