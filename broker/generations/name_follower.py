@@ -192,5 +192,9 @@ class NameFollower:
             if not error.is_passing:
                 self._refused[key] = time.monotonic() + REFUSED_SECONDS
             raise
+        descriptor = None if wanted is None else wanted.descriptor
         for subscription in subscriptions:
-            self._unchecked.pop(subscription, None)
+            # One that got another subId meanwhile was left as it is: the next look changes it.
+            is_done = subscription.terms.descriptor == descriptor
+            if is_done or not self._named.is_in_force(subscription):
+                self._unchecked.pop(subscription, None)

@@ -14,6 +14,7 @@ from spaps.cli.neighborhood_input import DescriptorArgument, read_descriptor
 from spaps.cli.options import ConfigOption, PlainCommand, PlainGroup, RedisOption, WorldOption
 from spaps.cli.terminal import (
     plain_table,
+    print_remark,
     print_result,
     print_warning,
     printable,
@@ -97,8 +98,10 @@ def list_names(
     if as_json:
         for one in found:
             typer.echo(printable_json(one.as_json(with_peids=False)))
-    else:
+    elif found:
         _print_table(found)
+    else:
+        print_remark("no neighborhood has a name: 'spaps neighborhood add NAME DESCRIPTOR'")
 
 
 @neighborhood.command("show", cls=PlainCommand)
