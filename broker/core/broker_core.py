@@ -20,6 +20,7 @@ from broker.core.message import Message
 from broker.core.publish.fan_out import FanOut
 from broker.core.publish.fast_publish import FastPublisher, Read
 from broker.core.publish.fast_publish_3 import FastPaths, FastPublisher3
+from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.publish.router import Router
@@ -81,8 +82,9 @@ class Core:
         self.input_budget = state.input_budget
         self._message_delivery = delivery = MessageDelivery(state)
         self._retained_writer = RetainedWriter(state)
+        sampler = FilterSampler(state)
         self._general_publish = GeneralPublish(
-            state, Router(state, delivery), self._retained_writer, self._resume
+            state, Router(state, delivery, sampler), self._retained_writer, self._resume
         )
         fan_out = FanOut(state, delivery)
         wills = Wills(state, self._general_publish)
@@ -90,7 +92,9 @@ class Core:
         self._intake = Intake(
             state,
             self._lifecycle,
-            FastPaths(FastPublisher(state, fan_out), FastPublisher3(state, fan_out)),
+            FastPaths(
+                FastPublisher(state, fan_out, sampler), FastPublisher3(state, fan_out, sampler)
+            ),
             ConnectHandler(state, self._lifecycle, delivery, self._resume, new_client_id),
             self._general_publish,
             Acknowledgements(state, delivery),

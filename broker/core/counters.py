@@ -163,6 +163,7 @@ class SysTopics:
         counters, sessions, retained = state.counters, state.sessions, state.retained
         yield "uptime", f"{int(now - self._started)} seconds"
         dropped = sum(counters.drops.values())
+        packets_sent = counters.publishes_sent + state.output_gate.answers
         connected = sessions.connected
         stored = [len(one.outgoing.queue) + len(one.outgoing.identified) for one in sessions]
         totals = {
@@ -174,6 +175,7 @@ class SysTopics:
             "clients/maximum": sessions.most_connected,
             "clients/expired": counters.sessions_expired,
             "messages/received": counters.packets_received,
+            "messages/sent": packets_sent,
             "messages/stored": sum(stored) + retained.count,
             "store/messages/count": sum(stored) + retained.count,
             "store/messages/bytes": sum(one.outgoing.bytes for one in sessions) + retained.bytes,
@@ -194,12 +196,14 @@ class SysTopics:
         seconds = max(now - self._updated, 1e-3)
         for name, total in (
             ("messages/received", counters.packets_received),
+            ("messages/sent", packets_sent),
             ("publish/received", counters.publishes_received),
             ("publish/sent", counters.publishes_sent),
             ("publish/dropped", dropped),
             ("bytes/received", counters.bytes_received),
             ("bytes/sent", counters.bytes_sent),
             ("connections", counters.connections),
+            ("sockets", counters.connections),
         ):
             load = self._loads.setdefault(name, _Load(name))
             yield from load.update(total, seconds)

@@ -153,16 +153,23 @@ class PromisedPacket:
 class OutputGate:
     """The one place that appends to ``Connection.out``, except for the fast path."""
 
-    __slots__ = ("_journal", "_outbox", "_waiting")
+    __slots__ = ("_journal", "_outbox", "_waiting", "answers")
 
     def __init__(self, outbox: Outbox, journal: Journal) -> None:
         self._outbox = outbox
         self._journal = journal
         # Connections with promises, in a dictionary for its order.
         self._waiting: dict[Connection, None] = {}
+        # Packets other than PUBLISH, those that still wait included.
+        self.answers = 0
 
     def send(self, connection: Connection, data: bytes) -> None:
-        """Write now."""
+        """Write a packet now that is no PUBLISH."""
+        self.answers += 1
+        self.write(connection, data)
+
+    def write(self, connection: Connection, data: bytes) -> None:
+        """Write bytes now, and count nothing."""
         if not connection.out:
             self._outbox.writes.append(connection)
         connection.out.append(data)
@@ -178,9 +185,10 @@ class OutputGate:
 
         If it must wait, ``is_off`` is asked then whether it is not to be written after all.
         """
+        self.answers += is_off is None  # only a PUBLISH may be called off
         position = self._journal.position
         if position <= self._journal.committed and not connection.promised:
-            self.send(connection, data)
+            self.write(connection, data)
             if then is not None:
                 then()
             return
@@ -196,7 +204,7 @@ class OutputGate:
                 one = promised.popleft()
                 if connection.is_closed or (one.is_off is not None and one.is_off()):
                     continue
-                self.send(connection, one.data)
+                self.write(connection, one.data)
                 if one.then is not None:
                     one.then()
             if not promised:

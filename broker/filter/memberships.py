@@ -122,6 +122,10 @@ class Memberships(Protocol):
     reusable: list[int]
 
     @property
+    def pairs(self) -> int:
+        """The pairs of entity and subscription in force that are in this process."""
+
+    @property
     def look_up_function(self) -> Callable[[int], Slots | None]:
         """``look_up`` as a plain function over the tables in force, for the fast path.
 
@@ -170,6 +174,7 @@ class NoMemberships:
     """Mode ``none``: topics alone, no neighborhood is served."""
 
     serves_neighborhoods = False
+    pairs = 0
 
     def __init__(self) -> None:
         self.slot_owners: list[SlotOwner] = []

@@ -52,6 +52,12 @@ class MemoryMemberships:
         """Return the number of pairs, those of removed slots included until they are swept."""
         return self._table.pairs
 
+    @property
+    def pairs(self) -> int:
+        """The pairs in force: without those of removed slots and of slots half entered."""
+        half_entered = sum(announced.done for announced in self._announced.values())
+        return self._table.pairs - self._table.dead_pairs - half_entered
+
     def look_up(self, peid: int) -> Slots:
         """Return the slots that hold the entity."""
         return self.look_up_function(peid)

@@ -49,6 +49,11 @@ class RedisMemberships:
         """Return the number of entities that are remembered."""
         return len(self._remembered)
 
+    @property
+    def pairs(self) -> int:
+        """The pairs that the generation does not hold yet; the others are in Redis."""
+        return self._late.pairs
+
     def look_up(self, peid: int) -> Slots | None:
         """Return the slots that hold the entity; None: its set must be read first."""
         return self.look_up_function(peid)

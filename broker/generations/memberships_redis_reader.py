@@ -60,6 +60,7 @@ class RedisReader:
         # Counted for metrics.
         self.round_trips = 0
         self.sets_read = 0
+        self.read_seconds = 0.0
 
     async def look_up(self, peids: Sequence[int]) -> Mapping[int, Slots]:
         """Return the slots of each peid; StoreAwayError when they cannot be read."""
@@ -67,10 +68,12 @@ class RedisReader:
             generation = self._memberships.generation
             if generation is None:
                 return {peid: self._memberships.look_up(peid) or () for peid in peids}
+            asked_at = time.monotonic()
             try:
                 sets, current = await self._read(generation, peids)
                 await self._check_empty(generation, peids, sets)
                 is_whole = await self._is_whole(generation, current)
+                self.read_seconds += time.monotonic() - asked_at
             except RedisReplyError as error:
                 if is_wrong_type(error):
                     damage = f"generation {generation} has keys of the wrong kind{REPAIR_ADVICE}"

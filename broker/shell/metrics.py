@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -171,8 +171,9 @@ def add_figures(metrics: Metrics, service: BrokerService) -> None:
                lambda: sum(one.outgoing.bytes for one in core.sessions)),
         Figure("spaps_longest_queue", "Messages that wait for the client with the most",
                lambda: max((len(one.outgoing.queue) for one in core.sessions), default=0)),
-        Figure("spaps_membership_pairs", "Pairs of entity and subscription in memory",
-               lambda: len(service.memberships) if isinstance(service.memberships, Sized) else 0),
+        Figure("spaps_membership_pairs", "Pairs of entity and subscription in force in this"
+               " process; in mode redis those that the generation does not hold yet",
+               lambda: service.memberships.pairs),
         Figure("spaps_pairs_charged", "Pairs that clients' neighborhoods have in the filter",
                lambda: core.shares.pairs.used),
         Figure("spaps_clients_over_pair_quota", "Clients that a new world put over their quota",

@@ -158,16 +158,20 @@ class RedisBacking:
         ]  # fmt: skip
         follower = self.follower
         if follower is not None:
-            found.append(
+            found += [
                 Figure("spaps_neighborhoods_waiting", "Neighborhoods without members, by cause",
                        lambda: {"unanswered": follower.unanswered,
-                                "refused": follower.waiting.refused}, label="cause")
-            )  # fmt: skip
+                                "refused": follower.waiting.refused}, label="cause"),
+                Figure("spaps_generation_pairs", "Pairs of the generation in force, for all"
+                       " brokers", lambda: 0 if follower.facts is None else follower.facts.pairs),
+            ]  # fmt: skip
         reader = self.reader
         if isinstance(reader, RedisReader):
             found += [
                 Figure("spaps_membership_reads", "Round trips for memberships",
                        lambda: reader.round_trips, is_counter=True),
+                Figure("spaps_membership_read_seconds", "Seconds that reads of memberships took",
+                       lambda: reader.read_seconds, is_counter=True),
                 Figure("spaps_membership_sets_read", "Membership sets read",
                        lambda: reader.sets_read, is_counter=True),
             ]  # fmt: skip

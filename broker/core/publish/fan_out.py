@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
 from typing import TypeAlias
 
 from broker.codec.publish import PEID_VALUE_AT, QOS_0_HEADERS, SHORT_LENGTHS
@@ -15,7 +14,7 @@ from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.core.subscribe.routes import Route
 from broker.core.subscribe.subscription import Subscription
-from broker.filter.memberships import SlotOwner, Slots
+from broker.filter.memberships import Slots
 
 # Returns the slots of a peid; None: they must be asked for.
 LookUpFunction: TypeAlias = Callable[[int], Slots | None]
@@ -96,19 +95,6 @@ class FanOut:
         header = QOS_0_HEADERS[len(topic_field) + 1 + len(named) + len(payload)]
         packet = b"".join((header, topic_field, SHORT_LENGTHS[len(named)], named, payload))
         return self.deliver(publisher, route, slots, packet, len(header) + len(topic_field) + 1)
-
-    def time_filter(self, topic: bytes, peid: int) -> None:
-        """Run the filter once more for one message, to measure what it costs."""
-        state = self._state
-        began = perf_counter()
-        route = state.routes.by_topic.get(topic)
-        slots = state.memberships.look_up_function(peid)
-        if route is not None and slots:
-            if type(slots) is SlotOwner:
-                _ = slots.home in route.spatial
-            else:
-                _ = [slot for slot in slots if state.slots.slot_owners[slot].home in route.spatial]
-        state.counters.filter_times.append(perf_counter() - began)
 
     def _hits(self, route: Route, slots: Slots) -> list[Subscription] | None:
         """Return the subscriptions that match; None: some of them share a session."""

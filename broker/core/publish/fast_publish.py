@@ -20,6 +20,7 @@ from broker.codec.publish import (
 )
 from broker.core.core_state import CoreState
 from broker.core.publish.fan_out import FanOut, LookUpFunction
+from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.sessions.connection import Connection
 from broker.filter.memberships import SlotOwner, Slots
 
@@ -34,26 +35,24 @@ MOST_BYTES: Final = 0x2000
 MOST_HEADER: Final = 3
 # One digit less than the longest: any such number is a peid.
 _MOST_PROPERTIES: Final = PEID_VALUE_AT + MAX_PEID_DIGITS - 1
-# The filter is timed once in so many runs.
-SAMPLED_RUNS: Final = 64
 
 
 class FastPublisher:
     """Takes runs of plain QoS 0 PUBLISH packets."""
 
     __slots__ = (
-        "_fan_out", "_is_restricted", "_most_remaining", "_routes", "_runs", "_state",
+        "_fan_out", "_filter_sampler", "_is_restricted", "_most_remaining", "_routes", "_state",
     )  # fmt: skip
 
-    def __init__(self, state: CoreState, fan_out: FanOut) -> None:
+    def __init__(self, state: CoreState, fan_out: FanOut, filter_sampler: FilterSampler) -> None:
         self._state = state
         self._fan_out = fan_out
+        self._filter_sampler = filter_sampler
         # The same object as long as the broker lives.
         self._routes = state.routes.by_topic
         self._is_restricted = state.access.is_restricted
         # The limit of every client that is connected.
         self._most_remaining = min(state.limits.packet_bytes - MOST_HEADER, MOST_BYTES)
-        self._runs = 0
 
     def run(  # noqa: C901, PLR0912, PLR0915 - one loop without calls: each would cost a tenth of the whole
         self, reads: Iterator[Read], position: int = 0, found: Mapping[int, Slots] | None = None
@@ -188,9 +187,8 @@ class FastPublisher:
             counters.publish_bytes_sent += sent_bytes
             counters.spatial_publishes += spatial
             counters.matches += matches
-            self._runs += 1
-            if peid >= 0 and self._runs % SAMPLED_RUNS == 0:
-                self._fan_out.time_filter(topic, peid)
+            if peid >= 0 and now >= self._filter_sampler.due:
+                self._filter_sampler.take(topic, peid, now)
         return stop
 
 

@@ -14,10 +14,10 @@ from broker.core.publish.fan_out import FanOut
 from broker.core.publish.fast_publish import (
     MOST_BYTES,
     MOST_HEADER,
-    SAMPLED_RUNS,
     FastPublisher,
     look_up_in_both,
 )
+from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 
@@ -25,13 +25,13 @@ from broker.core.sessions.session import Session
 class FastPublisher3:
     """Takes runs of QoS 0 PUBLISH packets of MQTT 3.1.1 and 3.1."""
 
-    __slots__ = ("_fan_out", "_most_remaining", "_runs", "_state")
+    __slots__ = ("_fan_out", "_filter_sampler", "_most_remaining", "_state")
 
-    def __init__(self, state: CoreState, fan_out: FanOut) -> None:
+    def __init__(self, state: CoreState, fan_out: FanOut, filter_sampler: FilterSampler) -> None:
         self._state = state
         self._fan_out = fan_out
+        self._filter_sampler = filter_sampler
         self._most_remaining = min(state.limits.packet_bytes - MOST_HEADER, MOST_BYTES)
-        self._runs = 0
 
     def run(  # noqa: C901 - one loop without calls, as in fast_publish
         self, connection: Connection, session: Session, data: bytes, position: int
@@ -83,9 +83,8 @@ class FastPublisher3:
             counters.publish_bytes_received += position - start
             counters.publishes_sent += sent
             counters.spatial_publishes += spatial
-            self._runs += 1
-            if peid >= 0 and self._runs % SAMPLED_RUNS == 0:
-                self._fan_out.time_filter(topic, peid)
+            if peid >= 0:
+                self._filter_sampler.look_at(topic, peid)
         return position
 
 

@@ -177,7 +177,7 @@ class MessageDelivery:
         if not must_wait:
             delivery.note_written()
             for part in packet:
-                self._state.output_gate.send(connection, part)
+                self._state.output_gate.write(connection, part)
             return True
         journal = self._state.journal
         if not is_again:

@@ -12,6 +12,7 @@ from typing import Final
 from broker.core.core_state import CoreState
 from broker.core.counters import BYTES_OF_WORK, WORK_OF_A_MATCH
 from broker.core.message import Message
+from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.sessions.session import Session
 from broker.core.subscribe.routes import Route
@@ -25,11 +26,14 @@ MANY_SLOTS: Final = 32
 class Router:
     """Makes deliveries of a message. One copy for each session, whatever matches."""
 
-    __slots__ = ("_message_delivery", "_state")
+    __slots__ = ("_filter_sampler", "_message_delivery", "_state")
 
-    def __init__(self, state: CoreState, message_delivery: MessageDelivery) -> None:
+    def __init__(
+        self, state: CoreState, message_delivery: MessageDelivery, filter_sampler: FilterSampler
+    ) -> None:
         self._state = state
         self._message_delivery = message_delivery
+        self._filter_sampler = filter_sampler
 
     def route(self, message: Message, route: Route, slots: Slots, publisher: Session | None) -> int:
         """Deliver to every session that matches; return the number of sessions and groups."""
@@ -75,6 +79,8 @@ class Router:
         for session, subscriptions in targets.items():
             retain = message.retain and any(one.terms.retain_as_published for one in subscriptions)
             self._message_delivery.deliver(session, message, subscriptions, retain=retain)
+        if message.peid is not None:
+            self._filter_sampler.look_at(message.topic.encode(), message.peid)
 
     def _spatial(self, route: Route, slots: Slots) -> list[Subscription]:
         """Return the neighborhood subscriptions that match both the topic and the entity.

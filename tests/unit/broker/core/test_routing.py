@@ -201,6 +201,19 @@ def test_sys_topics_have_mosquittos_names() -> None:
         assert float(found[f"$SYS/broker/load/messages/received/{window}"]) > 0
 
 
+def test_sys_counts_every_packet_to_clients() -> None:
+    harness = Harness(sys_interval=10)
+    watcher, client = harness.connect("w"), harness.connect("c")
+    watcher.subscribe("$SYS/broker/messages/sent")
+    client.subscribe("t", 2)
+    client.send(encode.publish("t", b"x"), encode.publish("t", b"x", qos=1, packet_id=1))
+    client.send(encode.publish("t", b"x", qos=2, packet_id=2), encode.ack(0x62, 2))
+    client.send(encode.packet(0xC0, b""))
+    sent = sum(len(one.packets) for one in (watcher, client))
+    harness.advance(10)
+    assert [int(one.payload) for one in watcher.messages()] == [sent]
+
+
 def test_clients_cannot_publish_to_sys() -> None:
     client = Harness().connect("c")
     client.subscribe("$SYS/#")
