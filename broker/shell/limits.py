@@ -43,6 +43,9 @@ class ShellLimits:
     waiting_logins: int = 1_000
     waiting_logins_of_address: int = 20
     wrong_logins_of_address: int = 60
+    # Log lines that clients cause in a minute, in all and of one address.
+    log_lines: int = 6_000
+    log_lines_of_address: int = 1_000
     resolve_seconds: float = 10.0
     # How long a start waits without an answer of the resolver before the broker listens.
     restore_seconds: float = 60.0

@@ -120,7 +120,6 @@ class RequestAnswers:
         else:
             request.answer(resolved)
             return
-        log.info("neighborhood refused: %s", text, extra=who)
         request.answer(ResolutionRefusal(reason, text))
 
     async def _registered(self, request: Resolve) -> Resolution:

@@ -179,6 +179,7 @@ class GeneralPublish:
             refusal = no_room_for(self._state, session, message)
         if refusal is not None:
             self._tell(session, message, 0, refusal.reason, refusal.text)
+            self._log_refusal(connection, route, refusal)
             self._answers.refuse(connection, session, publish, refusal)
             return
         if message.retain:
@@ -200,6 +201,10 @@ class GeneralPublish:
         """Tell traces of a PUBLISH, if there are any."""
         if self._state.trace.is_on:
             self._state.trace.published(session, message, count, reason, text)
+
+    def _log_refusal(self, connection: Connection, route: Route, refusal: RefusedPublish) -> None:
+        reason, text, now = refusal.reason, refusal.text, self._state.clock()
+        connection.refusals.note(connection, now, "publish", reason, text, topic=route.topic)
 
     def _message(self, publish: Publish, route: Route) -> Message:
         properties = publish.properties

@@ -11,6 +11,7 @@ from broker.codec.fields import Inbox
 from broker.codec.protocol_levels import MQTT_5, Codec
 from broker.codec.reason_codes import ProtocolError, ReasonCode, violation
 from broker.core.limits import BrokerLimits
+from broker.core.sessions.refusal_log import RefusalLog
 
 if TYPE_CHECKING:
     from broker.core.core_state import Timer
@@ -96,7 +97,8 @@ class Connection:
         "connect_timer", "connected_at", "failed", "fast_session", "found", "has_properties",
         "held", "host", "inbox", "is_blocked", "is_paused", "keep_alive", "keep_alive_timer",
         "last_seen", "maximum_packet_size", "may_publish", "out", "packet_limit", "peer",
-        "promised", "session", "state", "subscribe_queue", "waits_for_answers", "wants_reasons",
+        "promised", "refusals", "session", "state", "subscribe_queue", "waits_for_answers",
+        "wants_reasons",
     )  # fmt: skip
 
     def __init__(
@@ -151,6 +153,8 @@ class Connection:
         self.wants_reasons = True
         self.backlog: deque[RetainedBacklog] = deque()
         self._backlog_bytes = 0
+
+        self.refusals = RefusalLog()
 
         # Time.
         self.keep_alive = 0

@@ -126,7 +126,8 @@ class SessionLifecycle:
     def detach(self, connection: Connection, why: str) -> None:
         """Let the session of a connection that is no more wait for another one, or end it."""
         if connection.state is State.CONNECTED:
-            log.info("client disconnected: %s", why, extra=connection.log_fields)
+            fields = connection.log_fields | connection.refusals.take_left_out()
+            log.info("client disconnected: %s", why, extra=fields)
         connection.end()
         connection.held.clear()
         connection.backlog.clear()

@@ -16,6 +16,7 @@ from broker.core.counters import Drop
 from broker.core.journal import Will
 from broker.core.limits import BrokerLimits
 from broker.core.message import NO_EXPIRY, Message
+from broker.core.sessions.refusal_log import log_refused_will
 from broker.core.sessions.session import Session
 from broker.core.verdicts import Action, Identity, Owner, Verdict, owner_of
 
@@ -183,16 +184,16 @@ class Wills:
         if session.is_recorded:
             # After a restart it must not be sent again.
             self._state.journal.write(session.record())
+        topic = will.message.topic
 
         def decided(verdict: Verdict) -> None:
             if verdict.is_error:
                 self._state.counters.drops[Drop.WILL_NOT_ALLOWED] += 1
+                log_refused_will(session.identity, session.host, topic, verdict)
             else:
                 self._publishing.publish(self._begin_expiry(will.message), session)
 
-        verdict = self._state.access.ask_once(
-            session.identity, will.message.topic, Action.PUBLISH, decided
-        )
+        verdict = self._state.access.ask_once(session.identity, topic, Action.PUBLISH, decided)
         if verdict is not None:
             decided(verdict)
 

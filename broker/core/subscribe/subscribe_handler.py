@@ -215,6 +215,8 @@ class SubscribeHandler:
         codes = [
             ReasonCode.UNSPECIFIED_ERROR if one.code is None else one.code for one in job.requests
         ]
+        now = self._state.clock()
+        connection.refusals.note_filters(connection, now, job.requests, job.text)
         if self._state.trace.is_on and connection.session is not None:
             answered = [(one.text, code) for one, code in zip(job.requests, codes, strict=True)]
             self._state.trace.answered(connection.session, "SUBACK", answered, job.text)

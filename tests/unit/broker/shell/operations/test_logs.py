@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from broker.shell.runner import JsonLines, TextLines, set_up_logs
+from broker.shell.operations.logs import JsonLines, TextLines, set_up_logs
 from schemas.errors import SettingsError
 
 
@@ -51,3 +51,12 @@ def test_json_has_every_field_and_the_exception() -> None:
 def test_unknown_format_or_level(form: str, level: str) -> None:
     with pytest.raises(SettingsError, match=r"broker\.log_(format|level) must be"):
         set_up_logs(form, level)
+
+
+@pytest.mark.parametrize("long", ["x" * 60_000, "\U0001f600" * 60_000, "\x1b" * 60_000])
+def test_long_texts_of_clients_are_cut_off(long: str) -> None:
+    for lines in (TextLines(), JsonLines()):
+        line = lines.format(record(f"client refused: {long}", client=long, user=None, size=3))
+        assert len(line) < 1_500
+        assert "(60000 characters)" in line.replace("\\u2026", "…")
+    assert "…" not in TextLines().format(record("m", client="x" * 200))

@@ -1,0 +1,1 @@
+"""What an operator sees and checks: log lines, the service manager, the settings."""
