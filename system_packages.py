@@ -69,6 +69,7 @@ PROGRAMS = {
     "redis-server": SystemProgram(
         ("redis-server",), "the embedded Redis; tests of TLS, Sentinel and Cluster"
     ),
+    "systemd-analyze": SystemProgram(("systemd",), "checks of service units"),
 }
 
 

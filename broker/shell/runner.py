@@ -15,6 +15,7 @@ import uvloop
 from broker.shell.limits import read_limits
 from broker.shell.operations.client_lines import ClientLines
 from broker.shell.operations.logs import set_up_logs
+from broker.shell.operations.service_manager import ServiceManager
 from broker.shell.process import freeze_gc, tune_malloc
 from broker.shell.service import BrokerService
 from schemas.errors import WorldError
@@ -33,16 +34,20 @@ def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
     lines = ClientLines(limits.log_lines, limits.log_lines_of_address)
     set_up_logs(settings.broker.log_format, settings.broker.log_level, lines)
     tune_malloc()
+    # Before the first process is started: its variables are not for others.
+    manager = ServiceManager()
     _require_world(settings)
     if settings.redis.url == NO_REDIS:
-        uvloop.run(_serve(replace(settings, redis=replace(settings.redis, url=None)), None, say))
+        uvloop.run(
+            _serve(replace(settings, redis=replace(settings.redis, url=None)), None, manager, say)
+        )
         return
     # Imported late: loading the client of Redis takes 0.1 s.
     from redis_link.connection.redis_choice import redis_choice  # noqa: PLC0415
 
     with redis_choice(settings) as redis:
         chosen = replace(settings, redis=replace(settings.redis, url=redis.url))
-        uvloop.run(_serve(chosen, redis, say))
+        uvloop.run(_serve(chosen, redis, manager, say))
 
 
 def _require_world(settings: Settings) -> None:
@@ -61,7 +66,12 @@ def _require_world(settings: Settings) -> None:
         raise WorldError(f"{settings.world.dir}: {error.strerror or error}") from error
 
 
-async def _serve(settings: Settings, redis: RedisChoice | None, say: Callable[[str], None]) -> None:
+async def _serve(
+    settings: Settings,
+    redis: RedisChoice | None,
+    manager: ServiceManager,
+    say: Callable[[str], None],
+) -> None:
     loop = asyncio.get_running_loop()
     stop_signal = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -80,14 +90,16 @@ async def _serve(settings: Settings, redis: RedisChoice | None, say: Callable[[s
     # Objects that were imported and restored are never garbage.
     freeze_gc()
     loop.add_signal_handler(signal.SIGHUP, service.reload_files)
-    watch = None
+    beside = [asyncio.create_task(manager.show_life(), name="watchdog")]
     if redis is not None:
-        watch = asyncio.create_task(redis.keep_running(), name="embedded Redis")
+        beside.append(asyncio.create_task(redis.keep_running(), name="embedded Redis"))
     places = ", ".join(f"{address} ({name})" for name, address in bound)
     world = f"world version {service.world_version}" if service.world_version else "no world"
     say(f"spaps broker ready: {places}; {world}")
+    manager.ready(f"{places}; {world}")
     await stop_signal.wait()
     log.info("the broker stops")
-    if watch is not None:
-        watch.cancel()
+    manager.stopping()
+    for task in beside:
+        task.cancel()
     await service.stop()
