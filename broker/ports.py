@@ -8,6 +8,7 @@ answered in this process.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -191,3 +192,11 @@ def memberships_of_mode(mode: str, *, has_redis: bool) -> Memberships:
         case other:
             modes = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
             raise SettingsError(f"broker.memberships must be {modes}, not {other!r}")
+
+
+def check_broker_name(name: str) -> None:
+    """Raise SettingsError for a name that keys in Redis cannot have."""
+    if not re.fullmatch(r"[\w.-]{1,64}", name):
+        raise SettingsError(
+            f"broker.name must be 1 to 64 letters, digits, '_', '.' or '-', not {name!r}"
+        )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 # Ends the text of every error about data in Redis that a rebuild can restore.
@@ -58,7 +59,37 @@ class SourceError(SpapsError):
 
 
 class SettingsError(SpapsError):
-    """A configuration file or option with an unknown key or an impossible value."""
+    """A configuration file or option with an unknown key or an impossible value.
+
+    ``mistakes`` are all that were found, each one line; the text is the first of them.
+    """
+
+    def __init__(self, *mistakes: str) -> None:
+        """Keep all mistakes; there is at least one."""
+        first, *more = mistakes
+        others = f" (and {len(more)} more: 'spaps config check' lists them)" if more else ""
+        super().__init__(first + others)
+        self.mistakes = mistakes
+
+
+class Mistakes(list[str]):
+    """Collects the mistakes of several steps, each of which may fail by itself."""
+
+    @contextmanager
+    def noted(self, where: str = "") -> Iterator[None]:
+        """Collect what a step raises, so that the next step is made all the same.
+
+        ``where`` is put before each mistake.
+        """
+        try:
+            yield
+        except SettingsError as error:
+            self += [f"{where}{mistake}" for mistake in error.mistakes]
+
+    def check(self) -> None:
+        """Raise SettingsError when there are any."""
+        if self:
+            raise SettingsError(*self)
 
 
 class SearchError(SpapsError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from schemas.errors import SettingsError
+from schemas.errors import Mistakes, SettingsError
 
 ENVIRONMENT_PREFIX: Final = "SPAPS"
 # Read elsewhere: the password of the Redis that redis.url names.
@@ -23,21 +23,24 @@ Table = TypeVar("Table")
 
 
 def lay_over(base: dict[str, Any], above: Mapping[str, Any], where: str, prefix: str = "") -> None:
-    """Replace values of ``base`` by those of ``above``; unknown keys are errors."""
+    """Replace values of ``base`` by those of ``above``; all unknown keys are one error."""
+    mistakes = Mistakes()
     for key, value in above.items():
         name = f"{prefix}{key}"
         if key not in base:
             known = ", ".join(f"{prefix}{other}" for other in sorted(base))
-            raise SettingsError(f"{where}unknown setting {name}; known: {known}")
-        if not isinstance(base[key], dict):
+            mistakes.append(f"{where}unknown setting {name}; known: {known}")
+        elif not isinstance(base[key], dict):
             base[key] = value
         elif not base[key] and isinstance(value, Mapping):
             # A table that is empty in the defaults takes any keys: another library checks them.
             base[key] = dict(value)
         elif isinstance(value, Mapping):
-            lay_over(base[key], value, where, f"{name}.")
+            with mistakes.noted():
+                lay_over(base[key], value, where, f"{name}.")
         else:
-            raise SettingsError(f"{where}{name} is a table of settings, not {_shown(value)}")
+            mistakes.append(f"{where}{name} is a table of settings, not {_shown(value)}")
+    mistakes.check()
 
 
 def read_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,12 +53,15 @@ def read_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -
     leaves = {_variable(path): (path, default) for path, default in _leaves(known)}
     tables = tuple(f"{_variable((table,))}_" for table in known)
     found: dict[str, Any] = {}
+    mistakes = Mistakes()
     for name, text in environment.items():
         if name in leaves:
             path, default = leaves[name]
-            found[".".join(path)] = _typed(text, default, name)
+            with mistakes.noted():
+                found[".".join(path)] = _typed(text, default, name)
         elif name.startswith(tables) and name not in OTHER_VARIABLES:
-            raise SettingsError(f"environment: {name} is no setting; conf/spaps.toml has them all")
+            mistakes.append(f"environment: {name} is no setting; conf/spaps.toml has them all")
+    mistakes.check()
     return nested(found)
 
 
@@ -111,7 +117,12 @@ def build_table(kind: type[Table], table: Mapping[str, Any], prefix: str) -> Tab
     surplus = [f"{prefix}{name}" for name in table if name not in names]
     if lacking or surplus:
         raise SettingsError(f"defaults and classes differ: {', '.join(lacking + surplus)}")
-    values = {name: _convert(table[name], hints[name], f"{prefix}{name}") for name in names}
+    values: dict[str, Any] = {}
+    mistakes = Mistakes()
+    for name in names:
+        with mistakes.noted():
+            values[name] = _convert(table[name], hints[name], f"{prefix}{name}")
+    mistakes.check()
     return kind(**values)
 
 

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from schemas.errors import SettingsError
+from schemas.errors import Mistakes, SettingsError
 from schemas.setting_values import build_table, lay_over, nested, read_environment
 from schemas.world_places import control_place
 
@@ -132,18 +132,41 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
     """Return the settings; in ``options`` (``{"world.dir": …}``) None means "not given"."""
+    mistakes = Mistakes()
+    settings = read_settings(mistakes, config, options, environment)
+    mistakes.check()
+    if settings is None:
+        raise SettingsError("the settings cannot be read")
+    return settings
+
+
+def read_settings(
+    mistakes: Mistakes,
+    config: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings | None:
+    """Return the settings without those that are mistakes, which are collected.
+
+    None when what is left cannot be used.
+    """
     merged = _parse(_defaults(), "defaults")
     if config is not None:
-        lay_over(merged, _parse(read_text(config), str(config)), f"{config}: ")
+        with mistakes.noted():
+            lay_over(merged, _parse(read_text(config), str(config)), f"{config}: ")
     surroundings = os.environ if environment is None else environment
-    lay_over(merged, read_environment(surroundings, merged), "environment: ")
+    with mistakes.noted():
+        lay_over(merged, read_environment(surroundings, merged), "environment: ")
     given = {key: value for key, value in (options or {}).items() if value is not None}
-    lay_over(merged, nested(given), "option: ")
-    settings = build_table(Settings, merged, "")
-    if not settings.world.dir.strip():
-        raise SettingsError(
-            "the folder of the world (world.dir) is an empty text: give --world DIR"
-        )
+    with mistakes.noted():
+        lay_over(merged, nested(given), "option: ")
+    settings = None
+    with mistakes.noted():
+        settings = build_table(Settings, merged, "")
+        if not settings.world.dir.strip():
+            mistakes.append(
+                "the folder of the world (world.dir) is an empty text: give --world DIR"
+            )
     return settings
 
 

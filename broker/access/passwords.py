@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from schemas.errors import OutputError, SettingsError
+from schemas.errors import Mistakes, OutputError, SettingsError
 from schemas.settings import read_text
 
 Users: TypeAlias = dict[str, str]
@@ -84,6 +84,7 @@ def read_users(path: Path) -> Users:
     """Return the users of a file; SettingsError when one of its lines is not valid."""
     text = read_text(path)
     users: Users = {}
+    mistakes = Mistakes()
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
@@ -91,12 +92,14 @@ def read_users(path: Path) -> Users:
         # From the right: a name may hold a colon, a hash never does.
         name, _, stored = stripped.rpartition(":")
         if not name or not is_known_hash(stored):
-            raise SettingsError(
+            mistakes.append(
                 f"{path}, line {number}: expected user:hash as 'spaps passwd' writes it"
             )
-        if name in users:
-            raise SettingsError(f"{path}, line {number}: user {name!r} stands there twice")
-        users[name] = stored
+        elif name in users:
+            mistakes.append(f"{path}, line {number}: user {name!r} stands there twice")
+        else:
+            users[name] = stored
+    mistakes.check()
     return users
 
 
@@ -132,6 +135,11 @@ class PasswordChecker:
         self._nobody = hash_password(secrets.token_hex())
         self._key = secrets.token_bytes(32)
         self._remembered: set[bytes] = set()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The users of the file."""
+        return tuple(self._users)
 
     @property
     def has_users(self) -> bool:

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 from broker.codec.fields import FilterError, parse_filter
 from broker.codec.reason_codes import ReasonCode
 from broker.core.verdicts import Action, Identity, Verdict
-from schemas.errors import SettingsError
+from schemas.errors import Mistakes
 from schemas.named_neighborhood import NAME_FORM, NAME_PREFIX, is_name
 from schemas.settings import read_text
 
@@ -168,22 +168,21 @@ class AccessRules:
 
 def read_rules(path: Path) -> AccessRules:
     """Return the rules of a file; SettingsError when one of its lines is not valid."""
-    text = read_text(path)
-    return parse_rules(text, str(path))
+    return parse_rules(read_text(path), str(path))
 
 
 def parse_rules(text: str, where: str) -> AccessRules:
     """Return the rules of a text; ``where`` names it in errors."""
     rules = AccessRules()
+    mistakes = Mistakes()
     section = rules.anonymous
     for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
-            continue
         try:
-            section = _add_line(stripped, rules, section)
+            if (stripped := line.strip()) and not stripped.startswith("#"):
+                section = _add_line(stripped, rules, section)
         except FilterError as error:
-            raise SettingsError(f"{where}, line {number}: {error}") from None
+            mistakes.append(f"{where}, line {number}: {error}")
+    mistakes.check()
     every = [*rules.anonymous, *rules.patterns, *chain(*rules.users.values())]
     rules.allows_all_names = bool(every) and not any(rule.names for rule in every)
     return rules

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from broker.codec.publish import parse_peid
-from schemas.errors import SettingsError
+from schemas.errors import Mistakes
 
 PEID: Final = "{peid}"
 KEY: Final = "{key}"
@@ -24,23 +24,25 @@ class GatewayRules:
     __slots__ = ("_templates",)
 
     def __init__(self, templates: Sequence[str] = (), *, has_world: bool = True) -> None:
-        """Check the rules; SettingsError names the one that cannot work."""
+        """Check the rules; SettingsError names those that cannot work."""
         self._templates: list[list[str]] = []
+        mistakes = Mistakes()
         for template in templates:
             levels = template.split("/")
             named = [level for level in levels if level in _PLACEHOLDERS]
             wrong = [level for level in levels if "{" in level and level not in _PLACEHOLDERS]
             if len(named) != 1 or wrong or "#" in template:
-                raise SettingsError(
+                mistakes.append(
                     f"gateway rule {template!r}: exactly one level must be {PEID} or {KEY}, "
                     "others are names or +"
                 )
             if KEY in named and not has_world:
-                raise SettingsError(
+                mistakes.append(
                     f"gateway rule {template!r}: keys are those of a world, and "
                     "broker.memberships = none loads none"
                 )
             self._templates.append(levels)
+        mistakes.check()
 
     def entity_of(self, topic: str) -> int | str | None:
         """Return the peid or the key that a topic has by the first rule that fits, if one does."""

@@ -21,8 +21,9 @@ from broker.core.verdicts import AccessControl, Action, AllowAll, Identity, Verd
 from broker.shell.http_server import Login
 from broker.shell.limits import ShellLimits
 from broker.shell.network.certificates import Certificates
-from broker.shell.network.listeners import WebOrigins, check_openness
-from schemas.errors import SettingsError
+from broker.shell.network.listeners import check_openness
+from broker.shell.network.web_origins import WebOrigins
+from schemas.errors import Mistakes, SettingsError
 from schemas.settings import BrokerSettings
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Admission:
         self.page_login = http_login(settings, http, self.logins)
         self.certificates = Certificates(settings.listeners, limits.certificate_warning_days)
         self.origins = WebOrigins(settings.websocket_origins)
+        self._warn_of_unknown_users(settings)
         # MQTT 5 has a code for a server that does not wish to reveal its reason.
         self.denial = (
             ReasonCode.NOT_AUTHORIZED if settings.tell_denials else ReasonCode.UNSPECIFIED_ERROR
@@ -66,6 +68,12 @@ class Admission:
                 "nobody can connect: give --allow-anonymous, or set broker.password_file "
                 "(spaps passwd) or a plugin"
             )
+
+    def _warn_of_unknown_users(self, settings: BrokerSettings) -> None:
+        known = () if self.files.passwords is None else self.files.passwords.content.names
+        for user in settings.http_users:
+            if user not in known:
+                log.warning("broker.http_users: %r is not in %s", user, settings.password_file)
 
     @property
     def problems(self) -> list[str]:
@@ -103,6 +111,13 @@ async def is_page_reader(
 
 def http_login(settings: BrokerSettings, address: Address | None, logins: Logins) -> Login | None:
     """Return the login of the pages, or None; a public address must have one."""
+    check_pages(settings, address)
+    users = settings.http_users
+    return partial(is_page_reader, logins, users) if users else None
+
+
+def check_pages(settings: BrokerSettings, address: Address | None) -> None:
+    """Raise SettingsError when the pages would be open by accident, or have no passwords."""
     users = settings.http_users
     if users and settings.password_file is None:
         raise SettingsError("broker.http_users: needs broker.password_file, which has them")
@@ -111,7 +126,18 @@ def http_login(settings: BrokerSettings, address: Address | None, logins: Logins
             f"broker.http at {address} can be reached from other machines and needs a login: set "
             "broker.http_users, or broker.http_from_anywhere if that is what you want"
         )
-    return partial(is_page_reader, logins, users) if users else None
+
+
+def check_access_files(settings: BrokerSettings) -> None:
+    """Raise SettingsError with every mistake in the password file and the access rules."""
+    mistakes = Mistakes()
+    if settings.password_file is not None:
+        with mistakes.noted("broker.password_file: "):
+            read_users(settings.password_file)
+    if settings.acl_file is not None:
+        with mistakes.noted("broker.acl_file: "):
+            read_rules(settings.acl_file)
+    mistakes.check()
 
 
 class AccessFiles:
@@ -132,9 +158,8 @@ class AccessFiles:
             )
         if settings.acl_file is not None:
             self.rules = WatchedFile(settings.acl_file, read_rules, AccessRules())
-        for key, file in (("password_file", self.passwords), ("acl_file", self.rules)):
-            if file is not None and file.problem is not None:
-                raise SettingsError(f"broker.{key}: {file.problem}")
+        if self.broken:
+            check_access_files(settings)
         if self.passwords is not None and not self.passwords.content.has_users:
             log.warning("nobody can log in: %s has no users", self.passwords.path)
 

@@ -13,7 +13,7 @@ from broker.core.limits import BrokerLimits
 from broker.ports import LEASE_SECONDS, STUCK_SECONDS, JournalLimits
 from broker.resolver.resolver_requests import ResolverLimits
 from broker.shell.http_server import HttpLimits
-from schemas.errors import SettingsError
+from schemas.errors import Mistakes
 from schemas.setting_values import build_table
 
 # Files other than connections: listeners, Redis, the resolver, logs, the world.
@@ -141,10 +141,17 @@ class ConnectionQuota:
 
 def read_limits(table: Mapping[str, Any]) -> tuple[BrokerLimits, ShellLimits]:
     """Return the limits in [broker.limits]; an error names the key."""
-    for name, value in table.items():
-        if isinstance(value, int | float) and value < 0:
-            raise SettingsError(f"broker.limits.{name} must not be below 0, not {value}")
-    return _part(BrokerLimits, table), _part(ShellLimits, table)
+    mistakes = Mistakes(
+        f"broker.limits.{name} must not be below 0, not {value}"
+        for name, value in table.items()
+        if isinstance(value, int | float) and value < 0
+    )
+    with mistakes.noted():
+        core = _part(BrokerLimits, table)
+    with mistakes.noted():
+        shell = _part(ShellLimits, table)
+    mistakes.check()
+    return core, shell
 
 
 def _part(kind: type[Limits], table: Mapping[str, Any]) -> Limits:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -25,13 +24,13 @@ from broker.generations.memberships_redis_reader import RedisReader
 from broker.generations.name_follower import NameFollower
 from broker.generations.redis_definitions import RedisDefinitions
 from broker.generations.switch_notices import SwitchNotices
-from broker.ports import JournalState, MembershipReader, NoReader, Stores
+from broker.ports import JournalState, MembershipReader, NoReader, Stores, check_broker_name
 from broker.resolver.live_resolver import LiveResolver
 from broker.shell.limits import ShellLimits
 from broker.shell.metrics import Figure
 from redis_link.connection.redis_router import RedisRouter
 from redis_link.connection.server_settings import ServerWatch
-from schemas.errors import RedisLinkError, SettingsError
+from schemas.errors import RedisLinkError
 from schemas.redis_keys import journal_key
 
 log = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ class RedisBacking:
 
         ``wake`` is called when the core has output.
         """
-        _check_name(broker)
+        check_broker_name(broker)
         self._router = RedisRouter(url, answer_seconds=ANSWER_SECONDS)
         self._core = core
         self._wake = wake
@@ -237,10 +236,3 @@ class RedisBacking:
 
     def _slots_by_sub_id(self) -> Mapping[int, int]:
         return self._core.neighborhoods.slots_by_sub_id
-
-
-def _check_name(broker: str) -> None:
-    if not re.fullmatch(r"[\w.-]{1,64}", broker):
-        raise SettingsError(
-            f"broker.name must be 1 to 64 letters, digits, '_', '.' or '-', not {broker!r}"
-        )

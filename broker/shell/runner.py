@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,11 +15,10 @@ from broker.shell.limits import read_limits
 from broker.shell.operations.client_lines import ClientLines
 from broker.shell.operations.logs import set_up_logs
 from broker.shell.operations.service_manager import ServiceManager
+from broker.shell.operations.settings_check import check_settings
 from broker.shell.process import freeze_gc, tune_malloc
 from broker.shell.service import BrokerService
-from schemas.errors import WorldError
 from schemas.settings import NO_REDIS, Settings
-from schemas.world_places import world_folder
 
 if TYPE_CHECKING:
     from redis_link.connection.redis_choice import RedisChoice
@@ -30,13 +28,13 @@ log = logging.getLogger(__name__)
 
 def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; ``say`` gets one line when clients can connect."""
+    check_settings(settings)
     _, limits = read_limits(settings.broker.limits)
     lines = ClientLines(limits.log_lines, limits.log_lines_of_address)
     set_up_logs(settings.broker.log_format, settings.broker.log_level, lines)
     tune_malloc()
     # Before the first process is started: its variables are not for others.
     manager = ServiceManager()
-    _require_world(settings)
     if settings.redis.url == NO_REDIS:
         uvloop.run(
             _serve(replace(settings, redis=replace(settings.redis, url=None)), None, manager, say)
@@ -48,22 +46,6 @@ def run_broker(settings: Settings, say: Callable[[str], None]) -> None:
     with redis_choice(settings) as redis:
         chosen = replace(settings, redis=replace(settings.redis, url=redis.url))
         uvloop.run(_serve(chosen, redis, manager, say))
-
-
-def _require_world(settings: Settings) -> None:
-    """Raise when the world does not exist, before anything is started or created."""
-    folder = world_folder(settings.world.dir)
-    if settings.broker.memberships == "none" or folder is None:
-        return
-    try:
-        os.scandir(folder).close()
-    except FileNotFoundError:
-        missing = f"no world at {settings.world.dir}: import one with 'spaps import'"
-        raise WorldError(missing) from None
-    except NotADirectoryError:
-        raise WorldError(f"{settings.world.dir}: is a file, not the folder of a world") from None
-    except OSError as error:
-        raise WorldError(f"{settings.world.dir}: {error.strerror or error}") from error
 
 
 async def _serve(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from spaps.cli.commands.broker_command import broker, passwd
+from spaps.cli.commands.config_command import config
 from spaps.cli.commands.export_command import export
 from spaps.cli.commands.find_command import categories, find
 from spaps.cli.commands.import_command import import_sources
@@ -51,6 +52,7 @@ app.command("why", cls=PlainCommand)(why)
 app.command("trace", cls=PlainCommand)(trace)
 app.add_typer(neighborhood, name="neighborhood")
 app.add_typer(sessions, name="sessions")
+app.add_typer(config, name="config")
 
 
 @app.callback(invoke_without_command=True)

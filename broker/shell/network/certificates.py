@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from schemas.errors import SettingsError
+from schemas.errors import Mistakes, SettingsError
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class Certificates:
     def __init__(self, listeners: Mapping[str, Any], warning_days: float) -> None:
         self._tables = {name: table for name, table in listeners.items() if table.get("ssl")}
         self._warning_seconds = warning_days * DAY
-        self._contexts = {name: server_context(table) for name, table in self._tables.items()}
+        self._contexts = server_contexts(self._tables)
         self._expiries = self._read_expiries()
         # Errors of the last reload, by listener.
         self._failures: dict[str, str] = {}
@@ -103,6 +103,17 @@ class Certificates:
             except SettingsError as error:
                 log.warning("its expiry is not known: %s", error)
         return found
+
+
+def server_contexts(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, ssl.SSLContext]:
+    """Return the TLS contexts of listeners; SettingsError has all that cannot be used."""
+    contexts: dict[str, ssl.SSLContext] = {}
+    mistakes = Mistakes()
+    for name, table in tables.items():
+        with mistakes.noted(f"broker.listeners.{name}: "):
+            contexts[name] = server_context(table)
+    mistakes.check()
+    return contexts
 
 
 def server_context(table: Mapping[str, Any]) -> ssl.SSLContext:

@@ -1,34 +1,27 @@
 """The listeners of the broker: reads their settings, opens them, and checks who may connect.
 
-The broker refuses to be open to other machines by accident. A web page may open a WebSocket when
-it is of the same host, or of an origin that the settings allow.
+The broker refuses to be open to other machines by accident.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
-from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from typing import Any, Final
 
 import websockets
 from amqtt.contexts import BrokerConfig
 from dacite import DaciteError
 from websockets.asyncio.server import Server as WebSocketServer
 from websockets.asyncio.server import ServerConnection
-from websockets.http11 import Request, Response
 
-from broker.access.addresses import Address, Origin, parse_address
+from broker.access.addresses import Address, parse_address
 from broker.access.amqtt_plugins import innermost_text
-from broker.shell.http_server import is_local_name
-from schemas.errors import SettingsError
+from broker.shell.network.web_origins import WebOrigins
+from schemas.errors import Mistakes, SettingsError
 from schemas.settings import BrokerSettings
-
-log = logging.getLogger(__name__)
 
 # The name of the listener of ``broker.listen``.
 DEFAULT: Final = "default"
@@ -44,41 +37,56 @@ PORTS: Final = {("tcp", False): PORT, ("tcp", True): 8883, ("ws", False): 8083, 
 def listener_addresses(settings: BrokerSettings) -> dict[str, Address]:
     """Return the address of each listener, by its name."""
     addresses = {}
+    mistakes = Mistakes()
     if settings.listen:
-        addresses[DEFAULT] = parse_address(settings.listen, "broker.listen", PORT)
+        with mistakes.noted():
+            addresses[DEFAULT] = parse_address(settings.listen, "broker.listen", PORT)
     for name, table in settings.listeners.items():
-        key = f"broker.listeners.{name}"
-        if not isinstance(table, Mapping) or name == DEFAULT:
-            raise SettingsError(f"{key}: write [broker.listeners.NAME], NAME other than {DEFAULT}")
-        kind = str(table.get("type", "tcp"))
-        if kind not in ("tcp", "ws"):
-            raise SettingsError(f"{key}.type must be tcp or ws, not {kind!r}")
-        for word in table.keys() - KEYS:
-            if word not in UNUSED_KEYS:
-                raise SettingsError(f"unknown setting {key}.{word}; known: {', '.join(KEYS)}")
-        for unused in UNUSED_KEYS:
-            if unused in table:
-                raise SettingsError(f"{key}.{unused} is not supported; see broker.limits")
-        default_port = PORTS[kind, bool(table.get("ssl"))]
-        addresses[name] = parse_address(str(table.get("bind", "")), f"{key}.bind", default_port)
+        with mistakes.noted():
+            addresses[name] = _listener_address(name, table)
+    mistakes.check()
     if not addresses:
         raise SettingsError("broker.listen is empty and there are no broker.listeners")
     return addresses
 
 
+def _listener_address(name: str, table: Any) -> Address:
+    """Return the address of a table in broker.listeners; SettingsError has all its mistakes."""
+    key = f"broker.listeners.{name}"
+    if not isinstance(table, Mapping) or name == DEFAULT:
+        raise SettingsError(f"{key}: write [broker.listeners.NAME], NAME other than {DEFAULT}")
+    mistakes = Mistakes()
+    kind = str(table.get("type", "tcp"))
+    if kind not in ("tcp", "ws"):
+        mistakes.append(f"{key}.type must be tcp or ws, not {kind!r}")
+    for word in sorted(table.keys() - KEYS):
+        if word in UNUSED_KEYS:
+            mistakes.append(f"{key}.{word} is not supported; see broker.limits")
+        else:
+            mistakes.append(f"unknown setting {key}.{word}; known: {', '.join(KEYS)}")
+    if table.get("ssl") and not (table.get("certfile") and table.get("keyfile")):
+        mistakes.append(f"{key}: ssl needs certfile and keyfile")
+    default_port = PORTS.get((kind, bool(table.get("ssl"))), PORT)
+    with mistakes.noted():
+        address = parse_address(str(table.get("bind", "")), f"{key}.bind", default_port)
+    mistakes.check()
+    return address
+
+
 def amqtt_config(settings: BrokerSettings) -> BrokerConfig:
     """Check listeners and plugins as amqtt does; return the configuration of its plugins."""
-    addresses = listener_addresses(settings)
-    for name, table in settings.listeners.items():
-        key = f"broker.listeners.{name}"
-        if table.get("ssl") and not (table.get("certfile") and table.get("keyfile")):
-            raise SettingsError(f"{key}: ssl needs certfile and keyfile")
-        _checked({"listeners": {DEFAULT: {}, name: {**table, "bind": str(addresses[name])}}}, key)
-    for plugin in settings.plugins:
-        if "." not in plugin:
-            raise SettingsError(
-                f"broker.plugins: {plugin!r} is no plugin: write package.module.Class in quotes"
-            )
+    mistakes = Mistakes()
+    with mistakes.noted():
+        for name, address in listener_addresses(settings).items():
+            table = {**settings.listeners.get(name, {}), "bind": str(address)}
+            with mistakes.noted():
+                _checked({"listeners": {DEFAULT: {}, name: table}}, f"broker.listeners.{name}")
+    mistakes += [
+        f"broker.plugins: {plugin!r} is no plugin: write package.module.Class in quotes"
+        for plugin in settings.plugins
+        if "." not in plugin
+    ]
+    mistakes.check()
     return _checked({"plugins": dict(settings.plugins)}, "broker")
 
 
@@ -176,66 +184,3 @@ class Listeners:
             server_header=None,
             **secure,
         )
-
-
-OriginCheck: TypeAlias = Callable[[ServerConnection, Request], Response | None]
-
-
-class WebOrigins:
-    """Web origins: pages of the same host may connect, and those in ``allowed`` (``*``: all)."""
-
-    def __init__(self, allowed: tuple[str, ...]) -> None:
-        self._allowed = frozenset(_origin(one) for one in allowed)
-        self.refused = 0
-
-    def check(self, *, is_public: bool) -> OriginCheck:
-        """Return the check of a listener; ``is_public``: other machines can reach it."""
-
-        def check(connection: ServerConnection, request: Request) -> Response | None:
-            origins = request.headers.get_all("Origin")
-            host = ", ".join(request.headers.get_all("Host"))
-            if all(self.allows(one, host, is_public=is_public) for one in origins):
-                return None
-            self.refused += 1
-            peer = connection.remote_address or (None, None)
-            extra = {"origin": ", ".join(origins), "from": str(Origin(peer[0], peer[1]))}
-            log.info("WebSocket refused: a page of another origin", extra=extra)
-            return connection.respond(
-                HTTPStatus.FORBIDDEN, "this origin is not in broker.websocket_origins\n"
-            )
-
-        return check
-
-    def allows(self, origin: str, host: str, *, is_public: bool) -> bool:
-        """Return whether a page of the origin may connect to the host in its request.
-
-        On this machine the host must be an address or localhost: the owner of any other name could
-        have made it resolve to this machine.
-        """
-        if "*" in self._allowed or origin.rstrip("/").lower() in self._allowed:
-            return True
-        if not is_public and not is_local_name(host):
-            return False
-        try:
-            page, asked = urlsplit(origin).hostname, urlsplit(f"//{host}").hostname
-        except ValueError:
-            return False
-        return page is not None and page == asked
-
-
-def _origin(text: str) -> str:
-    """Return an origin of the settings as browsers write it; an error if it is not valid."""
-    origin = text.rstrip("/").lower()
-    try:
-        parts = urlsplit(origin)
-        is_origin = bool(parts.scheme and parts.hostname) and parts.port != 0
-    except ValueError:
-        is_origin = False
-    else:
-        is_origin = is_origin and origin == f"{parts.scheme}://{parts.netloc}"
-    if origin in ("*", "null") or (is_origin and "@" not in origin):
-        return origin
-    raise SettingsError(
-        f"broker.websocket_origins: {text!r} is no origin: write it as https://map.example or "
-        "http://localhost:3000, or * for all"
-    )

@@ -54,5 +54,7 @@ def test_the_broker_is_confined(analyze: Callable[..., str], tmp_path: Path) -> 
     security = ("security", "--offline=true", f"--threshold={MOST_EXPOSED}")
     unit = tmp_path / "spaps-broker.service"
     assert analyze(*security, unit.name).startswith("0\n")
-    unit.write_text(re.sub(r"(?m)^(Protect|Restrict|Private|System|Capab).*$", "", unit.read_text()))
+    unit.write_text(
+        re.sub(r"(?m)^(Protect|Restrict|Private|System|Capab).*$", "", unit.read_text())
+    )
     assert not analyze(*security, unit.name).startswith("0\n"), "the measure can fail"

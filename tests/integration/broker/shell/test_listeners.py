@@ -20,9 +20,9 @@ from broker.shell.network.certificates import Certificates as TlsContexts
 from broker.shell.network.listeners import (
     ConnectionHandlers,
     Listeners,
-    WebOrigins,
     amqtt_config,
 )
+from broker.shell.network.web_origins import WebOrigins
 from schemas.errors import SettingsError
 from schemas.settings import load_settings
 from tests.servers.certificates import Certificates

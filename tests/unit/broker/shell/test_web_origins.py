@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.shell.network.listeners import WebOrigins
+from broker.shell.network.web_origins import WebOrigins
 from schemas.errors import SettingsError
 
 
