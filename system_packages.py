@@ -65,6 +65,7 @@ PROGRAMS = {
     "postgis-3.so": SystemProgram(
         ("postgresql-postgis",), "tests beside PostGIS", ("/usr/lib/postgresql/*/lib",)
     ),
+    "promtool": SystemProgram(("prometheus",), "checks of metrics and alert rules"),
     "redis-cli": SystemProgram(("redis-tools",), "looking into a Redis"),
     "redis-server": SystemProgram(
         ("redis-server",), "the embedded Redis; tests of TLS, Sentinel and Cluster"
