@@ -5,11 +5,14 @@
 # More options of the job (--version, --switch-anyway) may follow. The image has code and packages;
 # settings and jars come from the properties file.
 set -euo pipefail
+properties="${SPAPS_PROPERTIES:-conf/spark-defaults.conf}"
+# --packages takes the place of the packages of the properties file, so both are named.
+packages="$(sed -nE 's/^spark\.jars\.packages[ =]+//p' "$properties"),org.apache.hadoop:hadoop-aws:3.4.1"
 exec "${SPARK_SUBMIT:-spark-submit}" \
   --master "${SPAPS_MASTER:?the address of the API server, as k8s://https://HOST:PORT}" \
   --deploy-mode cluster --name spaps \
-  --properties-file "${SPAPS_PROPERTIES:-conf/spark-defaults.conf}" \
-  --packages org.apache.hadoop:hadoop-aws:3.4.1 \
+  --properties-file "$properties" \
+  --packages "$packages" \
   --conf spark.kubernetes.container.image="${SPAPS_IMAGE:?the image of deploy/kubernetes/Dockerfile}" \
   --conf spark.kubernetes.namespace="${SPAPS_NAMESPACE:-spaps}" \
   --conf spark.kubernetes.authenticate.driver.serviceAccountName="${SPAPS_ACCOUNT:-spark}" \

