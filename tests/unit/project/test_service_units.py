@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from spaps.cli.command_line import run
+
 UNITS = (
     "conf/services/spaps-broker.service",
     "conf/schedules/spaps-rebuild.service",
@@ -58,3 +60,18 @@ def test_the_broker_is_confined(analyze: Callable[..., str], tmp_path: Path) -> 
         re.sub(r"(?m)^(Protect|Restrict|Private|System|Capab).*$", "", unit.read_text())
     )
     assert not analyze(*security, unit.name).startswith("0\n"), "the measure can fail"
+
+
+@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit.endswith(".service")])
+def test_commands_of_units_have_options_that_exist(
+    unit: str, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (repository / unit).read_text("utf-8")
+    commands = re.findall(rf"^ExecStart={re.escape(PLACE)}spaps (.*)$", text, re.MULTILINE)
+    assert len(commands) == 1
+    name, *words = commands[0].split()
+    assert run([name, "--help"]) == 0
+    known = capsys.readouterr().out
+    options = [word for word in words if word.startswith("--")]
+    assert options
+    assert all(option in known for option in options)
