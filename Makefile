@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 # Each step of the set-up is for one process at a time, whatever -j says.
 .NOTPARALLEL:
-.PHONY: help setup setup-tests demo test check lint format bench-live bench-bulk bench-osm bench-rebuild bench-switch bench-find bench-map bench-broker evaluation bench-fuzz soak clean distclean
+.PHONY: help setup setup-tests demo test check lint format bench-live bench-bulk bench-osm bench-rebuild bench-switch bench-find bench-map bench-broker evaluation bench-sizes bench-fuzz soak check-image clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,12 @@ bench-broker: setup ## the broker beside Mosquitto and amqtt, and the cost of it
 
 evaluation: setup ## the published evaluation, repeated: docs/evaluation.md; 45 minutes, QUICK=1: five
 	@$(RUN) -m bench.evaluation $(if $(QUICK),--size quick) $(if $(DATA),--data $(DATA))
+
+check-image: ## the steps of the broker's image in a new Debian root, without Docker; needs root and debootstrap
+	@$(PYTHON) deploy/broker/check_image.py
+
+bench-sizes: setup ## bytes of a session, a subscription, a pair, a message: in a broker and in Redis
+	@$(RUN) -m bench.broker.sizes
 
 bench-fuzz: setup ## a million mutated inputs against the broker's core
 	@$(RUN) -m tests.broker_core.fuzz_run

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.servers.programs import require_redis_server
+
 # 0: every aim was reached; 1: some were not, which a small run on a busy machine may well give.
 HAS_MEASURED = (0, 1)
 
@@ -55,3 +57,8 @@ def test_the_map_page_is_measured(program: Callable[[str], Path], tmp_path: Path
     program("chromium")
     measure(tmp_path, "bench.map_page", "--entities", "500", "--seconds", "0.5")
     assert "frames a second" in (tmp_path / "out" / "map-page.md").read_text("utf-8")
+
+
+def test_sizes_are_measured(tmp_path: Path) -> None:
+    require_redis_server()
+    measure(tmp_path, "bench.broker.sizes", "--count", "200", "--settle", "0")
