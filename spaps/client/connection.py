@@ -37,6 +37,7 @@ from spaps.client.protocol import CHANGES_TOPIC
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS: Final = 60
+NO_FILTER: Final = "is no topic filter: + and # stand alone in a level, and # is the last level"
 
 OnMessage: TypeAlias = Callable[[Message], object]
 OnProblem: TypeAlias = Callable[[ClientError], object]
@@ -135,12 +136,11 @@ class ClientConnection:
     ) -> tuple[MQTTErrorCode, int | None]:
         """Send SUBSCRIBE; return paho's error code and the packet identifier."""
         properties = packet_properties(PacketTypes.SUBSCRIBE, user_properties)
+        options = SubscribeOptions(qos=qos)
         try:
-            return self._paho.subscribe(
-                topic, options=SubscribeOptions(qos=qos), properties=properties
-            )
+            return self._paho.subscribe(topic, options=options, properties=properties)
         except ValueError as error:
-            raise ClientUseError(f"{topic[:80]!r}: {error}") from error
+            raise ClientUseError(f"{topic[:80]!r} {NO_FILTER}") from error
 
     def unsubscribe(
         self, topic: str, user_properties: list[tuple[str, str]]
@@ -150,7 +150,7 @@ class ClientConnection:
         try:
             return self._paho.unsubscribe(topic, properties=properties)
         except ValueError as error:
-            raise ClientUseError(f"{topic[:80]!r}: {error}") from error
+            raise ClientUseError(f"{topic[:80]!r} {NO_FILTER}") from error
 
     def publish(
         self, topic: str, payload: Payload, qos: int, *, retain: bool, properties: Properties
