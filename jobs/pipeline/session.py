@@ -101,7 +101,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 class BegunSession:
-    """A session that Java makes while Python does something else; whoever begins it closes it."""
+    """A session that starts while Python does something else; the code that begins it closes it."""
 
     def __init__(self, app_name: str) -> None:
         """Begin with it."""
