@@ -139,6 +139,8 @@ def peid_pair(peid: int) -> tuple[str, str]:
 
 
 def check_topic(topic: str, *, has_alias: bool = False) -> None:
-    """Refuse an empty topic: the broker would close the connection without a reason at QoS 0."""
+    """Refuse a topic for which the broker would close the connection without a reason at QoS 0."""
     if not topic and not has_alias:
         raise ClientUseError("the topic of a message is empty")
+    if "+" in topic or "#" in topic:
+        raise ClientUseError(f"the topic of a message has no wildcards (+ and #): {topic!r}")

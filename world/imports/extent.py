@@ -159,5 +159,6 @@ def _off_the_earth(place: SourcePlace) -> str:
         )
     return (
         f"{place.source}: {count} lie outside ±180° longitude and ±90° latitude: "
-        "these are no degrees, or their CRS is another than the file says"
+        "these are no degrees, or their CRS is another than the file says: "
+        "convert it to WGS 84, or correct the CRS in it"
     )

@@ -22,6 +22,14 @@ from world.versions.version_tables import SourceFacts
 IMPORTER_GENERATION: Final = 2
 FILE_KEYS: Final = frozenset({"srid", "snap", "source"})
 PATH: Final = "path"
+# Options that only some formats have a use for.
+FORMATS_OF: Final = {
+    "layer": (SourceKind.GEOPACKAGE,),
+    "geometry_field": (SourceKind.GEOPARQUET, SourceKind.DELTA),
+    "crs": (
+        SourceKind.GEOPARQUET, SourceKind.DELTA, SourceKind.SHAPEFILE, SourceKind.GEOPACKAGE,
+    ),
+}  # fmt: skip
 MOST_SNAP: Final = 100.0
 
 
@@ -75,7 +83,9 @@ def request_of(
     toml = [file for file in files if file.name.lower().endswith(".toml")]
     if not toml:
         checked = SourceOptions.checked(options, "--")
-        return _request([Source(file, checked) for file in files], srid, snap)
+        sources = [Source(file, checked) for file in files]
+        _refuse_useless(sources, "--")
+        return _request(sources, srid, snap)
     if len(files) > 1:
         raise SettingsError(f"{toml[0]}: an import file stands alone; name the sources in it")
     given = [name for name, value in options.items() if value is not None]
@@ -115,6 +125,15 @@ def _request(
     return ImportRequest(tuple(sources), srid, float(snap or 0), file)
 
 
+def _refuse_useless(sources: Sequence[Source], where: str) -> None:
+    """Raise SettingsError for an option that none of the sources, which share it, can use."""
+    for name, kinds in FORMATS_OF.items():
+        given = [source for source in sources if getattr(source.options, name) is not None]
+        if given and all(kind_by_name(one.path) not in (None, *kinds) for one in given):
+            option = where + (name.replace("_", "-") if where == "--" else name)
+            raise SettingsError(f"{option}: not for {given[0].path}, only for {', '.join(kinds)}")
+
+
 def _document(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
@@ -140,7 +159,9 @@ def _source(file: Path, table: Any, where: str) -> Source:
     others = sorted(options.keys() - {"rules"})
     if others and kind_by_name(Path(path)) is SourceKind.OSM:
         raise SettingsError(f"{where}: {others[0]} is not for OSM: only rules are")
-    return Source(file.parent / path, SourceOptions.checked(options, f"{where}: "))
+    source = Source(file.parent / path, SourceOptions.checked(options, f"{where}: "))
+    _refuse_useless([source], f"{where}: ")
+    return source
 
 
 def _refuse_unknown(

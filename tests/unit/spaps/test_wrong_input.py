@@ -45,6 +45,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "no-category.geojson": b'{"type": "Feature", "id": "a", "geometry": null}',
         "text.gpkg": b"hello", "text.shp": b"hello", "folder.csv": b"",
         "option.toml": b"[[source]]\npath = 'good.geojson'\ncolour = 'red'",
+        "layer.toml": b"[[source]]\npath = 'good.geojson'\nlayer = 'roads'",
         "source.toml": b"[[source]]\npath = 'no.geojson'",
         "broken.json": b"{", "deep.json": b'{"a":' * 5000, "large.json": b" " * 2**21,
     }  # fmt: skip
@@ -97,6 +98,9 @@ COMMANDS: list[tuple[str, str]] = [
     ("import text.gpkg", "text.gpkg: "),
     ("import text.shp", "text.shp: "),
     ("import delta --crs EPSG:25833", "delta: "),
+    ("import good.geojson --crs EPSG:25832", "--crs: not for good.geojson, only for geoparquet, "),
+    ("import good.geojson --layer roads", "--layer: not for good.geojson, only for geopackage"),
+    ("import good.geojson --geometry-field g", "--geometry-field: not for good.geojson, only"),
     ("import good.geojson --dry-run --strict --category a//b", "has an empty level"),
     ("import no-id.geojson --dry-run", "no feature has an id or the property 'peid'"),
     # Import files
@@ -104,6 +108,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("import broken.toml", "broken.toml: "),
     ("import key.toml", "key.toml: unknown key 'world'; known: snap, source, srid"),
     ("import option.toml", "option.toml, source 1: unknown key 'colour'; known: category, "),
+    ("import layer.toml", "layer.toml, source 1: layer: not for good.geojson"),
     ("import source.toml", "no.geojson: no such file"),
     ("import source.toml good.geojson", "source.toml: an import file stands alone"),
     ("import source.toml --category a", "--category: with an import file, write category into"),
