@@ -75,8 +75,8 @@ class GeneralPublish:
         if not self._may_publish(connection, session, topic, route):
             return False
         refusal = refusal_of(self._state, session, publish, route)
-        if refusal is None and self._must_ask(connection, route):
-            self._look_ahead.ask_keys(connection, data, start)
+        if refusal is None and (key := self._key_to_ask(connection, route)) is not None:
+            self._look_ahead.ask_keys(connection, data, start, key)
             return False
         refusal = refusal or entity_refusal(self._state, route, publish.properties.peid)
         slots: Slots | None = ()
@@ -90,7 +90,7 @@ class GeneralPublish:
                 slots = connection.found.get(peid)
                 slots = self._state.memberships.look_up(peid) if slots is None else slots
         if slots is None:
-            self._look_ahead.ask(connection, data, start)
+            self._look_ahead.ask(connection, data, start, peid or 0)
             return False
         self._take(connection, session, publish, route, slots, refusal)
         return True
@@ -154,10 +154,11 @@ class GeneralPublish:
             connection.may_publish.add(topic)
         return True
 
-    def _must_ask(self, connection: Connection, route: Route) -> bool:
-        """Return whether it must be asked which entity has the key in the topic."""
-        is_settled = self._state.keys.is_settled(route)
-        return not is_settled and route.gateway_key not in connection.failed
+    def _key_to_ask(self, connection: Connection, route: Route) -> str | None:
+        """Return the key in the topic if it must be asked which entity has it."""
+        if self._state.keys.is_settled(route) or route.gateway_key in connection.failed:
+            return None
+        return route.gateway_key
 
     def _take(
         self,

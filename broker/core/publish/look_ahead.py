@@ -26,9 +26,12 @@ class LookAhead:
         self._state = state
         self._resume = resume
 
-    def ask(self, connection: Connection, data: bytes, start: int) -> None:
-        """Ask for every peid from the packet at ``start`` to the end of the chunk."""
-        peids = tuple(self._unknown_peids(connection, data, start))
+    def ask(self, connection: Connection, data: bytes, start: int, peid: int) -> None:
+        """Ask for every peid from the packet at ``start`` to the end of the chunk.
+
+        ``peid`` is that of this packet: a topic alias may stand for the topic that names it.
+        """
+        peids = tuple(dict.fromkeys((peid, *self._unknown_peids(connection, data, start))))
 
         def came(found: Mapping[int, Slots], error: str | None) -> None:
             if connection.is_blocked:
@@ -39,9 +42,9 @@ class LookAhead:
         connection.is_blocked = True
         self._state.ask_memberships(peids, came)
 
-    def ask_keys(self, connection: Connection, data: bytes, start: int) -> None:
-        """Ask for every key that a topic names, from the packet at ``start`` on."""
-        keys = tuple(self._unknown_keys(connection, data, start))
+    def ask_keys(self, connection: Connection, data: bytes, start: int, key: str) -> None:
+        """Do the same for every key that a topic names."""
+        keys = tuple(dict.fromkeys((key, *self._unknown_keys(connection, data, start))))
 
         def came(error: str | None) -> None:
             if connection.is_blocked:

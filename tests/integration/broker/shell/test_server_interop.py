@@ -14,7 +14,6 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from tests.scenes.surroundings import Surroundings
-from tests.servers.npm_packages import require_mqtt_js
 from tests.servers.paho_client import paho_client, user_properties
 from tests.servers.running_broker import PATIENCE, RunningBroker, until
 
@@ -137,15 +136,6 @@ def test_mosquitto_sub_and_pub(
     assert "nsid:99" in properties
 
 
-@pytest.fixture(scope="module")
-def mqtt_js(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with MQTT.js and a client of it."""
-    folder = tmp_path_factory.mktemp("mqtt.js")
-    (folder / "node_modules").symlink_to(require_mqtt_js())
-    (folder / "client.js").write_text(MQTT_JS_CLIENT)
-    return folder
-
-
 @pytest.mark.parametrize("scheme", ["mqtt", "ws"])
 def test_mqtt_js(
     scheme: str,
@@ -155,6 +145,7 @@ def test_mqtt_js(
     program: Callable[[str], Path],
 ) -> None:
     port = open_broker.ports["web" if scheme == "ws" else "default"]
+    (mqtt_js / "client.js").write_text(MQTT_JS_CLIENT)
     client = subprocess.Popen(
         [program("node"), "client.js", f"{scheme}://127.0.0.1:{port}", surroundings.descriptor],
         cwd=mqtt_js, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -13,6 +13,8 @@ from typing import Any
 import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 from tests.broker_core import mqtt3
 from tests.scenes.surroundings import Surroundings
@@ -28,6 +30,18 @@ GATEWAY = """
 gateway = ["sensor/{peid}/temperature", "lot/{key}/free"]
 """
 SQUARE = [[7.40, 43.70], [7.41, 43.70], [7.41, 43.71], [7.40, 43.71], [7.40, 43.70]]
+
+
+# Subscribes with the library's defaults, publishes to itself, and prints what comes.
+MQTT_JS_CLIENT = """
+const client = require('mqtt').connect(process.argv[2], {reconnectPeriod: 0});
+client.on('error', error => { console.error(error); process.exit(1); });
+client.on('message', (topic, payload, packet) => {
+  console.log(JSON.stringify([topic, payload.toString(), 'properties' in packet]));
+  client.end();
+});
+client.on('connect', () => client.subscribe('js3/#', () => client.publish('js3/a', 'hello')));
+"""
 
 
 class Client3:
@@ -113,6 +127,21 @@ def test_mosquitto_sub_and_pub_with_their_defaults(
         subprocess.run(command, check=True, timeout=PATIENCE)
         assert lines.read() == "m/a hello\n"
     assert subscriber.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("scheme", ["mqtt", "ws"])
+def test_mqtt_js_with_its_defaults(
+    scheme: str, open_broker: RunningBroker, mqtt_js: Path, program: Callable[[str], Path]
+) -> None:
+    port = open_broker.ports["web" if scheme == "ws" else "default"]
+    (mqtt_js / "defaults.js").write_text(MQTT_JS_CLIENT)
+    done = subprocess.run(
+        [program("node"), "defaults.js", f"{scheme}://127.0.0.1:{port}"],
+        cwd=mqtt_js, capture_output=True, text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["js3/a", "hello", False]
+    assert "protocol='MQTT 3.1.1'" in open_broker.log
 
 
 def test_a_device_publishes_and_a_neighborhood_hears_it(
@@ -235,6 +264,15 @@ def test_websocket_and_tls(listener: str, certificates: Certificates, tmp_path: 
         client.publish("a", "x")
         assert client.next() == ("a", b"x", False)
         client.close()
+
+
+def test_the_websocket_subprotocol_of_mqtt_3_1(open_broker: RunningBroker) -> None:
+    uri = f"ws://127.0.0.1:{open_broker.ports['web']}/mqtt"
+    subprotocols = [Subprotocol("mqttv3.1")]
+    with connect(uri, subprotocols=subprotocols, open_timeout=PATIENCE) as socket:
+        assert socket.subprotocol == "mqttv3.1"
+        socket.send(mqtt3.connect("web", level=3))
+        assert socket.recv(timeout=PATIENCE) == b"\x20\x02\x00\x00"
 
 
 def test_the_log_names_the_version(open_broker: RunningBroker) -> None:

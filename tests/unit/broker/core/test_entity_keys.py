@@ -127,6 +127,36 @@ def test_no_answer_refuses_what_waits_and_nothing_else() -> None:
     assert len(near.messages()) == 1
 
 
+def test_an_alias_may_stand_for_a_topic_with_a_key() -> None:
+    harness, _publisher, near = scene()
+    client = harness.connect("alias")
+    alias = b"\x23\x00\x01"
+    harness.held = (FindKeys,)
+    client.send(encode.publish("sensor/way%2F123%232/t", b"1", properties=alias))
+    client.send(encode.publish("", b"2", properties=alias))
+    harness.held = ()
+    harness.answer_waiting()
+    assert [one.payload for one in near.messages()] == [b"1", b"2"]
+    # The route is forgotten, and with it what was known of the topic.
+    harness.core.neighborhoods.members_changed()
+    harness.keys["new"] = 5
+    client.send(encode.publish("sensor/new/t", b"3", properties=alias))
+    client.send(encode.publish("", b"4", properties=alias))
+    assert [one.payload for one in near.messages()] == [b"3", b"4"]
+
+
+def test_an_alias_alone_asks_for_the_key_of_its_topic() -> None:
+    harness, _publisher, near = scene(limits=BrokerLimits(cached_key_bytes=0))
+    client = harness.connect("alias")
+    alias = b"\x23\x00\x01"
+    client.send(encode.publish("sensor/way%2F123%232/t", b"1", properties=alias))
+    harness.core.access_changed()
+    harness.connect_3("q").send(mqtt3.publish("sensor/lot/t"))
+    client.send(encode.publish("", b"2", properties=alias))
+    assert [one.payload for one in near.messages()] == [b"1", b"2"]
+    assert harness.asked_keys == [("way/123#2",), ("lot",), ("way/123#2",)]
+
+
 def test_who_may_not_publish_cannot_ask() -> None:
     class ReadOnly:
         def verdict(self, _client: Identity, _topic: str, action: Action) -> ReasonCode:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from broker.codec.gateway_rules import GatewayRules
 from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Drop
 from broker.core.requests import Judge, LookUp
 from broker.core.verdicts import Action, Identity
 from broker.filter.memberships import SlotOwner, Slots
 from spatial_udfs.entity_table import Int64s
-from tests.broker_core import encode
+from tests.broker_core import encode, mqtt3
 from tests.broker_core.harness import Client, Harness
 
 
@@ -219,3 +220,35 @@ def test_a_broken_packet_behind_is_reported_after_what_stands_before(
     publisher.send(about(1, b"good") + encode.publish("a/#"))
     assert [one.payload for one in reader.messages()] == [b"good"]
     assert int(publisher.take()[0].reason_code) == 0x90
+
+
+def test_an_alias_may_stand_for_a_topic_that_names_the_entity() -> None:
+    memberships = AskedMemberships()
+    harness = Harness(memberships=memberships, gateway=GatewayRules(["at/{peid}"]))
+    harness.neighborhoods = {"near": [1, 2, 3]}
+    harness.slots_of = lambda peid: sorted(memberships.stored.get(peid, ()))
+    near, publisher = harness.connect("n"), harness.connect("p")
+    near.subscribe_near("at/#", "near", nsid=1)
+    near.take()
+    alias = b"\x23\x00\x01"
+    for topic in ("at/2", ""):
+        publisher.send(encode.publish(topic, b"x", properties=alias))
+    assert [one.topic for one in near.messages()] == ["at/2", "at/2"]
+
+
+def test_clients_of_mqtt_3_wait_for_an_answer_too() -> None:
+    memberships = AskedMemberships()
+    harness = Harness(memberships=memberships, gateway=GatewayRules(["at/{peid}"]))
+    harness.neighborhoods = {"near": [1, 2, 3]}
+    harness.slots_of = lambda peid: sorted(memberships.stored.get(peid, ()))
+    near, publisher = harness.connect("n"), harness.connect_3("p")
+    near.subscribe_near("at/#", "near", nsid=1)
+    near.take()
+    harness.held = (LookUp,)
+    publisher.send(b"".join(mqtt3.publish(f"at/{peid}", b"%d" % peid) for peid in (1, 9, 2, 1)))
+    assert near.messages() == []
+    (question,) = harness.waiting
+    assert isinstance(question, LookUp)
+    harness.held = ()
+    harness.answer_waiting()
+    assert [one.payload for one in near.messages()] == [b"1", b"2", b"1"]
