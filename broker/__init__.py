@@ -1,1 +1,1 @@
-"""The MQTT 5 broker with the spatial filter. Never imports Spark."""
+"""The MQTT broker with the spatial filter. Never imports Spark."""
