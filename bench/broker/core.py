@@ -19,6 +19,7 @@ from collections.abc import Callable
 import mqtt5
 import numpy as np
 
+from broker.codec.gateway_rules import GatewayRules
 from broker.codec.reason_codes import ReasonCode
 from broker.core.broker_core import Core
 from broker.core.requests import Authenticate, Forget, Resolution, Resolve
@@ -28,13 +29,19 @@ from broker.filter.memberships_memory import MemoryMemberships
 TOPIC = "sensor/temperature"
 PAYLOAD = b"x" * 32
 NEIGHBORHOODS, MEMBERS, CLIENTS = 1_000, 2_000, 100
+CONNECT_3_1_1 = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01p"
 
 
 class Bench:
     """A core with everything answered at once."""
 
     def __init__(self) -> None:
-        self.core = Core(clock=time.monotonic, memberships=MemoryMemberships(), sys_interval=0)
+        self.core = Core(
+            clock=time.monotonic,
+            memberships=MemoryMemberships(),
+            gateway=GatewayRules(["at/{peid}"]),
+            sys_interval=0,
+        )
         self.members: list[np.ndarray] = []
         self._sub_ids = 0
 
@@ -67,10 +74,11 @@ class Bench:
             case Forget():
                 pass
 
-    def connect(self, client_id: str) -> Connection:
-        """Return a connected client."""
+    def connect(self, client_id: str, packet: bytes = b"") -> Connection:
+        """Return a connected client; of MQTT 5 unless ``packet`` is another CONNECT."""
         connection = self.core.open()
-        self.core.receive(connection, mqtt5.ConnectPacket(client_id, clean_start=True).write())
+        packet = packet or mqtt5.ConnectPacket(client_id, clean_start=True).write()
+        self.core.receive(connection, packet)
         self.settle()
         return connection
 
@@ -108,17 +116,32 @@ def topic_only(rng: np.random.Generator, count: int) -> tuple[Bench, Connection,
     return bench, bench.connect("p"), [publish(f"{TOPIC}/{topic}", None) for topic in topics]
 
 
-def neighborhoods(rng: np.random.Generator, count: int) -> tuple[Bench, Connection, list[bytes]]:
-    """Make case (b): 1,000 neighborhoods of 2,000 peids under one filter, one match a message."""
+def near_filter(pattern: str, rng: np.random.Generator) -> tuple[Bench, np.ndarray]:
+    """Return a core with 1,000 neighborhoods of 2,000 peids under one filter, and all peids."""
     bench = Bench()
     peids = rng.choice(1 << 32, NEIGHBORHOODS * MEMBERS, replace=False)
     bench.members = [np.sort(part) for part in np.split(peids, NEIGHBORHOODS)]
     for number in range(CLIENTS):
         client = bench.connect(f"c{number}")
         for _ in range(10):
-            bench.subscribe(client, "sensor/#", 0, near=True)
+            bench.subscribe(client, pattern, 0, near=True)
+    return bench, peids
+
+
+def neighborhoods(rng: np.random.Generator, count: int) -> tuple[Bench, Connection, list[bytes]]:
+    """Make case (b): one match a message."""
+    bench, peids = near_filter("sensor/#", rng)
     chosen = rng.choice(peids, count).tolist()
     return bench, bench.connect("p"), [publish(TOPIC, peid) for peid in chosen]
+
+
+def devices(rng: np.random.Generator, count: int) -> tuple[Bench, Connection, list[bytes]]:
+    """Make case (d): as (b), but MQTT 3.1.1 publishes, and the topic names the entity."""
+    bench, peids = near_filter("at/#", rng)
+    chosen = rng.choice(peids, count).tolist()
+    # The payload begins with an empty property section, so that mqtt5 can read the packets too.
+    packets = [publish(f"at/{peid}", None) for peid in chosen]
+    return bench, bench.connect("p", CONNECT_3_1_1), packets
 
 
 def fan_out(
@@ -180,6 +203,7 @@ CASES = {
     "b neighborhood": neighborhoods,
     "c fan-out 10": fan_out(0),
     "c fan-out 10, QoS 1": fan_out(1),
+    "d MQTT 3.1.1": devices,
 }
 
 
