@@ -99,12 +99,15 @@ def suback(
     ).write()
 
 
-def unsuback(packet_id: int, codes: Sequence[int], text: str | None) -> bytes:
+def unsuback(
+    packet_id: int, codes: Sequence[int], text: str | None, properties: UserProperties
+) -> bytes:
     """Return UNSUBACK with one code for each filter."""
     return mqtt5.UnsubAckPacket(
         packet_id,
         [fitting(mqtt5.UnsubAckReasonCode, code) for code in codes],
         reason_str=shortened(text),
+        user_properties=list(properties),
     ).write()
 
 

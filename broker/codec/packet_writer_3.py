@@ -87,7 +87,12 @@ def suback_3_1(
     return _with_codes(packet_id, bytes([code if code <= 2 else 0 for code in codes]))
 
 
-def unsuback_3(packet_id: int, _codes: Sequence[int], _text: str | None) -> bytes:
+def unsuback_3(
+    packet_id: int,
+    _codes: Sequence[int],
+    _text: str | None,
+    _properties: UserProperties,
+) -> bytes:
     """Return UNSUBACK."""
     return bytes((0xB0, 2, packet_id >> 8, packet_id & 0xFF))
 
@@ -101,7 +106,7 @@ def refused_filters_3(
 ) -> bytes:
     """Return SUBACK of MQTT 3.1.1 that refuses every filter, or UNSUBACK."""
     if kind != SUBACK:
-        return unsuback_3(packet_id, (), None)
+        return unsuback_3(packet_id, (), None, ())
     return _with_codes(packet_id, bytes((_FAILURE,)) * count)
 
 
@@ -114,7 +119,7 @@ def refused_filters_3_1(
 ) -> bytes:
     """Return SUBACK of MQTT 3.1 for filters that are refused, or UNSUBACK."""
     if kind != SUBACK:
-        return unsuback_3(packet_id, (), None)
+        return unsuback_3(packet_id, (), None, ())
     return _with_codes(packet_id, bytes(count))
 
 

@@ -211,3 +211,17 @@ def read_properties(  # noqa: C901 - one loop without calls for each user proper
             found.append(Property(identifier, position, after))
         position = after
     return PropertySection(found, start, stop, users)
+
+
+def user_property_names(properties: bytes, most: int) -> list[str]:
+    """Return the names of the first user properties of a message that was read before."""
+    names: list[str] = []
+    position, end = 0, len(properties)
+    while position < end and len(names) < most:
+        if properties[position] == USER_PROPERTY:
+            value = string_end(properties, position + 1, end)
+            names.append(properties[position + 3 : value].decode())
+            position = string_end(properties, value, end)
+        else:
+            position = IN_PUBLISH[properties[position]](properties, position + 1, end)
+    return names

@@ -50,7 +50,7 @@ class Codec:
     # Packet type, identifier, reason, reason string.
     acknowledgement: Callable[[int, int, int, str | None], bytes]
     suback: Callable[[int, Sequence[int], str | None, UserProperties], bytes]
-    unsuback: Callable[[int, Sequence[int], str | None], bytes]
+    unsuback: Callable[[int, Sequence[int], str | None, UserProperties], bytes]
     refused_filters: Callable[[int, int, ReasonCode, int, str | None], bytes]
     # First bytes of repeated packets that only this version has, and of the packets they repeat.
     repeated: Mapping[int, int] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from broker.codec.gateway_rules import contradiction
+from broker.codec.properties import user_property_names
 from broker.codec.publish import Publish
 from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
@@ -13,6 +14,10 @@ from broker.core.message import Message
 from broker.core.sessions.session import Session
 from broker.core.subscribe.routes import Route
 from broker.core.verdicts import Action, denial_text
+from schemas.near_names import name_warnings
+
+# User properties of a message that are looked at for a name that is nearly ours.
+MOST_NAMES: Final = 20
 
 
 class RefusedPublish(NamedTuple):
@@ -89,8 +94,14 @@ def entity_refusal(state: CoreState, route: Route, peid: int | None) -> RefusedP
 
 
 def no_match_text(state: CoreState, message: Message) -> str | None:
-    """Return what is said about an entity when no subscription matches its message."""
-    is_known = None if message.peid is None else state.knows_entity(message.peid)
+    """Return what is said of a message that no subscription matches: about its entity.
+
+    Without an entity: whether a user property is nearly a peid.
+    """
+    if message.peid is None:
+        names = user_property_names(message.properties, MOST_NAMES)
+        return next((f"no subscription matches; {one}" for one in name_warnings(names, 1)), None)
+    is_known = state.knows_entity(message.peid)
     if is_known is None:
         return None
     if is_known:

@@ -26,6 +26,8 @@ from broker.core.subscribe.subscribe_jobs import (
     nsids_of,
 )
 from broker.core.subscribe.subscription import Subscription
+from schemas.mqtt_names import WARNING
+from schemas.near_names import name_warnings
 
 # What a topic filter that waits takes in memory beside its text.
 FILTER_BYTES: Final = 300
@@ -166,15 +168,20 @@ class SubscribeQueue:
         if self._state.trace.is_on:
             answered = list(zip(job.filters, codes, strict=True))
             self._state.trace.answered(session, "UNSUBACK", answered, None)
-        answer = connection.codec.unsuback(job.packet_id, codes, None)
-        self._state.output_gate.promise(connection, answer)
+        write, packet_id = connection.codec.unsuback, job.packet_id
+        packet = write(packet_id, codes, None, ())
+        names = [name for name, _ in job.user_properties]
+        warnings = [(WARNING, warning) for warning in name_warnings(names)]
+        if warnings:
+            packet = connection.best_packet(packet, lambda: write(packet_id, codes, None, warnings))
+        self._state.output_gate.promise(connection, packet)
 
     def _refuse_unsubscribe(
         self, connection: Connection, job: UnsubscribeJob, code: ReasonCode, text: str
     ) -> None:
         codes, write = [code] * len(job.filters), connection.codec.unsuback
-        plain = write(job.packet_id, codes, None)
-        packet = connection.best_packet(plain, lambda: write(job.packet_id, codes, text))
+        plain = write(job.packet_id, codes, None, ())
+        packet = connection.best_packet(plain, lambda: write(job.packet_id, codes, text, ()))
         self._state.output_gate.promise(connection, packet)
 
 

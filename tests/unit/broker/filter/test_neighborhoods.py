@@ -78,6 +78,29 @@ def test_a_misspelt_user_property_is_warned_about(client: Client) -> None:
     ]
 
 
+def test_a_misspelt_nsid_of_an_unsubscribe_is_warned_about(client: Client) -> None:
+    """All neighborhoods under the filter have ended, which was hardly meant."""
+    for nsid in (1, 2):
+        client.subscribe_near("s/#", "near", nsid=nsid)
+    (unsuback,) = client.send(encode.unsubscribe("s/#", properties=encode.user("ns-id", "2")))
+    assert unsuback.user_properties == [
+        ("warning", "the user property 'ns-id' is ignored; did you mean 'nsid'?")
+    ]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_misspelt_peid_is_named_when_nobody_gets_the_message(client: Client, qos: int) -> None:
+    properties = b"\x01\x01" + encode.user("unit", "m") + b"\x03\x00\x01x"
+    meant = "no subscription matches; the user property 'peId' is ignored; did you mean 'peid'?"
+    for name, said in (("peId", meant), ("place", None)):
+        named = properties + encode.user(name, "1")
+        data = encode.publish("s/t", b"x", qos=qos, packet_id=qos, properties=named)
+        (answer,) = client.send(data)
+        assert (int(answer.reason_code), answer.reason_str) == (0x10, said)
+        if qos == 2:
+            client.send(encode.ack(0x62, 2))
+
+
 def test_several_filters_have_an_nsid_each(harness: Harness, client: Client) -> None:
     both = encode.subscribe(("a", 0), ("b", 0), properties=encode.user("neighborhood", "near"))
     (suback,) = client.send(both)
