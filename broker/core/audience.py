@@ -10,10 +10,9 @@ from collections.abc import Callable
 from enum import Enum
 from itertools import chain
 
-from broker.codec.gateway_rules import contradiction
 from broker.codec.reason_codes import ProtocolError, ReasonCode
 from broker.core.core_state import CoreState
-from broker.core.publish.publish_refusals import NEIGHBORHOOD_WAITS, topic_refusal
+from broker.core.publish.publish_refusals import NEIGHBORHOOD_WAITS, entity_refusal, topic_refusal
 from broker.core.sessions.session import Session
 from broker.core.subscribe.routes import Route
 from broker.core.subscribe.subscription import Subscription
@@ -34,29 +33,28 @@ class Fate(Enum):
 class Audience:
     """The subscriptions under one topic, at the time of the call."""
 
-    __slots__ = ("_route", "_state", "peid", "refusal")
+    __slots__ = ("_route", "_state", "key", "peid", "refusal")
 
     def __init__(self, state: CoreState, topic: str, peid: int | None) -> None:
-        """Look the topic up. ``refusal`` is why every such message is refused, or None."""
+        """Look the topic up. ``refusal`` is why every such message is refused, or None.
+
+        ``key`` is the key in the topic, if no entity has it.
+        """
         self._state = state
         self.peid = peid
+        self.key: str | None = None
         self._route: Route | None = None
         try:
             self._route = route = state.routes.of(topic.encode())
         except ProtocolError as error:
             self.refusal: str | None = str(error)
             return
+        refusal = topic_refusal(state, route) or entity_refusal(state, route, peid)
         if peid is None:
-            # By a key in the topic as far as it was looked up before.
-            state.keys.is_settled(route)
-            self.peid = route.gateway_peid
-        refusal = topic_refusal(state, route)
-        if refusal is not None:
-            self.refusal = refusal.text
-        elif self.peid is not None and route.is_waiting:
-            self.refusal = NEIGHBORHOOD_WAITS.text
-        else:
-            self.refusal = contradiction(route.gateway_peid, peid)
+            self.peid, self.key = route.gateway_peid, route.gateway_key
+        if refusal is None and self.peid is not None and route.is_waiting:
+            refusal = NEIGHBORHOOD_WAITS
+        self.refusal = None if refusal is None else refusal.text
 
     @property
     def subscriptions(self) -> list[Subscription]:
@@ -99,6 +97,17 @@ class Audiences:
     def of(self, topic: str, peid: int | None) -> Audience:
         """Return the audience of a message; without a peid a gateway rule may give it."""
         return Audience(self._state, topic, peid)
+
+    def ask_key(self, topic: str, then: Callable[[str | None], None]) -> bool:
+        """Request the entity whose key is in the topic; return whether that is necessary."""
+        try:
+            route = self._state.routes.of(topic.encode())
+        except ProtocolError:
+            return False
+        if self._state.keys.is_settled(route) or route.gateway_key is None:
+            return False
+        self._state.keys.ask((route.gateway_key,), then)
+        return True
 
     def may_receive(
         self, session: Session, topic: str, then: Callable[[Verdict], None]

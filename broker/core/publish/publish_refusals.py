@@ -57,7 +57,7 @@ def topic_refusal(state: CoreState, route: Route) -> RefusedPublish | None:
     """Return why no client may publish to a topic, None when one may."""
     if route.refusal is None:
         return None
-    text = "topics under $SYS/ are the broker's own"
+    text = f"topics under {route.topic.partition('/')[0]}/ are the broker's own"
     if route.refusal is ReasonCode.TOPIC_NAME_INVALID:
         text = f"the topic has more than {state.limits.topic_levels} levels"
     return RefusedPublish(route.refusal, Drop.BAD_TOPIC, text)

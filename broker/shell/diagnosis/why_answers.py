@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ MOST_WAITING: Final = 8
 # Subscriptions that are looked at before others get their turn of the event loop.
 LOOKED_AT_ONCE: Final = 5_000
 RIGHT_SECONDS: Final = 2.0
+KEY_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +92,7 @@ class WhyAnswers:
             self._waiting -= 1
 
     async def _rows(self, question: WhyQuestion, seconds: float) -> Rows:
+        await self._look_up_key(question.topic)
         audience = self._audiences.of(question.topic, question.peid)
         peid, known = audience.peid, None
         if peid is not None and self._resolver is not None:
@@ -101,6 +104,7 @@ class WhyAnswers:
         yield {
             "topic": question.topic,
             "peid": None if peid is None else str(peid),
+            "key": audience.key,
             "exists": known,
             "worldVersion": 0 if self._resolver is None else self._resolver.version,
             "refused": audience.refusal,
@@ -120,6 +124,19 @@ class WhyAnswers:
         if left > 0:
             yield {"left": left}
         yield {"done": shown}
+
+    async def _look_up_key(self, topic: str) -> None:
+        """Have the key in a topic looked up; without an answer the audience says so."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def came(_error: str | None) -> None:
+            if not answer.done():
+                answer.set_result(None)
+
+        if self._audiences.ask_key(topic, came):
+            self._wake()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(answer, KEY_SECONDS)
 
     async def _slots(self, audience: Audience) -> Slots:
         slots = audience.slots

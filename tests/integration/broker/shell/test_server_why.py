@@ -42,7 +42,7 @@ CONFIG = """
 [broker]
 password_file = "{folder}/users"
 acl_file = "{folder}/rules"
-gateway = ["open/gate/{{peid}}"]
+gateway = ["open/gate/{{peid}}", "open/key/{{key}}"]
 [broker.limits]
 queued_messages = 1
 """
@@ -154,7 +154,7 @@ def test_it_says_what_is_delivered(broker: RunningBroker, clients: ExitStack) ->
     assert 0 < len(delivered) < len(peids)
 
 
-def test_rights_and_refusals(broker: RunningBroker, clients: ExitStack) -> None:
+def test_rights_and_refusals(broker: RunningBroker, clients: ExitStack, world: str) -> None:
     client = come(clients, broker, "c")
     assert client.subscribe("half/a")[0] == 1
     near(client, "open/gate/#", N5, 1)
@@ -174,6 +174,12 @@ def test_rights_and_refusals(broker: RunningBroker, clients: ExitStack) -> None:
     gate = why(broker, f"open/gate/{INSIDE}")
     assert gate["message"]["peid"] == str(INSIDE)
     assert verdicts(gate) == {("c", 1): "delivered"}
+    # The keys of this world are its peids.
+    by_key = why(broker, f"open/key/{INSIDE}")
+    assert (by_key["message"]["peid"], by_key["message"]["key"]) == (str(INSIDE), None)
+    no_key = command(world, "-t", "open/key/none")
+    assert "with the key none, which no entity has" in no_key.stdout
+    assert "topics under $neighborhood/ are" in why(broker, "$neighborhood/a")["message"]["refused"]
     mismatch = why(broker, f"open/gate/{INSIDE}", OUTSIDE)
     assert verdicts(mismatch) == {("c", 1): "refused"}
     assert "the topic is about entity 32" in mismatch["message"]["refused"]
