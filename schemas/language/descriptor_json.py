@@ -16,13 +16,12 @@ from schemas.language.condition_parser import parse_condition
 from schemas.language.conditions import Condition
 from schemas.language.descriptor_rules import (
     LONGEST_INTEGER,
-    REFS_ALLOWED,
     StageCollector,
-    checked_refs,
     shown,
 )
 from schemas.language.limits import MAX_DESCRIPTOR_BYTES
-from schemas.language.neighborhood import Neighborhood, RefStages
+from schemas.language.neighborhood import Neighborhood, References, RefStages
+from schemas.language.references import REFS_ALLOWED, ReferenceCollector, peid_of
 
 _TOO_LARGE: Final = 10**LONGEST_INTEGER
 
@@ -86,7 +85,11 @@ _STAGE_KEYS: Final = ("refStages", "cats", "cond", "repeat")
 def parse_descriptor(source: str | bytes | Mapping[str, Any]) -> Neighborhood:
     """Return the neighborhood of a JSON text or of the decoded object."""
     if isinstance(source, str | bytes):
-        return _neighborhood(decoded(source, MAX_DESCRIPTOR_BYTES))
+        neighborhood = _neighborhood(decoded(source, MAX_DESCRIPTOR_BYTES))
+        if neighborhood.places:
+            # The canonical form of a place can be longer than what was written.
+            check_size(neighborhood)
+        return neighborhood
     neighborhood = _neighborhood(source)
     if not _surely_fits(neighborhood, source):
         check_size(neighborhood)
@@ -108,7 +111,9 @@ def _surely_fits(neighborhood: Neighborhood, source: Mapping[str, Any]) -> bool:
         len(stage["cond"]) + sum(map(len, stage["cats"])) + 3 * len(stage["cats"])
         for stage in source["stages"]
     )
-    rest = 20 * len(neighborhood.refs) + 300 * len(neighborhood.visible)
+    characters += sum(map(len, neighborhood.keys + neighborhood.names + neighborhood.places))
+    count = sum(map(len, (neighborhood.refs, neighborhood.keys, neighborhood.names)))
+    rest = 20 * (count + len(neighborhood.places)) + 300 * len(neighborhood.visible)
     return 6 * characters + rest < MAX_DESCRIPTOR_BYTES
 
 
@@ -152,20 +157,19 @@ def _check_keys(
             )
 
 
-def _refs(refs: object) -> tuple[int, ...]:
+def _refs(refs: object) -> References:
     if not _is_list(refs):
         raise DescriptorError(f"refs is {shown(refs)}; {REFS_ALLOWED}", 1)
-    return checked_refs([_peid(ref) for ref in refs])
-
-
-def _peid(ref: object) -> int:
-    if type(ref) is int:
-        return ref
-    if isinstance(ref, str) and ref.isascii() and ref.isdigit():
-        significant = ref.lstrip("0") or "0"
-        if len(significant) <= LONGEST_INTEGER:
-            return int(significant)
-    raise DescriptorError(f"refs has {shown(ref)}; {REFS_ALLOWED}", 1)
+    collector = ReferenceCollector()
+    for ref in refs:
+        if isinstance(ref, Mapping):
+            twice = key_written_twice(ref)
+            if twice is not None:
+                raise DescriptorError(f"{twice} is written twice; allowed: each key once", 1)
+            collector.add_object(ref)
+        else:
+            collector.add_peid(peid_of(ref))
+    return collector.references()
 
 
 def _read_stage(stage: object, collector: StageCollector) -> None:

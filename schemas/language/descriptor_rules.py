@@ -12,12 +12,11 @@ from typing import Final
 from schemas.errors import DescriptorError
 from schemas.language.categories import checked_pattern
 from schemas.language.conditions import Condition
-from schemas.language.limits import MAX_CATEGORY_PATTERNS, MAX_PEID, MAX_REFS, MAX_STAGES
-from schemas.language.neighborhood import Neighborhood, RefStages, Stage
+from schemas.language.limits import MAX_CATEGORY_PATTERNS, MAX_STAGES
+from schemas.language.neighborhood import Neighborhood, References, RefStages, Stage
 
 # Numbers with more digits are out of every range, and Python refuses to convert very long ones.
 LONGEST_INTEGER: Final = 20
-REFS_ALLOWED: Final = f"allowed: a non-empty list of integers 0 .. {MAX_PEID}"
 _JSON_WORDS: Final = {"None": "null", "True": "true", "False": "false"}
 
 
@@ -50,19 +49,6 @@ def checked_text(text: str, what: str, stage: int | None = None) -> str:
     return text
 
 
-def checked_refs(refs: Sequence[int]) -> tuple[int, ...]:
-    """Return the references, each once, in the order written; errors name stage 1."""
-    for ref in refs:
-        if not 0 <= ref <= MAX_PEID:
-            raise DescriptorError(f"refs has {shown(ref)}; {REFS_ALLOWED}", 1)
-    once = tuple(dict.fromkeys(refs))
-    if not once:
-        raise DescriptorError(f"refs is empty; {REFS_ALLOWED}", 1)
-    if len(once) > MAX_REFS:
-        raise DescriptorError(f"refs has {len(once)} peids; allowed: at most {MAX_REFS}", 1)
-    return once
-
-
 class StageCollector:
     """Collects the stages in order, and counts the written-out ones."""
 
@@ -92,7 +78,7 @@ class StageCollector:
         return DescriptorError(message, self.number)
 
     def neighborhood(
-        self, refs: tuple[int, ...], visible: Sequence[bool] | None, name: str | None
+        self, refs: References, visible: Sequence[bool] | None, name: str | None
     ) -> Neighborhood:
         """Return the neighborhood of all added stages."""
         count = self.number - 1
@@ -109,7 +95,15 @@ class StageCollector:
             )
         if name is not None:
             checked_text(name, "name")
-        return Neighborhood(refs=refs, stages=tuple(self._stages), visible=flags, name=name)
+        return Neighborhood(
+            refs=refs.peids,
+            stages=tuple(self._stages),
+            visible=flags,
+            name=name,
+            keys=refs.keys,
+            names=refs.names,
+            places=refs.places,
+        )
 
     def _checked_ref_stages(self, ref_stages: RefStages | None) -> RefStages | None:
         """Return an explicit list in ascending order, each number once; Prev and Anc unchanged."""

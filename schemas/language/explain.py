@@ -19,6 +19,7 @@ from schemas.language.conditions import (
 )
 from schemas.language.neighborhood import Neighborhood, Stage, explicit_ref_stages
 from schemas.language.notation import pattern_text
+from schemas.language.reference_words import Referent, listed, references_in_words, referents
 from schemas.topology.satisfiability import unsatisfiable
 
 # Relation -> the phrase for the relation of entities to the reference, and for its negation.
@@ -35,13 +36,12 @@ _PHRASES: Final = {
     "O": ("overlap {}", "do not overlap {}"),
     "B": ("meet the border of {}", "do not meet the border of {}"),
 }
-_REFS_SHOWN: Final = 5
 
 
 def explain(neighborhood: Neighborhood) -> list[str]:
     """Return one sentence for each stage as typed, and one about all stages."""
     sentences: list[str] = []
-    refs = _texts(neighborhood.refs, None)
+    refs = referents(neighborhood, None)
     number = 1
     for stage in neighborhood.stages:
         copies = range(number, number + stage.repeat)
@@ -56,7 +56,7 @@ def explain(neighborhood: Neighborhood) -> list[str]:
 def in_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> str:
     """Return the whole neighborhood in one line; ``names`` are known names of references."""
     steps: list[str] = []
-    refs = _texts(neighborhood.refs, names)
+    refs = referents(neighborhood, names)
     number = 1
     for stage in neighborhood.stages:
         copies = range(number, number + stage.repeat)
@@ -70,15 +70,11 @@ def in_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None)
 def stage_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> list[str]:
     """Return what each written-out stage selects, without its number, for legends and tables."""
     words: list[str] = []
-    refs = _texts(neighborhood.refs, names)
+    refs = referents(neighborhood, names)
     for stage in neighborhood.stages:
         first = len(words) + 1
         words += [_selection(stage, first, refs)] * stage.repeat
     return words
-
-
-def _texts(refs: tuple[int, ...], names: Mapping[int, str] | None) -> tuple[str, ...]:
-    return tuple((names or {}).get(ref, str(ref)) for ref in refs)
 
 
 def _to(numbers: Sequence[int]) -> str:
@@ -89,10 +85,10 @@ def _shown_note(copies: range, visible: Sequence[bool]) -> str:
     shown = [copy for copy in copies if visible[copy - 1]]
     if len(shown) == len(copies):
         return ""
-    return f" (shown: {_listed(shown, 'and')})" if shown else " (not shown)"
+    return f" (shown: {listed(shown, 'and')})" if shown else " (not shown)"
 
 
-def _selection(stage: Stage, number: int, refs: tuple[str, ...]) -> str:
+def _selection(stage: Stage, number: int, refs: tuple[Referent, ...]) -> str:
     reference = _reference(stage, number, refs, one_of_them=_denies(stage.condition))
     return f"{_categories(stage.categories)} that {_Wording(reference).of(stage.condition)}"
 
@@ -108,15 +104,11 @@ def _denies(condition: Condition, *, negated: bool = False) -> bool:
             return negated != (condition == Topological("D"))
 
 
-def _reference(stage: Stage, number: int, refs: tuple[str, ...], one_of_them: bool) -> str:
+def _reference(stage: Stage, number: int, refs: tuple[Referent, ...], one_of_them: bool) -> str:
     at_least = "at least " if one_of_them else ""
     match stage.ref_stages:
-        case None if len(refs) == 1:
-            return f"entity {refs[0]}" if refs[0].isdigit() else refs[0]
         case None:
-            first = list(refs[:_REFS_SHOWN])
-            more = [f"{len(refs) - _REFS_SHOWN} more"] if len(refs) > _REFS_SHOWN else []
-            return f"{at_least}one of the entities {_listed(first + more, 'and')}"
+            return references_in_words(refs, at_least)
         case "Prev" if stage.repeat > 1:
             source = "any earlier stage"
         case "Anc" if stage.repeat > 1:
@@ -133,12 +125,7 @@ def _reference(stage: Stage, number: int, refs: tuple[str, ...], one_of_them: bo
 def _stage_list(numbers: Sequence[int]) -> str:
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"stages {_to(numbers)}"
-    return f"stage {_listed(numbers, 'or')}"
-
-
-def _listed(items: Sequence[object], joint: str) -> str:
-    texts = [str(item) for item in items]
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {joint} {texts[-1]}"
+    return f"stage {listed(numbers, 'or')}"
 
 
 def _categories(patterns: tuple[str, ...]) -> str:
@@ -150,7 +137,7 @@ def _categories(patterns: tuple[str, ...]) -> str:
         else pattern_text(pattern)
         for pattern in patterns
     ]
-    return f"entities in {_listed(texts, 'or')}"
+    return f"entities in {listed(texts, 'or')}"
 
 
 class _Wording:

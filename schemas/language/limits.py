@@ -9,6 +9,10 @@ MAX_PEID: Final = 2**63 - 1
 MAX_DESCRIPTOR_BYTES: Final = 65_535
 MAX_STAGES: Final = 64
 MAX_REFS: Final = 4_096
+# Of a name that stands for an entity.
+MAX_NAME_CHARACTERS: Final = 1_024
+# Of each place: what GEOS does with a pair can grow with the product of the vertices.
+MAX_PLACE_VERTICES: Final = 10_000
 MAX_CATEGORY_PATTERNS: Final = 256
 MAX_CATEGORY_LEVELS: Final = 32
 # Bounds the recursion of parser and evaluation, so that no input can overflow the stack.

@@ -54,14 +54,31 @@ class WrittenStage:
     condition: Condition
 
 
+class References(NamedTuple):
+    """The references of a neighborhood, each once, in the order written."""
+
+    peids: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Neighborhood:
-    """References, stages and which written-out stages are visible."""
+    """References, stages and which written-out stages are visible.
+
+    ``refs`` are peids. ``keys`` and ``names`` stand for entities of a world version and are
+    replaced by their peids before anything is resolved, hashed or stored. ``places`` are WKT in
+    canonical form (``schemas/language/places.py``).
+    """
 
     refs: tuple[int, ...]
     stages: tuple[Stage, ...]
     visible: tuple[bool, ...]
     name: str | None = None
+    keys: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
     def written_out(self) -> tuple[WrittenStage, ...]:
         """Return the stages with ``repeat``, ``Prev`` and ``Anc`` written out."""
@@ -96,7 +113,11 @@ class Neighborhood:
                 entry["repeat"] = stage.repeat
             stages.append(entry)
         descriptor: dict[str, Any] = {} if self.name is None else {"name": self.name}
-        descriptor |= {"refs": list(self.refs), "stages": stages}
+        refs: list[Any] = [*self.refs]
+        refs += [{"key": key} for key in self.keys]
+        refs += [{"name": name} for name in self.names]
+        refs += [{"at": place} for place in self.places]
+        descriptor |= {"refs": refs, "stages": stages}
         if not all(self.visible):
             descriptor["visible"] = list(self.visible)
         return descriptor
@@ -145,7 +166,11 @@ def canonical(neighborhood: Neighborhood) -> str:
             ref_stages = sorted(set(explicit_ref_stages(stage.ref_stages, number)))
             shown = int(neighborhood.visible[number - 1])
             stages.append([ref_stages, categories, condition, shown])
-    parts = [sorted(set(neighborhood.refs)), stages]
+    refs: list[object] = [*sorted(set(neighborhood.refs))]
+    for kind in ("keys", "names", "places"):
+        written = getattr(neighborhood, kind)
+        refs += [[kind, text] for text in sorted(set(written))]
+    parts = [refs, stages]
     return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -6,8 +6,11 @@ test can print them, send them and compare.
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 from hypothesis import strategies as st
 
+from schemas.entity_keys import key_fault
 from schemas.language.categories import checked_pattern
 from schemas.language.conditions import (
     And,
@@ -20,8 +23,11 @@ from schemas.language.conditions import (
     WithinDistance,
 )
 from schemas.language.limits import MAX_DISTANCE_METRES, MAX_PEID
-from schemas.language.neighborhood import Neighborhood, RefStages, Stage
+from schemas.language.neighborhood import Neighborhood, References, RefStages, Stage
+from schemas.language.places import place_of_geometry
 from schemas.topology.relations import LONG_NAMES
+
+Value = TypeVar("Value")
 
 # Letters that the notation could misread, and some that people really use.
 _AWKWARD = ",{}()\";•'\\ \t\n\u00a0\u200b$:!&|∧ü漢😀"
@@ -116,12 +122,73 @@ def neighborhoods(draw: st.DrawFn, max_stages: int = 4) -> Neighborhood:
         number += repeat
     flags = st.lists(st.booleans(), min_size=number - 1, max_size=number - 1)
     visible = draw(st.one_of(st.just([True] * (number - 1)), flags.filter(any)))
+    refs = draw(references())
     return Neighborhood(
-        refs=tuple(draw(st.lists(st.integers(0, MAX_PEID), min_size=1, max_size=5, unique=True))),
+        refs=refs.peids,
         stages=tuple(stages),
         visible=tuple(visible),
         name=draw(st.one_of(st.none(), texts())),
+        keys=refs.keys,
+        names=refs.names,
+        places=refs.places,
     )
+
+
+def references() -> st.SearchStrategy[References]:
+    """At least one reference: mostly peids alone, else of all kinds."""
+    peids = _each_once(st.integers(0, MAX_PEID), 1, 5).map(References)
+    mixed = st.builds(
+        References,
+        _each_once(st.integers(0, MAX_PEID), 0, 2),
+        _each_once(keys(), 0, 2),
+        _each_once(names(), 0, 2),
+        _each_once(places(), 0, 2),
+    )
+    return st.one_of(peids, mixed.filter(any))
+
+
+def _each_once(
+    values: st.SearchStrategy[Value], least: int, most: int
+) -> st.SearchStrategy[tuple[Value, ...]]:
+    return st.lists(values, min_size=least, max_size=most, unique=True).map(tuple)
+
+
+def keys() -> st.SearchStrategy[str]:
+    """Keys as sources give them, and others that the notation could misread."""
+    awkward = st.text(st.sampled_from("ab1/#" + _AWKWARD), min_size=1, max_size=6)
+    usable = awkward.map(str.strip).filter(lambda key: key_fault(key) is None)
+    return st.one_of(st.sampled_from(["way/123#2", "007", "12", "R/1"]), usable)
+
+
+def names() -> st.SearchStrategy[str]:
+    """Names of entities."""
+    return st.one_of(st.sampled_from(["Monte-Carlo", " a "]), texts().filter(str.strip))
+
+
+def places() -> st.SearchStrategy[str]:
+    """Places in canonical form, of every type."""
+    degrees = st.one_of(st.integers(-90, 90), st.floats(-90, 90, allow_subnormal=False))
+    position = st.tuples(degrees, degrees).map(list)
+    line = st.lists(position, min_size=2, max_size=3, unique_by=lambda at: (at[0] + 0, at[1] + 0))
+    ring = st.lists(position, min_size=3, max_size=4).map(lambda corners: [*corners, corners[0]])
+    area = st.lists(ring, min_size=1, max_size=2)
+
+    def several(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        return st.lists(parts, min_size=1, max_size=2)
+
+    kinds = {
+        "Point": position,
+        "MultiPoint": several(position),
+        "LineString": line,
+        "MultiLineString": several(line),
+        "Polygon": area,
+        "MultiPolygon": several(area),
+    }
+    written = [
+        st.fixed_dictionaries({"type": st.just(kind), "coordinates": coordinates})
+        for kind, coordinates in kinds.items()
+    ]
+    return st.one_of(written).map(lambda geometry: place_of_geometry(geometry).text)
 
 
 def _pattern_sets() -> st.SearchStrategy[tuple[str, ...]]:

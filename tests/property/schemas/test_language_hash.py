@@ -61,12 +61,19 @@ class Rewriter:
             stages += entries
         return {
             "name": self._pick("a", "b"),
-            "refs": [
-                ref if self._chance() else str(ref) for ref in self._shuffled(neighborhood.refs)
-            ],
+            "refs": self._references(neighborhood),
             "stages": stages,
             "visible": list(neighborhood.visible),
         }
+
+    def _references(self, neighborhood: Neighborhood) -> list[Any]:
+        refs: list[Any] = [ref if self._chance() else str(ref) for ref in neighborhood.refs]
+        refs += [{"key": self._pick(key, f" {key} ")} for key in neighborhood.keys]
+        refs += [{"name": name} for name in neighborhood.names]
+        for place in neighborhood.places:
+            wkt = self._pick(place, place.lower(), place.replace("(", " ( ").replace(",", " , "))
+            refs.append({"at": wkt})
+        return self._shuffled(tuple(refs))
 
     def condition(self, condition: Condition, depth: int = 0) -> str:
         text = self._condition(condition, depth)
@@ -222,6 +229,9 @@ def meaning(neighborhood: Neighborhood, seed: int) -> object:
     """All that resolving can depend on, worked out without the canonical form."""
     return (
         set(neighborhood.refs),
+        set(neighborhood.keys),
+        set(neighborhood.names),
+        set(neighborhood.places),
         neighborhood.visible,
         [_stage_meaning(stage, seed) for stage in neighborhood.written_out()],
     )

@@ -94,7 +94,7 @@ STAGE = "({1},{a},C)"
     [
         ("", 0, 1, "'(' of a stage"),
         ("road", 0, 1, "'(' of a stage"),
-        ("(Prev,{a},C)", 1, 1, "numbers such as"),
+        ("(Prev,{a},C)", 1, 1, "references such as"),
         ("({},{a},C)", 2, 1, "a number"),
         ("({1,},{a},C)", 4, 1, "a number"),
         ("({1 2},{a},C)", 4, 1, "',' or '}'"),

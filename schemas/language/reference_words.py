@@ -1,0 +1,51 @@
+"""Says in words what the references of a neighborhood are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.places import place_words
+from schemas.language.references import quoted
+
+_REFS_SHOWN: Final = 5
+
+
+class Referent(NamedTuple):
+    """A reference in words: where it stands alone, and in a list of entities."""
+
+    alone: str
+    listed: str
+    is_place: bool = False
+
+
+def referents(neighborhood: Neighborhood, names: Mapping[int, str] | None) -> tuple[Referent, ...]:
+    """Return all references; ``names`` are known names of entities."""
+    found: list[Referent] = []
+    for peid in neighborhood.refs:
+        name = (names or {}).get(peid)
+        found.append(Referent(name or f"entity {peid}", name or str(peid)))
+    found += [Referent(f"the entity with key {key}", f"key {key}") for key in neighborhood.keys]
+    for name in map(quoted, neighborhood.names):
+        found.append(Referent(f"the entity named {name}", name))
+    for place in map(place_words, neighborhood.places):
+        found.append(Referent(place, place, is_place=True))
+    return tuple(found)
+
+
+def references_in_words(refs: Sequence[Referent], at_least: str) -> str:
+    """Return the references as the object of a condition; ``at_least`` stands before several."""
+    if len(refs) == 1:
+        return refs[0].alone
+    with_places = any(ref.is_place for ref in refs)
+    first = [ref.alone if with_places else ref.listed for ref in refs[:_REFS_SHOWN]]
+    more = [f"{len(refs) - _REFS_SHOWN} more"] if len(refs) > _REFS_SHOWN else []
+    what = "" if with_places else "the entities "
+    return f"{at_least}one of {what}{listed(first + more, 'and')}"
+
+
+def listed(items: Sequence[object], joint: str) -> str:
+    """Return the items with commas, and the joint before the last one."""
+    texts = [str(item) for item in items]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {joint} {texts[-1]}"
