@@ -103,8 +103,8 @@ class OutputError(SpapsError):
 class NoReferenceError(SpapsError):
     """None of the references of a neighborhood exists in the world version."""
 
-    def __init__(self, refs: tuple[int, ...], version: int) -> None:
-        """Name the references, only the first few if there are many."""
+    def __init__(self, refs: tuple[int | str, ...], version: int) -> None:
+        """Name the references, only the first few if there are many; texts are for a person."""
         shown = ", ".join(str(ref) for ref in refs[:5]) + (" …" if len(refs) > 5 else "")
         super().__init__(f"no reference exists in world version {version}: {shown}")
         self.refs = refs

@@ -77,8 +77,8 @@ class Resolution:
     peids: Int64s
     warnings: tuple[str, ...] = ()
     coming: Int64s | None = None
-    # To be kept instead of the descriptor that the client wrote, as for a name; None: that one is
-    # kept.
+    # To be kept instead of the descriptor that the client wrote, as for a name or a reference by
+    # key; None: that one is kept.
     descriptor: str | None = None
 
 

@@ -160,7 +160,11 @@ class LiveResolver:
             if asked_beside is None or coming is None:
                 resolution = LiveResolution(found)
             else:
-                resolution = LiveResolution(found, await asked_beside, coming.version)
+                members = await asked_beside
+                if found.is_rewritten:
+                    # A name may be that of another entity there: what counts are the peids.
+                    members = await _members_in(coming, found.descriptor, asker)
+                resolution = LiveResolution(found, members, coming.version)
             if self.is_current(resolution):
                 return resolution
 

@@ -70,6 +70,9 @@ class VersionResolution:
     warnings: tuple[str, ...] = ()
     # Members of all stages, visible or not, as counted by the limit.
     members_of_stages: int = 0
+    # The client wrote references by key, by name or by place: ``descriptor`` has peids for keys and
+    # names and the canonical form of places, and is to be kept instead of what was written.
+    is_rewritten: bool = False
 
 
 class NeighborhoodRefusedError(SpapsError):

@@ -33,10 +33,12 @@ from schemas.errors import (
     SpapsError,
 )
 from schemas.language.explain import neighborhood_warnings
-from schemas.language.neighborhood import Neighborhood, neighborhood_hash
+from schemas.language.neighborhood import Neighborhood, References, neighborhood_hash
 from schemas.language.notation import read_neighborhood
-from spatial_udfs.entity_table import Int64s
+from schemas.language.reference_words import missing_words, no_reference
+from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver
+from spatial_udfs.named_references import bound_to
 from spatial_udfs.resolution_limits import ResolutionLimits
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
@@ -54,7 +56,7 @@ class _CachedResolution:
     """A neighborhood that was resolved: its members, and the header of the answer."""
 
     peids: Int64s
-    missing: tuple[int, ...]
+    missing: References
     members_of_stages: int
     unmatched_patterns: tuple[str, ...]
 
@@ -62,13 +64,18 @@ class _CachedResolution:
 class Worker:
     """Answers the requests on one socket."""
 
-    def __init__(self, resolver: ExactResolver, link: socket.socket) -> None:
-        self._resolver = resolver
+    def __init__(self, table: EntityTable, link: socket.socket) -> None:
+        self._table = table
+        self._resolver = ExactResolver(table)
         self._link = link
         self._heavy = HeavyPairs()
         self._sending = threading.Lock()
         self._remembering = threading.Lock()
         self._known: ByteCache[_CachedResolution] = ByteCache(CACHE_BYTES)
+
+    def warm_up(self) -> None:
+        """Compute all pairs ahead."""
+        self._resolver.warm_up()
 
     def serve(self) -> None:
         """Answer requests until the broker closes the socket."""
@@ -103,30 +110,45 @@ class Worker:
 
     def _find(self, descriptor: str, peid: int, limits: ResolutionLimits) -> dict[str, Any]:
         """Return what each stage of a neighborhood has to do with an entity."""
-        findings = self._resolver.findings(read_neighborhood(descriptor), peid, limits)
+        neighborhood, _ = bound_to(read_neighborhood(descriptor), self._table)
+        findings = self._resolver.findings(neighborhood, peid, limits)
         return {"findings": [asdict(one) for one in findings]}
 
     def _resolve(self, descriptor: str, limits: ResolutionLimits) -> tuple[dict[str, Any], Int64s]:
-        neighborhood = read_neighborhood(descriptor)
+        written = read_neighborhood(descriptor)
+        neighborhood, unknown = bound_to(written, self._table)
         digest = neighborhood_hash(neighborhood)
         with self._remembering:
             known = self._known.get(digest)
         if known is None:
-            known = self._compute(neighborhood, limits)
+            try:
+                known = self._compute(neighborhood, limits)
+            except NoReferenceError:
+                # What the client wrote, keys and names too.
+                raise no_reference(written, self._table.version) from None
             with self._remembering:
                 self._known.put(digest, known, known.peids.nbytes)
         else:
             # It may have been computed for a request with higher limits.
             limits.check_members(known.members_of_stages)
+        missing = missing_words(
+            unknown._replace(peids=known.missing.peids, places=known.missing.places)
+        )
         warnings = [
             *neighborhood_warnings(neighborhood),
-            *_missing_in_words(known.missing),
+            *_missing_in_words(missing),
             *world_warnings(
                 neighborhood, known.unmatched_patterns, len(known.peids), self._resolver.version
             ),
         ]
-        header = {"hash": digest, "warnings": warnings, "members": known.members_of_stages}
-        if not descriptor.lstrip().startswith("{"):
+        is_rewritten = bool(written.keys or written.names or written.places)
+        header = {
+            "hash": digest,
+            "warnings": warnings,
+            "members": known.members_of_stages,
+            "rewritten": is_rewritten,
+        }
+        if is_rewritten or not descriptor.lstrip().startswith("{"):
             header["json"] = neighborhood.to_json()
         return header, known.peids
 
@@ -135,7 +157,7 @@ class Worker:
         resolution = self._resolver.resolve(neighborhood, limits)
         return _CachedResolution(
             resolution.peids(),
-            resolution.missing_refs,
+            References(resolution.missing_refs, places=resolution.missing_places),
             sum(map(len, resolution.stages)),
             self._resolver.unmatched_patterns(neighborhood),
         )
@@ -167,10 +189,10 @@ def reason_of(error: SpapsError) -> ReasonCode:
             return ReasonCode.UNSPECIFIED_ERROR
 
 
-def _missing_in_words(missing: tuple[int, ...]) -> list[str]:
+def _missing_in_words(missing: tuple[int | str, ...]) -> list[str]:
     if not missing:
         return []
-    shown = ", ".join(str(peid) for peid in missing[:NAMED_REFERENCES])
+    shown = ", ".join(map(str, missing[:NAMED_REFERENCES]))
     more = " …" if len(missing) > NAMED_REFERENCES else ""
     return [f"references that do not exist: {shown}{more}"]
 
@@ -189,8 +211,7 @@ def main() -> None:
         try:
             table = load_snapshot(given.world, given.version)
             world = WorldStore(given.world).world_id()
-            resolver = ExactResolver(table)
-            worker = Worker(resolver, link)
+            worker = Worker(table, link)
         except SpapsError as error:
             link.sendall(pack_frame({"failed": str(error)}))
             return
@@ -200,7 +221,7 @@ def main() -> None:
             worker.send({}, part)
         # Seconds of work that make later neighborhoods fast; requests that arrive meanwhile are
         # answered at the same time.
-        threading.Thread(target=resolver.warm_up, name="warm-up", daemon=True).start()
+        threading.Thread(target=worker.warm_up, name="warm-up", daemon=True).start()
         worker.serve()
         # At once: threads may still compute, but nobody waits for them.
         os._exit(0)

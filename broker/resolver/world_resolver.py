@@ -198,6 +198,7 @@ class WorldResolver:
             peids,
             tuple(header["warnings"]),
             header["members"],
+            is_rewritten=header["rewritten"],
         )
         self._known.put(key, resolution, peids.nbytes + len(descriptor) + ENTRY_BYTES)
         return resolution

@@ -135,6 +135,10 @@ class RequestAnswers:
             descriptor = named.descriptor
         resolution = await resolver.resolve(descriptor, asker)
         sub_ids = await self._services.stores.registry.register(request, resolution.present)
+        granted = resolution.present
+        # References by key or by name are what they were when the subscription was registered.
+        kept = granted.descriptor if granted.is_rewritten else None
+        descriptor = kept or descriptor
         while not resolver.is_current(resolution):
             # The world changed meanwhile. The subId stays: it identifies the neighborhood.
             try:
@@ -146,9 +150,9 @@ class RequestAnswers:
         return Resolution(
             sub_ids,
             present.peids,
-            present.warnings,
+            tuple(dict.fromkeys(granted.warnings + present.warnings)),
             None if coming is None else coming.peids,
-            descriptor=None if named is None else named.descriptor,
+            descriptor=kept if named is None else named.descriptor,
         )
 
     async def _look_up(self, request: LookUp) -> None:

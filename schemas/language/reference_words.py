@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from schemas.language.neighborhood import Neighborhood
+from schemas.errors import NoReferenceError
+from schemas.language.neighborhood import Neighborhood, References
 from schemas.language.places import place_words
-from schemas.language.references import quoted
+from schemas.language.references import KEY, NAME, quoted
 
 _REFS_SHOWN: Final = 5
 
@@ -43,6 +44,22 @@ def references_in_words(refs: Sequence[Referent], at_least: str) -> str:
     more = [f"{len(refs) - _REFS_SHOWN} more"] if len(refs) > _REFS_SHOWN else []
     what = "" if with_places else "the entities "
     return f"{at_least}one of {what}{listed(first + more, 'and')}"
+
+
+def no_reference(neighborhood: Neighborhood, version: int) -> NoReferenceError:
+    """Return the error for a neighborhood of which the version has no reference."""
+    return NoReferenceError(missing_words(neighborhood), version)
+
+
+def missing_words(missing: Neighborhood | References) -> tuple[int | str, ...]:
+    """Return references for a list of those that do not exist: peids, and the others in words."""
+    peids = missing.refs if isinstance(missing, Neighborhood) else missing.peids
+    return (
+        *peids,
+        *(f"{KEY}:{key}" for key in missing.keys),
+        *(f"{NAME}:{quoted(name)}" for name in missing.names),
+        *(place_words(place) for place in missing.places),
+    )
 
 
 def listed(items: Sequence[object], joint: str) -> str:

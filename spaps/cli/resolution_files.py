@@ -59,7 +59,8 @@ def reference_names(table: EntityTable, neighborhood: Neighborhood) -> dict[int,
 def geojson(table: EntityTable, neighborhood: Neighborhood, resolution: Resolution) -> str:
     """Return one feature for each reference (``stageNo`` 0) and each row of the result.
 
-    The key is its id. Peids are texts, because JavaScript rounds numbers above 2^53.
+    The key is its id. Peids are texts, because JavaScript rounds numbers above 2^53. A place is a
+    reference without id and peid.
     """
     collection = {
         "type": "FeatureCollection",
@@ -92,6 +93,12 @@ def _features(
                     CATEGORIES: list(table.categories_at(position)),
                 },
             }
+    for place in neighborhood.places:
+        yield {
+            "type": "Feature",
+            "geometry": json.loads(shapely.to_geojson(shapely.from_wkt(place))),
+            "properties": {PEID: None, STAGE_NO: 0, NAME: None, CATEGORIES: []},
+        }
 
 
 def _in_degrees(geometries: Geometries, srid: int) -> Geometries:

@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.markup import escape
 
-from schemas.errors import NoReferenceError, NothingResolvedError
+from schemas.errors import DescriptorError, NoReferenceError, NothingResolvedError
 from schemas.membership import PEID, STAGE_NO, SUB_ID
 from spaps.cli.neighborhood_input import Unresolved, read_subscriptions
 from spaps.cli.output_file import output_file
 from spaps.cli.terminal import PhaseProgress, printable, remarks, results
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
+from spatial_udfs.exact.named_resolution import resolve_named
 from world.snapshot import load_snapshot
 
 SCHEMA: Final = pa.schema(
@@ -41,21 +42,27 @@ def resolve_many(subscriptions: Path, out: Path, world: str, version: int | None
         table = load_snapshot(world, version)
         resolver = ExactResolver(table)
         resolved = 0
+        lacking: list[Unresolved] = []
         with MembershipFile(out) as memberships:
             for done, subscription in enumerate(good):
                 progress("resolving", done, len(good))
                 try:
-                    resolution = resolver.resolve(subscription.neighborhood)
-                except NoReferenceError as error:
+                    found = resolve_named(resolver, table, subscription.neighborhood)
+                except (DescriptorError, NoReferenceError) as error:
                     unresolved.append(Unresolved(f"subId {subscription.sub_id}", str(error)))
                     continue
-                memberships.add(subscription.sub_id, resolution)
+                if found.missing:
+                    shown = ", ".join(map(str, found.missing))
+                    reason = f"not in world version {table.version}: {shown}"
+                    lacking.append(Unresolved(f"subId {subscription.sub_id}", reason))
+                memberships.add(subscription.sub_id, found.resolution)
                 resolved += 1
             if not resolved:
                 raise NothingResolvedError(_nothing(subscriptions, unresolved, table.version))
-    for entry in unresolved:
-        reason = escape(printable(entry.reason))
-        remarks().print(f"[yellow]unresolved:[/] {entry.where}: {reason}", soft_wrap=True)
+    for what, entries in (("missing reference", lacking), ("unresolved", unresolved)):
+        for entry in entries:
+            reason = escape(printable(entry.reason))
+            remarks().print(f"[yellow]{what}:[/] {entry.where}: {reason}", soft_wrap=True)
     results().print(
         f"{resolved:,} of {resolved + len(unresolved):,} subscriptions resolved on world version "
         f"{table.version}: {memberships.rows:,} rows in {escape(printable(str(out)))}, "

@@ -23,6 +23,7 @@ from spaps.cli.terminal import print_warning, printable, printable_json, remarks
 from spatial_udfs.entity_keys import key_at
 from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
+from spatial_udfs.exact.named_resolution import resolve_named
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
@@ -45,11 +46,11 @@ def resolve_one(descriptor: str, world: str, version: int | None, output: Resolv
         table = load_snapshot(world, facts.version)
         resolver = ExactResolver(table)
     started = time.perf_counter()
-    resolution = resolver.resolve(neighborhood)
+    neighborhood, resolution, missing = resolve_named(resolver, table, neighborhood)
     milliseconds = 1000 * (time.perf_counter() - started)
-    _warn(neighborhood, resolution)
+    _warn(neighborhood, missing, table.version)
     if output.as_json:
-        results().out(printable_json(result_of(neighborhood, resolution)), highlight=False)
+        results().out(printable_json(result_of(neighborhood, resolution, missing)), highlight=False)
     else:
         members = (
             "1 entity" if len(resolution.peids()) == 1 else f"{len(resolution.peids()):,} entities"
@@ -66,7 +67,9 @@ def resolve_one(descriptor: str, world: str, version: int | None, output: Resolv
     _write(output.geojson_file, lambda: geojson(table, neighborhood, resolution))
 
 
-def result_of(neighborhood: Neighborhood, resolution: Resolution) -> dict[str, Any]:
+def result_of(
+    neighborhood: Neighborhood, resolution: Resolution, missing: Sequence[int | str]
+) -> dict[str, Any]:
     """Return the whole result for JSON; stages that are not visible have no peids.
 
     Peids are texts, because JavaScript rounds numbers above 2^53.
@@ -81,7 +84,7 @@ def result_of(neighborhood: Neighborhood, resolution: Resolution) -> dict[str, A
         "name": neighborhood.name,
         "version": resolution.version,
         "stages": stages,
-        "missingRefs": [str(peid) for peid in resolution.missing_refs],
+        "missingRefs": list(map(str, missing)),
         "warnings": list(neighborhood_warnings(neighborhood)),
     }
 
@@ -90,11 +93,10 @@ def _as_texts(peids: Int64s) -> list[str]:
     return [str(peid) for peid in peids.tolist()]
 
 
-def _warn(neighborhood: Neighborhood, resolution: Resolution) -> None:
+def _warn(neighborhood: Neighborhood, missing: Sequence[int | str], version: int) -> None:
     warnings = list(neighborhood_warnings(neighborhood))
-    if resolution.missing_refs:
-        missing = ", ".join(str(peid) for peid in resolution.missing_refs)
-        warnings.append(f"not in world version {resolution.version}: {missing}")
+    if missing:
+        warnings.append(f"not in world version {version}: {', '.join(map(str, missing))}")
     for warning in warnings:
         print_warning(warning)
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from schemas.language.neighborhood import Neighborhood
+from schemas.language.places import place_words
 from spaps.map_page.drawn_entities import grey_positions
 from spaps.map_page.packed_world import pack
 from spaps.map_page.stage_colours import stage_colours
@@ -127,6 +128,7 @@ def _reference_names(table: EntityTable, neighborhood: Neighborhood) -> str:
     """Return the names of the first few references."""
     positions, missing = table.positions_of(np.array(neighborhood.refs, np.int64))
     named = [table.names[position] or str(table.peids[position]) for position in positions]
+    named += [place_words(place) for place in neighborhood.places]
     shown = [*named[:REFERENCES_SHOWN], *(["…"] if len(named) > REFERENCES_SHOWN else [])]
     lost = [f"{len(missing)} not in this world version"] if len(missing) else []
     return ", ".join(shown + lost)

@@ -58,6 +58,14 @@ class CandidateSearch:
         around: Any = shapely.box(west - reach, south - reach, east + reach, north + reach)
         return self._query(references, around)
 
+    def around(self, geometry: Any, reach: float) -> Positions:
+        """Return the entities whose box, grown by ``reach``, meets the box of a geometry."""
+        if not reach:
+            return self._tree.query(geometry).astype(np.int32)
+        west, south, east, north = shapely.bounds(geometry)
+        box = shapely.box(west - reach, south - reach, east + reach, north + reach)
+        return self._tree.query(box).astype(np.int32)
+
     def _query(self, references: Positions, geometries: Geometries) -> tuple[Positions, Positions]:
         if len(references) == 1:
             found = self._tree.query(geometries[0]).astype(np.int32)

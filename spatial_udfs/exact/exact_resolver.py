@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from shapely.errors import GEOSException
 
-from schemas.errors import NoReferenceError, WorldError
+from schemas.errors import WorldError
 from schemas.language.neighborhood import Neighborhood, WrittenStage
-from spatial_udfs.entity_table import CategoryMasks, EntityTable, Int64s, Positions
+from schemas.language.reference_words import no_reference
+from spatial_udfs.entity_table import CategoryMasks, EntityTable, Geometries, Int64s, Positions
+from spatial_udfs.exact.place_members import PlaceMembers
 from spatial_udfs.exact.stage_findings import StageFinding, stage_findings
 from spatial_udfs.exact.stage_members import OpenEntities, StageMembers
+from spatial_udfs.place_geometries import check_places, projected_places
 from spatial_udfs.position_sets import difference, union
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
+from spatial_udfs.topology.shapes import shape_codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +31,8 @@ class Resolution:
     stages: tuple[Int64s, ...]
     visible: tuple[bool, ...]
     missing_refs: tuple[int, ...] = ()
+    # Places that the CRS of the version cannot hold.
+    missing_places: tuple[str, ...] = ()
 
     def rows(self) -> tuple[Int64s, NDArray[np.int32]]:
         """Return the membership rows (peid, stageNo) of the visible stages, in stage order."""
@@ -63,22 +69,28 @@ class ExactResolver:
         """Index the world version; ``max_pairs`` bounds the memory of pairs."""
         self._table = table
         self._masks = CategoryMasks(table)
-        self._stages = StageMembers(table, max_pairs)
+        shapes = shape_codes(table)
+        self._stages = StageMembers(table.geometries, shapes, max_pairs)
+        self._places = PlaceMembers(table.geometries, shapes, self._stages.search, max_pairs)
 
     def resolve(
         self, neighborhood: Neighborhood, limits: ResolutionLimits = UNLIMITED
     ) -> Resolution:
         """Return the members of every stage; errors: NoReferenceError, ResolutionLimitError."""
         table = self._table
+        if neighborhood.keys or neighborhood.names:
+            raise ValueError("references by key and by name are replaced by peids before")
+        check_places(neighborhood)
         references, missing = table.positions_of(np.array(neighborhood.refs, np.int64))
-        if not len(references):
-            raise NoReferenceError(neighborhood.refs, table.version)
+        places, missing_places = projected_places(neighborhood.places, table.srid)
+        if not len(references) and not len(places):
+            raise no_reference(neighborhood, table.version)
         members = [references]
         stages = neighborhood.written_out()
         total = 0
         for stage in stages:
             try:
-                members.append(self._members(stage, stages, members, limits))
+                members.append(self._members(stage, stages, members, places, limits))
             except GEOSException as error:
                 raise WorldError(f"geometry that cannot be related: {error}") from error
             total += len(members[-1])
@@ -88,6 +100,7 @@ class ExactResolver:
             stages=tuple(table.peids[found] for found in members[1:]),
             visible=neighborhood.visible,
             missing_refs=tuple(missing.tolist()),
+            missing_places=missing_places,
         )
 
     @property
@@ -132,6 +145,7 @@ class ExactResolver:
         stage: WrittenStage,
         stages: tuple[WrittenStage, ...],
         members: list[Positions],
+        places: Geometries,
         limits: ResolutionLimits,
     ) -> Positions:
         references = union([members[number] for number in stage.ref_stages])
@@ -141,7 +155,11 @@ class ExactResolver:
                 spent = union([members[number] for number in earlier.ref_stages])
                 fresh = difference(fresh, spent)
         candidates = OpenEntities(self._masks.of(stage.categories), references)
-        return self._stages.select(stage.condition, candidates, fresh, limits)
+        selected = self._stages.select(stage.condition, candidates, fresh, limits)
+        if stage.number > 1 or not len(places):
+            return selected
+        candidates.close(selected)
+        return union([selected, self._places.select(stage.condition, candidates, places, limits)])
 
 
 def _repeats(stage: WrittenStage, earlier: WrittenStage) -> bool:

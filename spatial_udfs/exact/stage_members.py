@@ -13,7 +13,7 @@ import numpy as np
 
 from schemas.language.conditions import Condition
 from schemas.topology.relations import SHAPE_COUNT
-from spatial_udfs.entity_table import Bools, EntityTable, Int64s, Positions
+from spatial_udfs.entity_table import Bools, Geometries, Int64s, Positions
 from spatial_udfs.exact.candidate_search import CandidateSearch, PairDistances
 from spatial_udfs.exact.pair_memory import Pairs
 from spatial_udfs.exact.related_pairs import RelatedPairs
@@ -26,7 +26,7 @@ from spatial_udfs.topology.condition_verdicts import (
     verdict_of,
 )
 from spatial_udfs.topology.pair_kinds import shape_pairs
-from spatial_udfs.topology.shapes import ShapeCodes, shape_codes
+from spatial_udfs.topology.shapes import ShapeCodes
 
 # Up to so many references are looked up; beyond that a mask of the whole world is quicker.
 FEW_REFERENCES: Final = 512
@@ -95,12 +95,12 @@ class FarCount:
 class StageMembers:
     """Evaluates stages on one world version. Safe to share between threads."""
 
-    def __init__(self, table: EntityTable, max_pairs: int) -> None:
+    def __init__(self, geometries: Geometries, shapes: ShapeCodes, max_pairs: int) -> None:
         """Index the entities; pairs are computed when first needed."""
-        self._shapes = shape_codes(table)
-        self._search = CandidateSearch(table.geometries)
-        self.related = RelatedPairs(table.geometries, self._search, self._shapes, max_pairs)
-        self._distances = PairDistances(table.geometries, self._search, self.related.share_a_point)
+        self._shapes = shapes
+        self.search = CandidateSearch(geometries)
+        self.related = RelatedPairs(geometries, self.search, shapes, max_pairs)
+        self._distances = PairDistances(geometries, self.search, self.related.share_a_point)
 
     def select(
         self,
@@ -157,7 +157,7 @@ class StageMembers:
             for pairs in self.related.meeting(references):
                 yield pairs.where(self._fitting(needs, candidates, pairs))
             return
-        for step in self._search.steps(references, needs.reach):
+        for step in self.search.steps(references, needs.reach):
             first, second = self._distances.candidates(step, needs.reach)
             wanted = candidates.among(second)
             first, second = first[wanted], second[wanted]
@@ -177,9 +177,9 @@ class StageMembers:
         """Return which pairs are of candidates and may nest as the condition needs it."""
         fitting = candidates.among(pairs.entities)
         if needs.entity_inside:
-            fitting &= self._search.entity_may_be_inside(pairs)
+            fitting &= self.search.entity_may_be_inside(pairs)
         if needs.reference_inside:
-            fitting &= self._search.reference_may_be_inside(pairs)
+            fitting &= self.search.reference_may_be_inside(pairs)
         return fitting
 
     def _keys(self, *parts: Pairs) -> Int64s:

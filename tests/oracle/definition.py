@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import shapely
+from pyproj import Transformer
+from shapely import from_wkt, transform
 
 from schemas.language.conditions import (
     And,
@@ -23,7 +25,7 @@ from schemas.language.conditions import (
     Topological,
     WithinDistance,
 )
-from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood import Neighborhood, Stage
 from spatial_udfs.entity_table import EntityTable
 
 
@@ -46,11 +48,21 @@ def entities_of(table: EntityTable) -> list[Entity]:
     return entities
 
 
+def places_of(neighborhood: Neighborhood, srid: int) -> list[Entity]:
+    """The places as things that come first of every pair; they are in no category."""
+    transformer = Transformer.from_crs("OGC:CRS84", srid, always_xy=True)
+    return [
+        Entity(number, transform(from_wkt(place), transformer.transform, interleaved=False), ())
+        for number, place in enumerate(neighborhood.places, start=-len(neighborhood.places))
+    ]
+
+
 def resolve_by_definition(
-    entities: Sequence[Entity], neighborhood: Neighborhood
+    entities: Sequence[Entity], neighborhood: Neighborhood, srid: int = 0
 ) -> tuple[list[set[int]], set[int]]:
-    """Members of every stage, and the references that do not exist."""
+    """Members of every stage, and the references that do not exist; ``srid`` is for places."""
     world = {entity.peid: entity for entity in entities}
+    places = places_of(neighborhood, srid) if neighborhood.places else []
     members: dict[int, set[int]] = {0: {peid for peid in neighborhood.refs if peid in world}}
     number = 0
     for stage in neighborhood.stages:
@@ -65,23 +77,24 @@ def resolve_by_definition(
             else:
                 sources = list(stage.ref_stages or ())
             references = {peid for source in sources for peid in members[source]}
-            members[number] = _stage(world, references, stage.categories, stage.condition)
+            known = [world[peid] for peid in references] + (places if number == 1 else [])
+            members[number] = _stage(world, references, known, stage)
     missing = {peid for peid in neighborhood.refs if peid not in world}
     return [members[place] for place in range(1, number + 1)], missing
 
 
 def _stage(
     world: Mapping[int, Entity],
-    references: set[int],
-    patterns: tuple[str, ...],
-    condition: Condition,
+    excluded: set[int],
+    references: Sequence[Entity],
+    stage: Stage,
 ) -> set[int]:
     selected = set()
     for peid, entity in world.items():
-        if peid in references or not _has_category(entity, patterns):
+        if peid in excluded or not _has_category(entity, stage.categories):
             continue
         for reference in references:
-            if holds(condition, world[reference], entity):
+            if holds(stage.condition, reference, entity):
                 selected.add(peid)
                 break
     return selected

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 
+import shapely
 from hypothesis import strategies as st
 
 from schemas.language.conditions import And, Condition, Not, Or, Relate, Topological, WithinDistance
 from schemas.language.neighborhood import Neighborhood, RefStages, Stage
+from schemas.language.places import place_of_geometry
 from schemas.topology.relations import LONG_NAMES
 from spatial_udfs.entity_table import EntityTable
+from tests.strategies.worlds import geometries, worlds
 
 # Limits that grid distances meet exactly, in all scales of the worlds.
 GRID_DISTANCES = (0.0, 0.1, 1 / 3, 0.5, 1.0, math.sqrt(2), 2.0, math.sqrt(5), 3.0, 5.0, 1e7)
@@ -28,6 +33,16 @@ PATTERNS = (
 )
 # Characters as often as they keep a mask satisfiable; the last column are exterior cells.
 _CELL = st.sampled_from("*****TTFF012")
+
+
+# Places stand for themselves there, so they can touch entities exactly.
+IN_DEGREES = 4326
+
+
+def worlds_in_degrees() -> st.SearchStrategy[EntityTable]:
+    """Small worlds near 0° 0°, in whose CRS a place has the coordinates that it is written with."""
+    small = worlds(placements=((1.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.1, 0.0, 0.0)))
+    return small.map(lambda world: replace(world, srid=IN_DEGREES))
 
 
 def masks() -> st.SearchStrategy[str]:
@@ -60,10 +75,24 @@ def _ref_stages(number: int) -> st.SearchStrategy[RefStages]:
     return st.one_of(st.just("Prev"), st.just("Anc"), listed)
 
 
+def places(world: EntityTable) -> st.SearchStrategy[str]:
+    """Geometries of the world's own grid, and of its entities, as places; WGS 84 alone fits."""
+    there = st.sampled_from(world.geometries.tolist())
+    return st.one_of(geometries(6), geometries(6), there).map(
+        lambda geometry: place_of_geometry(json.loads(shapely.to_geojson(geometry))).text
+    )
+
+
 @st.composite
 def neighborhoods(draw: st.DrawFn, world: EntityTable, max_typed_stages: int = 4) -> Neighborhood:
-    """At least one reference exists; some may not. Conditions and categories like to repeat."""
-    refs = draw(st.lists(st.sampled_from(world.peids.tolist()), min_size=1, max_size=3))
+    """At least one reference exists; some may not. Conditions and categories like to repeat.
+
+    In a world in degrees most of the neighborhoods have places too, or places alone.
+    """
+    in_degrees = world.srid == IN_DEGREES
+    around = tuple(draw(st.lists(places(world), max_size=3))) if in_degrees else ()
+    least = 0 if around else 1
+    refs = draw(st.lists(st.sampled_from(world.peids.tolist()), min_size=least, max_size=3))
     refs += draw(st.lists(st.integers(0, 50), max_size=1))
     repeated = draw(conditions())
     common = tuple(draw(st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3)))
@@ -88,4 +117,4 @@ def neighborhoods(draw: st.DrawFn, world: EntityTable, max_typed_stages: int = 4
         number += repeat
     written = number - 1
     visible = draw(st.lists(st.booleans(), min_size=written, max_size=written).filter(any))
-    return Neighborhood(tuple(refs), tuple(stages), tuple(visible))
+    return Neighborhood(tuple(refs), tuple(stages), tuple(visible), places=around)

@@ -53,15 +53,17 @@ def _members(world: str, version: int, descriptor: str) -> Members:
     from spaps.cli.neighborhood_input import read_descriptor
     from spaps.cli.terminal import print_warning
     from spatial_udfs.exact.exact_resolver import ExactResolver
+    from spatial_udfs.exact.named_resolution import resolve_named
     from world.exports.export_file import Members
     from world.snapshot import load_snapshot
 
-    neighborhood = read_descriptor(descriptor)
-    resolution = ExactResolver(load_snapshot(world, version)).resolve(neighborhood)
+    table = load_snapshot(world, version)
+    neighborhood, resolution, missing = resolve_named(
+        ExactResolver(table), table, read_descriptor(descriptor)
+    )
     warnings = list(neighborhood_warnings(neighborhood))
-    if resolution.missing_refs:
-        missing = ", ".join(map(str, resolution.missing_refs))
-        warnings.append(f"not in world version {version}: {missing}")
+    if missing:
+        warnings.append(f"not in world version {version}: {', '.join(map(str, missing))}")
     for warning in warnings:
         print_warning(warning)
     visible = [

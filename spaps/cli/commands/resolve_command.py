@@ -16,18 +16,37 @@ from spaps.cli.terminal import printable
 USAGE: Final = "give one DESCRIPTOR, or --subscriptions F.jsonl with --out F.parquet"
 
 
-def check(descriptor: DescriptorArgument) -> None:
+def check(
+    descriptor: DescriptorArgument,
+    *,
+    world: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Look keys and names up in this world; default: none."),
+    ] = None,
+    version: VersionOption = None,
+) -> None:
     """Explain a neighborhood in words, with errors and warnings."""
     from schemas.language.explain import explain, neighborhood_warnings
     from schemas.language.notation import notation
 
     neighborhood = read_descriptor(descriptor)
+    if neighborhood.places:
+        from spatial_udfs.place_geometries import check_places
+
+        check_places(neighborhood)
+    missing = ""
+    if world is not None:
+        from spaps.cli.checked_references import checked_references
+
+        neighborhood, missing = checked_references(neighborhood, world, version)
+    elif version is not None:
+        raise SettingsError("--version needs a world: give --world DIR")
     if neighborhood.name is not None:
         typer.echo(printable(neighborhood.name))
     typer.echo(printable(notation(neighborhood)))
     for sentence in explain(neighborhood):
         typer.echo(f"  {printable(sentence)}")
-    for warning in neighborhood_warnings(neighborhood):
+    for warning in (*neighborhood_warnings(neighborhood), *([missing] if missing else ())):
         typer.echo(f"warning: {printable(warning)}", err=True)
 
 

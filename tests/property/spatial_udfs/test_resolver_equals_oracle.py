@@ -17,11 +17,13 @@ from schemas.errors import NoReferenceError
 from schemas.language.condition_parser import parse_condition
 from schemas.language.conditions import Topological
 from schemas.language.neighborhood import Neighborhood, Stage
+from schemas.topology.relations import SHAPE_COUNT
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact import candidate_search, exact_resolver, stage_members
-from spatial_udfs.exact.candidate_search import PairDistances
+from spatial_udfs.exact import candidate_search, exact_resolver, place_members, stage_members
+from spatial_udfs.exact.candidate_search import CandidateSearch, PairDistances
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from spatial_udfs.exact.pair_memory import Pairs
+from spatial_udfs.exact.place_members import PlaceMembers
 from spatial_udfs.exact.stage_members import FarCount, OpenEntities
 from spatial_udfs.position_sets import EMPTY
 from spatial_udfs.resolution_limits import ResolutionLimits
@@ -29,7 +31,7 @@ from spatial_udfs.topology import pair_matrices
 from spatial_udfs.topology.condition_verdicts import Verdict
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
-from tests.strategies.neighborhoods import neighborhoods
+from tests.strategies.neighborhoods import neighborhoods, worlds_in_degrees
 from tests.strategies.worlds import table_of, worlds
 
 
@@ -69,7 +71,7 @@ def tuned(stack: ExitStack, tuning: Tuning, world: EntityTable) -> ExactResolver
 
 
 def assert_same(resolution: Resolution, world: EntityTable, neighborhood: Neighborhood) -> None:
-    expected, missing = resolve_by_definition(entities_of(world), neighborhood)
+    expected, missing = resolve_by_definition(entities_of(world), neighborhood, world.srid)
     found = [set(members.tolist()) for members in resolution.stages]
     assert found == expected
     assert set(resolution.missing_refs) == missing
@@ -89,6 +91,21 @@ def test_resolver_equals_definition(
         for _ in range(2):
             neighborhood = data.draw(neighborhoods(world))
             assert_same(resolver.resolve(neighborhood), world, neighborhood)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(world=worlds_in_degrees(), tuning=TUNINGS, data=st.data())
+def test_resolver_equals_definition_with_places(
+    world: EntityTable, tuning: Tuning, data: st.DataObject
+) -> None:
+    with ExitStack() as stack:
+        resolver = tuned(stack, tuning, world)
+        for _ in range(2):
+            neighborhood = data.draw(neighborhoods(world))
+            try:
+                assert_same(resolver.resolve(neighborhood), world, neighborhood)
+            except NoReferenceError:
+                assert not neighborhood.places
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -137,6 +154,13 @@ def cases(draw: st.DrawFn) -> tuple[EntityTable, Neighborhood]:
     return world, draw(neighborhoods(world))
 
 
+@st.composite
+def place_cases(draw: st.DrawFn) -> tuple[EntityTable, Neighborhood]:
+    world = draw(worlds_in_degrees())
+    has_place = neighborhoods(world).filter(lambda drawn: bool(drawn.places))
+    return world, draw(has_place)
+
+
 def differs(case: tuple[EntityTable, Neighborhood]) -> bool:
     world, neighborhood = case
     with ExitStack() as stack:
@@ -172,7 +196,7 @@ WRONG = {
     ),
     "the limit of a distance is left out": (PairDistances, "exact", _limit_left_out),
     "far pairs count as if all were points": (
-        stage_members,
+        exact_resolver,
         "shape_codes",
         lambda table: np.zeros(len(table), np.uint8),
     ),
@@ -193,6 +217,36 @@ def test_a_wrong_resolver_is_caught(wrong: str) -> None:
     )
     with patch.object(owner, name, replacement):
         find(cases(), differs, settings=search)
+
+
+WRONG_WITH_PLACES = {
+    "places are not asked": (PlaceMembers, "select", lambda *_: EMPTY),
+    "an entity far from every place is left out": (
+        place_members,
+        "_held_by_shape",
+        lambda *_: np.zeros(SHAPE_COUNT, np.bool_),
+    ),
+    "the reach around a place is left out": (
+        CandidateSearch,
+        "around",
+        lambda self, geometry, _: self._tree.query(geometry).astype(np.int32),
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_WITH_PLACES)
+def test_a_wrong_resolver_of_places_is_caught(wrong: str) -> None:
+    owner, name, replacement = WRONG_WITH_PLACES[wrong]
+    search = settings(
+        max_examples=3_000,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    with patch.object(owner, name, replacement):
+        find(place_cases(), differs, settings=search)
 
 
 @given(world=worlds())

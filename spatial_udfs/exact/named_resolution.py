@@ -1,0 +1,36 @@
+"""Resolves a neighborhood as a person writes it: with keys, names and places as references."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schemas.errors import NoReferenceError
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.reference_words import missing_words, no_reference
+from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
+from spatial_udfs.named_references import bound_to
+
+
+class NamedResolution(NamedTuple):
+    """What was resolved: the neighborhood has peids in place of keys and names.
+
+    ``missing`` are the references that the version does not have, for a person.
+    """
+
+    neighborhood: Neighborhood
+    resolution: Resolution
+    missing: tuple[int | str, ...]
+
+
+def resolve_named(
+    resolver: ExactResolver, table: EntityTable, neighborhood: Neighborhood
+) -> NamedResolution:
+    """Return the members on the version that ``table`` is; ``resolver`` works on the same."""
+    bound, unknown = bound_to(neighborhood, table)
+    try:
+        resolution = resolver.resolve(bound)
+    except NoReferenceError:
+        raise no_reference(neighborhood, table.version) from None
+    missing = unknown._replace(peids=resolution.missing_refs, places=resolution.missing_places)
+    return NamedResolution(bound, resolution, missing_words(missing))

@@ -1,0 +1,101 @@
+"""Replaces references by key and by name with the peids that they have in a world version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.errors import DescriptorError
+from schemas.language.descriptor_json import check_size
+from schemas.language.neighborhood import Neighborhood, References
+from schemas.language.references import quoted
+from spatial_udfs.entity_keys import key_at, positions_of_keys
+from spatial_udfs.entity_table import EntityTable
+
+_LISTED: Final = 5
+_LONGEST: Final = 60
+
+
+class BoundNeighborhood(NamedTuple):
+    """A neighborhood without keys and names, and those of them that the version does not have."""
+
+    neighborhood: Neighborhood
+    unknown: References
+
+
+class NamedEntity(NamedTuple):
+    """One of several entities with the same name."""
+
+    peid: int
+    key: str
+    category: str
+
+
+def bound_to(neighborhood: Neighborhood, table: EntityTable) -> BoundNeighborhood:
+    """Return the neighborhood with peids; DescriptorError for a name of several entities.
+
+    It keeps nothing of a key or a name that no entity has: the caller reports these.
+    """
+    if not neighborhood.keys and not neighborhood.names:
+        return BoundNeighborhood(neighborhood, References())
+    positions = positions_of_keys(table, neighborhood.keys) if neighborhood.keys else {}
+    named = _positions_of_names(table, neighborhood.names)
+    for name, found in named.items():
+        if len(found) > 1:
+            # The limit keeps what is read of a very common name short.
+            first = [_entity(table, position) for position in found[:_LISTED]]
+            raise ambiguous_name(name, len(found), first)
+    there = [positions[key] for key in neighborhood.keys if key in positions]
+    there += [found[0] for found in named.values()]
+    peids = dict.fromkeys([*neighborhood.refs, *table.peids[there].tolist()])
+    bound = replace(neighborhood, refs=tuple(peids), keys=(), names=())
+    check_size(bound)
+    unknown = References(
+        keys=tuple(key for key in neighborhood.keys if key not in positions),
+        names=tuple(name for name in neighborhood.names if name not in named),
+    )
+    return BoundNeighborhood(bound, unknown)
+
+
+def ambiguous_name(name: str, count: int, first: Iterable[NamedEntity]) -> DescriptorError:
+    """Return the error for a name that ``count`` entities have; it lists the first of them."""
+    listed = [
+        f"{one.peid} (key {_short(one.key)}, {_short(one.category)})"
+        for one in list(first)[:_LISTED]
+    ]
+    more = [f"{count - len(listed)} more"] if count > len(listed) else []
+    return DescriptorError(
+        f"{count} entities have the name {quoted(_short(name))}: {', '.join(listed + more)}; "
+        "allowed: a name of one entity, or the peid or the key of one of these",
+        1,
+    )
+
+
+def _positions_of_names(table: EntityTable, names: Sequence[str]) -> dict[str, list[int]]:
+    """Return the positions of the entities with each of the names that exist, ascending."""
+    if not names:
+        return {}
+    if len(names) == 1:
+        found = np.flatnonzero(table.names == names[0])
+        return {names[0]: found.tolist()} if len(found) else {}
+    written = pa.array(table.names, pa.string())
+    there = pc.is_in(written, value_set=pa.array(names, pa.string()))
+    by_name: dict[str, list[int]] = {}
+    for position in np.flatnonzero(there.to_numpy(zero_copy_only=False)).tolist():
+        by_name.setdefault(table.names[position], []).append(position)
+    return {name: by_name[name] for name in names if name in by_name}
+
+
+def _entity(table: EntityTable, position: int) -> NamedEntity:
+    return NamedEntity(
+        int(table.peids[position]), key_at(table, position), table.categories_at(position)[0]
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
