@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from schemas.errors import NoReferenceError, WorldError
+from schemas.errors import DescriptorError, NoReferenceError, WorldError
 from schemas.language.neighborhood import Neighborhood
 from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver
@@ -133,7 +133,7 @@ def _resolved(resolver: ExactResolver, task: Sequence[Numbered]) -> ExactPart:
     for number, neighborhood in task:
         try:
             resolution = resolver.resolve(neighborhood)
-        except NoReferenceError:
+        except (DescriptorError, NoReferenceError):
             unresolved.append(number)
             continue
         for stage, peids in enumerate(resolution.stages, start=1):

@@ -21,6 +21,7 @@ from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.neighborhood import Neighborhood
 from schemas.subscription import Registration
 from spatial_udfs.entity_table import Bools
+from spatial_udfs.place_geometries import projected_places
 from world.memberships.resolved_sets import ResolvedSets
 
 
@@ -44,13 +45,19 @@ class RegisteredSets:
         """Return the number of distinct neighborhoods."""
         return len(self.hashes)
 
-    def with_a_reference(self, existing: Int64s) -> Bools:
-        """Return for each set whether at least one of its references exists."""
+    def with_a_reference(self, existing: Int64s, srid: int) -> Bools:
+        """Return for each set whether at least one of its references exists.
+
+        ``existing`` are the peids of a version, and ``srid`` is its CRS.
+        """
         counts = [0 if each is None else len(each.refs) for each in self.neighborhoods]
         refs = [ref for each in self.neighborhoods if each is not None for ref in each.refs]
         found = np.isin(np.array(refs, np.int64), existing)
         owners = np.repeat(np.arange(len(counts)), counts)
         with_one: Bools = np.bincount(owners[found], minlength=len(counts)) > 0
+        for number, each in enumerate(self.neighborhoods):
+            if each is not None and each.places and not with_one[number]:
+                with_one[number] = len(projected_places(each.places, srid)[0]) > 0
         return with_one
 
 
@@ -134,6 +141,13 @@ class _Entries:
         )
 
 
+def _bound(neighborhood: Neighborhood) -> Neighborhood:
+    """Return the neighborhood; brokers replace keys and names before they register it."""
+    if neighborhood.keys or neighborhood.names:
+        raise DescriptorError("a reference by key or by name was registered without its peid", 1)
+    return neighborhood
+
+
 def _parsed(
     texts: Sequence[str],
 ) -> tuple[tuple[Neighborhood | None, ...], dict[int, str]]:
@@ -141,7 +155,7 @@ def _parsed(
     faults: dict[int, str] = {}
     for number, text in enumerate(texts):
         try:
-            neighborhoods.append(parse_descriptor(text))
+            neighborhoods.append(_bound(parse_descriptor(text)))
         except DescriptorError as error:
             neighborhoods.append(None)
             faults[number] = str(error)

@@ -20,7 +20,7 @@ from rebuild.registered_sets import RegisteredSets
 from rebuild.request import BulkEngine, Engine, RebuildRequest
 from schemas.language.neighborhood import Neighborhood
 from spatial_udfs.entity_table import Bools
-from spatial_udfs.incremental.affected_sets import affected_sets, in_place
+from spatial_udfs.incremental.affected_sets import affected_sets, in_place, with_places
 from spatial_udfs.incremental.changed_members import changed_members
 from spatial_udfs.incremental.changed_world import ChangedWorld
 from spatial_udfs.incremental.member_rows import MemberRows
@@ -141,7 +141,11 @@ def plan_of(
         [each is not None and (base.whole or _shows_references(each)) for each in neighborhoods],
         np.bool_,
     )
-    chosen = in_place(neighborhoods, usable & _is_little(changes, place))
+    is_little = _is_little(changes, place)
+    if not is_little:
+        # Another CRS moves every entity: there places may stand for something else.
+        usable &= ~with_places(neighborhoods)
+    chosen = in_place(neighborhoods, usable & is_little)
     others = usable & ~chosen.sets
     rows = old.where(others[old.sets])
     affected = affected_sets(neighborhoods, rows, changes, place.table, others)
@@ -151,7 +155,9 @@ def plan_of(
         world = ChangedWorld(changes, place.table)
         changed = changed_members(neighborhoods, old, chosen, world)
         rows = MemberRows.joined([rows, changed])
-        there = np.where(chosen.sets, registered.with_a_reference(place.table.peids), there)
+        there = np.where(
+            chosen.sets, registered.with_a_reference(place.table.peids, place.table.srid), there
+        )
     return ResolvePlan(~usable | affected, rows, there)
 
 

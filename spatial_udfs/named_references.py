@@ -17,7 +17,8 @@ from schemas.language.references import quoted
 from spatial_udfs.entity_keys import key_at, positions_of_keys
 from spatial_udfs.entity_table import EntityTable
 
-_LISTED: Final = 5
+# So many entities with the same name an error lists.
+LISTED: Final = 5
 _LONGEST: Final = 60
 
 
@@ -48,7 +49,7 @@ def bound_to(neighborhood: Neighborhood, table: EntityTable) -> BoundNeighborhoo
     for name, found in named.items():
         if len(found) > 1:
             # The limit keeps what is read of a very common name short.
-            first = [_entity(table, position) for position in found[:_LISTED]]
+            first = [_entity(table, position) for position in found[:LISTED]]
             raise ambiguous_name(name, len(found), first)
     there = [positions[key] for key in neighborhood.keys if key in positions]
     there += [found[0] for found in named.values()]
@@ -66,7 +67,7 @@ def ambiguous_name(name: str, count: int, first: Iterable[NamedEntity]) -> Descr
     """Return the error for a name that ``count`` entities have; it lists the first of them."""
     listed = [
         f"{one.peid} (key {_short(one.key)}, {_short(one.category)})"
-        for one in list(first)[:_LISTED]
+        for one in list(first)[:LISTED]
     ]
     more = [f"{count - len(listed)} more"] if count > len(listed) else []
     return DescriptorError(

@@ -30,6 +30,7 @@ from jobs.pipeline.stages.batch_begin import begin_batch
 from jobs.pipeline.stages.level_loop import LevelLoop
 from jobs.pipeline.stages.resolved_set_cache import SetCache, open_set_cache
 from jobs.pipeline.subscriptions.graph_slices import Graph, slice_count, to_graph
+from jobs.pipeline.subscriptions.named_references import bind_references
 from jobs.pipeline.subscriptions.snapshot import Snapshot, snapshot
 from jobs.pipeline.subscriptions.subscription_lines import Subscriptions
 from jobs.pipeline.tables import PROBLEMS_TABLE
@@ -100,7 +101,8 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
         read, graph = reading.result()
         loop = LevelLoop(tasks, scratch, world, related.buckets, say)
         most = load_settings().bulk.most_conditions
-        batch = begin_batch(tasks, scratch, graph, open_set_cache(world), related, most)
+        bound = bind_references(tasks, scratch, graph, world)
+        batch = begin_batch(tasks, scratch, graph, open_set_cache(world), related, most, bound)
         reused = f", {batch.known_count:,} known from earlier runs" if batch.known_count else ""
         say(
             f"subscriptions: {graph.subscriptions:,} read, "
@@ -112,7 +114,7 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
         clock.lap("resolve")
         problems = find_problems(
             tasks, scratch, lake_table(spark, f"{folder}/{PROBLEMS_TABLE}"), world.version,
-            graph, read.places, batch.missing,
+            graph, read.places, batch.missing, bound=bound,
         )  # fmt: skip
         if not may_resolve_nothing:
             refuse_nothing(graph, problems, folder)

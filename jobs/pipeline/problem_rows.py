@@ -18,10 +18,12 @@ from jobs.pipeline.exchange import DRIVER, Sent
 from jobs.pipeline.lake_tables import LakeTable, NewFile
 from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.subscriptions.descriptor_parts import DescriptorPart
+from jobs.pipeline.subscriptions.named_references import NOTHING_BOUND, SliceReferences
 from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.subscriptions.subscription_parts import BadRow, Int64s
 from jobs.pipeline.tables import KIND, PROBLEMS, WHERE
 from schemas.errors import NoReferenceError
+from schemas.language.reference_words import named_words
 from schemas.membership import SUB_ID
 from spatial_udfs.position_sets import spread_out
 
@@ -49,10 +51,14 @@ class WrittenProblems(NamedTuple):
 
 
 class SliceWork(NamedTuple):
-    """A slice, by the files of its descriptors and of its references that do not exist."""
+    """A slice, by the files of its descriptors and of its references that do not exist.
+
+    ``named``: the file of its keys, names and places, "" where nothing is wrong with them.
+    """
 
     descriptors: str
     missing: list[str]
+    named: str
 
 
 class ProblemTask:
@@ -84,8 +90,12 @@ class ProblemTask:
         parts: list[DescriptorPart] = self._scratch.get(work.descriptors)
         lacking = [np.empty(0, np.int64), *(self._scratch.get(path) for path in work.missing)]
         missing = np.concatenate(lacking)
+        named = self._scratch.get(work.named) if work.named else NOTHING_BOUND
         rows = chain.from_iterable(
-            chain(bad_rows(part.bad, self._places), descriptor_rows(part, missing, self._version))
+            chain(
+                bad_rows(part.bad, self._places),
+                descriptor_rows(part, missing, self._version, named),
+            )
             for part in parts
         )
         files = self._table.write(self._version, None, noted(rows), PROBLEMS)
@@ -114,11 +124,25 @@ def bad_rows(bad: Sequence[BadRow], places: RowPlaces) -> Iterator[pa.RecordBatc
 
 
 def descriptor_rows(
-    part: DescriptorPart, missing: Int64s, version: int
+    part: DescriptorPart, missing: Int64s, version: int, named: SliceReferences = NOTHING_BOUND
 ) -> Iterator[pa.RecordBatch]:
     """One row for each subscription that has a descriptor with something to say about it."""
-    yield from _of_descriptors(part, WRONG_DESCRIPTOR, list(part.errors.items()))
-    none_left, some_missing = _missing_references(part, missing, version)
+    wrong = {
+        of: named.errors[text]
+        for of, texts in part.named.items()
+        for text in texts
+        if text in named.errors
+    }
+    yield from _of_descriptors(part, WRONG_DESCRIPTOR, list((part.errors | wrong).items()))
+    unknown = {
+        of: lacking
+        for of, texts in part.named.items()
+        if (lacking := [named_words(text) for text in texts if text in named.unknown])
+    }
+    none_left, some_missing = (
+        [(of, reason) for of, reason in found if of not in wrong]
+        for found in _missing_references(part, missing, unknown, version)
+    )
     yield from _of_descriptors(part, NO_REFERENCE, none_left)
     yield from _of_descriptors(part, MISSING_REFERENCE, some_missing)
     warnings = [(of, warning) for of, found in part.warnings.items() for warning in found]
@@ -126,16 +150,19 @@ def descriptor_rows(
 
 
 def _missing_references(
-    part: DescriptorPart, lacking: Int64s, version: int
+    part: DescriptorPart, lacking: Int64s, unknown: dict[int, list[str]], version: int
 ) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Descriptors with no reference that exists, and those with some; each with its sentence."""
+    """Descriptors with no reference that exists, and those with some; each with its sentence.
+
+    ``unknown`` are the keys, names and places that do not, by descriptor.
+    """
     none_left, some_missing = [], []
     is_missing = np.isin(part.refs, lacking)
     owners = np.repeat(np.arange(len(part.ref_starts) - 1), np.diff(part.ref_starts))
-    for of in np.unique(owners[is_missing]).tolist():
+    for of in sorted({*owners[is_missing].tolist(), *unknown}):
         refs = slice(part.ref_starts[of], part.ref_starts[of + 1])
-        missing = part.refs[refs][is_missing[refs]].tolist()
-        if len(missing) == refs.stop - refs.start:
+        missing = [*part.refs[refs][is_missing[refs]].tolist(), *unknown.get(of, [])]
+        if len(missing) == refs.stop - refs.start + len(part.named.get(of, [])):
             # The sentence that a live subscriber gets.
             none_left.append((of, str(NoReferenceError(tuple(missing), version))))
         else:

@@ -31,7 +31,9 @@ from redis_link.generation.sweep import Retention
 from redis_link.sets.pair_arrays import Int64s
 from schemas.errors import WorldError
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
+from spatial_udfs.entity_table import Bools
 from spatial_udfs.incremental.member_rows import NO_ROWS, MemberRows
+from spatial_udfs.place_geometries import projected_places
 from world.memberships.membership_table import memberships_path
 from world.memberships.resolved_sets import ResolvedSets
 from world.versions.delta_tables import delta_rows, find_table, open_table
@@ -86,7 +88,12 @@ class SparkRebuild:
             np.array([ref for each in neighborhoods.values() for ref in each.refs], np.int64)
         )
         there = set(place.table.peids[existing].tolist())
-        lacking = [n for n, each in neighborhoods.items() if there.isdisjoint(each.refs)]
+        lacking = [
+            n
+            for n, each in neighborhoods.items()
+            if there.isdisjoint(each.refs)
+            and not len(projected_places(each.places, place.table.srid)[0])
+        ]
         rows = replace(found, shown=np.array(shown, np.bool_))
         return ExactPart(rows, tuple(lacking), len(sets))
 
@@ -96,9 +103,11 @@ class SparkRebuild:
         """Write the memberships of the version to Delta; return its members by neighborhood."""
         texts = pa.array(registered.descriptors, pa.string()).take(pa.array(registered.set_of))
         facts = self._resolve_batch(version, registered.sub_ids, texts, self._out, run)
-        existing = WorldStore(self._world).entities(version).column(PEID).to_numpy()
+        store = WorldStore(self._world)
+        existing = store.entities(version).column(PEID).to_numpy()
+        resolved = registered.with_a_reference(existing, store.facts_of(version).srid)
         table = open_table(memberships_path(self._out), facts.commit)
-        return read_resolved(table, version, registered, existing), facts
+        return read_resolved(table, version, registered, resolved), facts
 
     def _resolve_batch(
         self, version: int, numbers: Int64s, texts: pa.StringArray, out: str, run: str = ""
@@ -140,12 +149,12 @@ class SparkRebuild:
 
 
 def read_resolved(
-    table: DeltaTable, version: int, registered: RegisteredSets, existing: Int64s
+    table: DeltaTable, version: int, registered: RegisteredSets, resolved: Bools
 ) -> ResolvedSets:
     """Return the members of each neighborhood, which are those of its first subscription.
 
-    ``existing`` are the peids of the version. The table has visible stages only, so the next
-    rebuild does not know the members of the others.
+    ``resolved`` tells which neighborhoods have a reference. The table has visible stages only, so
+    the next rebuild does not know the members of the others.
     """
     # Subscriptions stand in the order of their sets.
     _, first = np.unique(registered.set_of, return_index=True)
@@ -163,7 +172,7 @@ def read_resolved(
     return ResolvedSets(
         hashes=registered.hashes,
         descriptors=registered.descriptors,
-        resolved=registered.with_a_reference(existing),
+        resolved=resolved,
         rows=MemberRows(sets[order], stages[order], shown, peids[order]),
         sub_ids=registered.sub_ids,
         set_of=registered.set_of,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -24,6 +24,7 @@ from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.stages.batch_begin import Missing
 from jobs.pipeline.stages.level_loop import LevelReport
 from jobs.pipeline.subscriptions.graph_slices import Graph
+from jobs.pipeline.subscriptions.named_references import BoundSlice
 from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
 from schemas.errors import NothingResolvedError
@@ -131,7 +132,7 @@ class FoundProblems(Problems):
         return Problems(self.counts, self.first)
 
 
-def find_problems(
+def find_problems(  # noqa: PLR0913  where everything lies
     tasks: Tasks,
     scratch: Scratch,
     table: LakeTable,
@@ -139,21 +140,25 @@ def find_problems(
     graph: Graph,
     places: RowPlaces,
     missing: Sequence[Missing],
+    *,
+    bound: Mapping[int, BoundSlice],
 ) -> FoundProblems:
     """Return the problems of the subscriptions, in files that are not committed yet.
 
-    ``missing`` are the files of references that the version does not have.
+    ``missing`` are the files of references that the version does not have, ``bound`` those of
+    keys, names and places.
     """
     written: list[WrittenProblems] = []
-    if graph.bad or graph.remarks or missing:
+    named = {each.number: each.path for each in bound.values() if each.with_problems}
+    if graph.bad or graph.remarks or missing or named:
         task = ProblemTask(scratch, table, version, places, LISTED_IN_RUN)
         lacking: dict[int, list[str]] = {}
         for each in missing:
             lacking.setdefault(each.slice, []).append(each.path)
         work = [
-            SliceWork(facts.descriptors, lacking.get(facts.number, []))
+            SliceWork(facts.descriptors, lacking.get(facts.number, []), named.get(facts.number, ""))
             for facts in graph.slices
-            if facts.bad or facts.remarks or facts.number in lacking
+            if facts.bad or facts.remarks or facts.number in {*lacking, *named}
         ]
         written = tasks.run(task, work, "list problems")
     first = [

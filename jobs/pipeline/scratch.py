@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from jobs.pipeline.lake_tables import LakeTable, lake_errors, lake_table
@@ -58,6 +59,13 @@ class Scratch:
                 with pa.BufferedOutputStream(stream, _BUFFER_BYTES) as buffered:
                     for at in range(0, len(content), _PART_BYTES):
                         buffered.write(content[at : at + _PART_BYTES])
+        return path
+
+    def put_rows(self, name: str, rows: pa.Table) -> str:
+        """Write rows for Spark to read, into a new file of Parquet; return its path."""
+        path = self.new_path(name)
+        with lake_errors(self.at.uri), self.at.store().open_output_stream(path) as stream:
+            pq.write_table(rows, stream)
         return path
 
     def get(self, path: str) -> Any:

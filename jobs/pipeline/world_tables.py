@@ -21,7 +21,10 @@ from schemas.entity import (
     ENTITIES_TABLE,
     ENTITY_COUNT,
     GEOMETRY,
+    KEY,
+    NAME,
     PEID,
+    SRID,
     VERSION,
     VERSIONS_TABLE,
 )
@@ -31,6 +34,7 @@ from world.versions.delta_tables import check_table_folder
 
 SHOWN_VERSIONS: Final = 5
 _ENTITY_TYPES: Final = f"{PEID} bigint, {CATEGORIES} array<string>, {GEOMETRY} binary"
+_NAMED_TYPES: Final = f"{PEID} bigint, {CATEGORIES} array<string>, {NAME} string, {KEY} string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class WorldVersion:
     entity_count: int
     files: tuple[TableFile, ...]
     commit: int  # of the table of entities
+    srid: int  # of the metric CRS
 
     def table(self, name: str) -> LakeTable:
         """A table beside the entities."""
@@ -54,6 +59,11 @@ class WorldVersion:
         table = self.table(ENTITIES_TABLE)
         files = self.files if version is None else table.files(version)
         return frame_of_files(self.spark, table, files, _ENTITY_TYPES)
+
+    def named_entities(self) -> DataFrame:
+        """Peid, categories, name and key; the key is null in a version of before there were any."""
+        table = self.table(ENTITIES_TABLE)
+        return frame_of_files(self.spark, table, self.files, _NAMED_TYPES)
 
 
 def frame_of_files(
@@ -85,7 +95,7 @@ def open_world(spark: SparkSession, path: str, version: int | None) -> WorldVers
     if (local := local_folder(table.uri)) is not None:
         check_table_folder(local)
     with lake_errors(folder):
-        rows = table.rows(columns=[VERSION, CHECKSUM, ENTITY_COUNT])
+        rows = table.rows(columns=[VERSION, CHECKSUM, ENTITY_COUNT, SRID])
     if rows is None:
         raise WorldError(f"no world at {folder}: it has no table {VERSIONS_TABLE}")
     known = {row[VERSION]: row for row in rows.to_pylist()}
@@ -95,7 +105,9 @@ def open_world(spark: SparkSession, path: str, version: int | None) -> WorldVers
         raise WorldError(f"world {folder} has no version {chosen} (there: {shown})")
     facts = known[chosen]
     files, commit = _entity_files(spark, folder, chosen, facts[ENTITY_COUNT])
-    return WorldVersion(spark, folder, chosen, facts[CHECKSUM], facts[ENTITY_COUNT], files, commit)
+    return WorldVersion(
+        spark, folder, chosen, facts[CHECKSUM], facts[ENTITY_COUNT], files, commit, facts[SRID]
+    )
 
 
 def _entity_files(

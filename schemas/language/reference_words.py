@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from schemas.errors import NoReferenceError
 from schemas.language.neighborhood import Neighborhood, References
 from schemas.language.places import place_words
-from schemas.language.references import KEY, NAME, quoted
+from schemas.language.references import KEY, NAME, PLACE, quoted
 
 _REFS_SHOWN: Final = 5
 
@@ -58,8 +58,25 @@ def missing_words(missing: Neighborhood | References) -> tuple[int | str, ...]:
         *peids,
         *(f"{KEY}:{key}" for key in missing.keys),
         *(f"{NAME}:{quoted(name)}" for name in missing.names),
-        *(place_words(place) for place in missing.places),
+        *map(place_words, missing.places),
     )
+
+
+def named_texts(neighborhood: Neighborhood) -> list[str]:
+    """Return keys, names and places in order, each with what it is in front (``key:way/1``)."""
+    return [
+        *(f"{KEY}:{key}" for key in sorted(neighborhood.keys)),
+        *(f"{NAME}:{name}" for name in sorted(neighborhood.names)),
+        *(f"{PLACE}:{place}" for place in sorted(neighborhood.places)),
+    ]
+
+
+def named_words(text: str) -> str:
+    """Return one of the ``named_texts`` for a person."""
+    kind, _, written = text.partition(":")
+    if kind == PLACE:
+        return place_words(written)
+    return f"{NAME}:{quoted(written)}" if kind == NAME else text
 
 
 def listed(items: Sequence[object], joint: str) -> str:

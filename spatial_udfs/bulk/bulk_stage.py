@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from schemas.topology.relations import SHAPE_COUNT
 from spatial_udfs.bulk.batch_tables import BatchTables, LevelEdges, shape_pair, widest
+from spatial_udfs.bulk.placed_members import PlacedRows
 from spatial_udfs.bulk.stage_rows import FarTotals, Members, NearPairs, NearRows, RelatedRows
 from spatial_udfs.bulk.world_bucket import BucketEntities, PairRows
 from spatial_udfs.entity_table import Int32s, Int64s
@@ -110,15 +111,21 @@ class BulkStage:
         return FarTotals(found, cells.reshape(-1, SHAPE_COUNT))
 
     def select(
-        self, related: Sequence[RelatedRows], near: Sequence[NearRows], far: FarTotals
+        self,
+        related: Sequence[RelatedRows],
+        near: Sequence[NearRows],
+        far: FarTotals,
+        placed: Sequence[PlacedRows] = (),
     ) -> Members:
         """Return the members of the level in this bucket.
 
-        ``far`` has the sums of ``references_by_shape`` over all buckets.
+        ``far`` has the sums of ``references_by_shape`` over all buckets. ``placed`` is what
+        places give, which are no references of these.
         """
         rows = [*related, *(self._judged(each) for each in near)]
         keys = [self._keys(each.nodes, each.entities) for each in rows]
         held = [key[each.holds] for key, each in zip(keys, rows, strict=True)]
+        held += [self._keys(each.nodes, each.entities) for each in placed]
         if len(far.nodes):
             held += self._far(far, rows, keys)
         found = np.unique(np.concatenate(held)) if held else np.empty(0, np.int64)

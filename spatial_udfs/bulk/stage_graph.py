@@ -8,7 +8,7 @@ condition. Equal neighborhoods have equal nodes, and so have equal beginnings of
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -19,6 +19,8 @@ from schemas.language.conditions import Condition, condition_text
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, Stage, WrittenStage, canonical_condition
+from schemas.language.reference_words import named_texts
+from spatial_udfs.place_geometries import check_places
 
 # Two rows of one NODE that differ in their PROOF are two different nodes.
 LEVEL: Final = "level"
@@ -48,19 +50,22 @@ def patterns_text(patterns: Iterable[str]) -> str:
 
 
 def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
-    """Return error or None, warnings, base, references, nodes and shown nodes of a descriptor.
+    """Return error or None, warnings, base, references, nodes, shown nodes, named references.
 
     The base is the node of the references: number and proof. A node has number, proof, level,
-    REFERRED, JOINED, PATTERNS, condition; a shown one number and stage.
+    REFERRED, JOINED, PATTERNS, condition; a shown one number and stage. Named references are keys,
+    names and places, as ``named_texts`` has them.
     ``salt`` changes all numbers, in case two different nodes get the same number.
     """
     try:
         neighborhood = parse_descriptor(text)
+        check_places(neighborhood)
     except SpapsError as error:
-        return (str(error), [], None, [], [], [])
+        return (str(error), [], None, [], [], [], [])
     plans, warnings = _plans(neighborhood.stages)
     refs = sorted(set(neighborhood.refs))
-    base = _numbers(salt, b"refs", refs)
+    named = named_texts(neighborhood)
+    base = _numbers(salt, b"refs", [*refs, *map(repr, named)])
     numbers = [base[0]]
     nodes = []
     for plan in plans:
@@ -77,7 +82,7 @@ def graph_of(text: str, salt: int = 0) -> tuple[Any, ...]:
         for stage, visible in enumerate(neighborhood.visible, start=1)
         if visible
     ]
-    return (None, list(warnings), base, refs, nodes, shown)
+    return (None, list(warnings), base, refs, nodes, shown, named)
 
 
 def _edges(plan: StagePlan, numbers: list[int]) -> list[tuple[int, bool]]:
@@ -86,7 +91,7 @@ def _edges(plan: StagePlan, numbers: list[int]) -> list[tuple[int, bool]]:
     return sorted({(numbers[stage], numbers[stage] in joined) for stage in plan.referred})
 
 
-def _numbers(salt: int, identity: bytes, parts: list[int]) -> tuple[int, int]:
+def _numbers(salt: int, identity: bytes, parts: Sequence[int | str]) -> tuple[int, int]:
     """Return a number of 63 bits and its proof."""
     content = b"%d:%b" % (len(identity), identity) + ",".join(map(str, parts)).encode()
     digest = blake2b(content, digest_size=16, salt=salt.to_bytes(8, "big")).digest()

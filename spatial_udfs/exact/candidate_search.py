@@ -151,6 +151,14 @@ def lies_in(inner: Sides, outer: Sides) -> Bools:
     )
 
 
+def reach_around(reach: float, *boxes: NDArray[np.float64]) -> float:
+    """Return how far to grow boxes so that no pair within ``reach`` is missed; 0 for a reach of 0.
+
+    Matrices need nothing: pairs that share a point have boxes that meet.
+    """
+    return reach * (1 + 2.0**-30) + sum(map(rounding_of, boxes)) if reach else 0.0
+
+
 # Which pairs (reference, entity) share a point, by their matrices.
 SharedPoints: TypeAlias = Callable[[Positions, Positions, ResolutionLimits], Bools]
 

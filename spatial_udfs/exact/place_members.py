@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 
 from schemas.language.conditions import Condition
 from schemas.topology.relations import SHAPE_COUNT
 from spatial_udfs.entity_table import Bools, Geometries, Int64s, Positions
-from spatial_udfs.exact.candidate_search import CandidateSearch, rounding_of
+from spatial_udfs.exact.candidate_search import CandidateSearch, reach_around
 from spatial_udfs.exact.stage_members import OpenEntities, StageMembers
 from spatial_udfs.position_sets import EMPTY, as_set
 from spatial_udfs.resolution_limits import ResolutionLimits
@@ -60,11 +61,7 @@ class PlaceMembers:
         self, needs: ConditionNeeds, places: Geometries, limits: ResolutionLimits
     ) -> Positions:
         """Return the entities with a pair that is not surely far; the others decide nothing."""
-        reach = 0.0
-        if needs.has_distance and not needs.meeting_only:
-            corners = shapely.bounds(places)
-            reach = needs.reach * (1 + 2.0**-30) + rounding_of(self._search.boxes)
-            reach += rounding_of(corners)
+        reach = reach_of(needs, self._search.boxes, places)
         near = np.zeros(len(self._geometries), np.bool_)
         for place in places:
             near[self._search.around(place, reach)] = True
@@ -93,6 +90,13 @@ class PlaceMembers:
         references = np.arange(count, dtype=np.int32)
         found = stages.select(condition, OpenEntities(is_entity, EMPTY), references, limits)
         return asked[found - count]
+
+
+def reach_of(needs: ConditionNeeds, boxes: NDArray[np.float64], places: Geometries) -> float:
+    """Return how far from the box of a place all entities are that are not surely far."""
+    if needs.meeting_only or not needs.has_distance:
+        return 0.0
+    return reach_around(needs.reach, boxes, shapely.bounds(places))
 
 
 def _held_by_shape(needs: ConditionNeeds, places: ShapeCodes) -> Bools:

@@ -6,6 +6,8 @@ neither. A touched one counts only when it was a member (the old rows say so), o
 one: it has one of the stage's categories now, and it lies near a reference, or the condition holds
 from afar. When none of that happens in any stage, then, stage by stage, nothing is different.
 
+A place is a reference that no change touches, as long as the CRS stays the same.
+
 What is near is decided by boxes, so some neighborhoods are resolved again and stay the same.
 """
 
@@ -19,13 +21,22 @@ from typing import Final
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 
 from schemas.language.conditions import Condition, reach
 from schemas.language.neighborhood import Neighborhood, WrittenStage
 from schemas.topology.far_pairs import always_false_when_far
-from spatial_udfs.entity_table import Bools, CategoryMasks, EntityTable, Int32s, Int64s
+from spatial_udfs.entity_table import (
+    Bools,
+    CategoryMasks,
+    EntityTable,
+    Geometries,
+    Int32s,
+    Int64s,
+)
 from spatial_udfs.incremental.member_rows import MemberRows
 from spatial_udfs.incremental.world_changes import WorldChanges
+from spatial_udfs.place_geometries import projected_places
 
 # From how far away a stage sees an entity: in metres, or from anywhere.
 ANYWHERE: Final = math.inf
@@ -70,7 +81,29 @@ def affected_sets(
         seen = influence.of(*sight)
         if seen is not None:
             affected[sets[watched[sets, stages] & seen[places]]] = True
+    affected[_sets_with_seeing_places(neighborhoods, influence, new.srid)] = True
     return affected
+
+
+def _sets_with_seeing_places(
+    neighborhoods: Sequence[Neighborhood | None], influence: _Influence, srid: int
+) -> list[int]:
+    """Return the sets of which a place has something that arrived within sight."""
+    owners: dict[Sight, list[tuple[int, str]]] = {}
+    for number, each in enumerate(neighborhoods):
+        if each is not None and each.places:
+            first = each.written_out()[0]
+            sight = (_sight(first), frozenset(first.categories))
+            owners.setdefault(sight, []).extend((number, place) for place in each.places)
+    seeing: list[int] = []
+    for sight, owned in owners.items():
+        texts = sorted({place for _, place in owned})
+        geometries, lacking = projected_places(texts, srid)
+        there = [text for text in texts if text not in set(lacking)]
+        seen = influence.near_places(*sight, geometries)
+        near = {text for text, is_near in zip(there, seen.tolist(), strict=True) if is_near}
+        seeing += [number for number, place in owned if place in near]
+    return seeing
 
 
 def _with_references(
@@ -135,11 +168,27 @@ class _Influence:
             return None
         if metres == ANYWHERE:
             return self._everywhere
-        west, south, east, north = self._boxes[fitting].T
-        around = shapely.box(west - metres, south - metres, east + metres, north + metres)
         near = np.zeros(len(self._new), np.bool_)
-        near[self._tree.query(around)[1]] = True
+        near[self._tree.query(_grown(self._boxes[fitting], metres))[1]] = True
         return near
+
+    def near_places(self, metres: float, patterns: frozenset[str], places: Geometries) -> Bools:
+        """Return for each place whether something of these categories arrived near it."""
+        fitting = self._masks.of(tuple(patterns))[self._arrived]
+        near = np.full(len(places), metres == ANYWHERE and bool(fitting.any()))
+        if metres != ANYWHERE and fitting.any():
+            arrived = shapely.STRtree(_grown(self._boxes[fitting], 0.0))
+            near[arrived.query(_grown(shapely.bounds(places), metres))[0]] = True
+        return near
+
+
+def _grown(boxes: NDArray[np.float64], metres: float) -> Geometries:
+    """Return the boxes as areas, with so many metres around them."""
+    west, south, east, north = boxes.T
+    grown: Geometries = np.asarray(
+        shapely.box(west - metres, south - metres, east + metres, north + metres)
+    )
+    return grown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,12 +210,20 @@ class InPlace:
     kinds: tuple[StageKind, ...]
 
 
+def with_places(neighborhoods: Sequence[Neighborhood | None]) -> Bools:
+    """Return which of the sets have places among their references."""
+    return np.array([each is not None and bool(each.places) for each in neighborhoods], np.bool_)
+
+
 def in_place(neighborhoods: Sequence[Neighborhood | None], usable: Bools) -> InPlace:
     """Return the usable sets whose stages are all of a frequent kind and see nothing far.
+
+    Sets with places are none of them: a place has no number among the entities.
 
     A stage with a condition that holds from afar looks at every entity of the world: what a
     single change does to it is no matter of the neighborhood's surroundings.
     """
+    usable = usable & ~with_places(neighborhoods)
     owners: dict[WrittenStage, list[int]] = {}
     for number in np.flatnonzero(usable).tolist():
         neighborhood = neighborhoods[number]

@@ -57,13 +57,19 @@ def edited(
             rows[peid] = (peid, categories, draw(places))
         elif kind == "recategorise":
             rows[peid] = (peid, tuple(draw(CATEGORY_LISTS)), geometry)
-    return table_of(rows.values(), version=2)
+    return replace(table_of(rows.values(), version=2), srid=world.srid)
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> tuple[EntityTable, EntityTable, list[Neighborhood]]:
-    """Two versions in either order, so that references vanish and come back."""
+def scenes(
+    draw: st.DrawFn, srid: int | None = None
+) -> tuple[EntityTable, EntityTable, list[Neighborhood]]:
+    """Two versions in either order, so that references vanish and come back.
+
+    With the ``srid`` of a world in degrees most neighborhoods have places.
+    """
     first = draw(worlds(max_entities=10, min_entities=2, placements=EXACT_PLACEMENTS[:1]))
+    first = first if srid is None else replace(first, srid=srid)
     second = draw(edited(first))
     described = draw(st.lists(neighborhoods(first, max_typed_stages=3), min_size=1, max_size=4))
     pair = (second, first) if draw(st.booleans()) else (first, second)

@@ -33,6 +33,12 @@ from jobs.pipeline.subscriptions.graph_slices import (
     node_ids,
     stage_kinds,
 )
+from jobs.pipeline.subscriptions.graph_tables import GraphTables
+from jobs.pipeline.subscriptions.named_references import (
+    NOTHING_BOUND,
+    BoundSlice,
+    SliceReferences,
+)
 from schemas.entity import NODE, REFERENCE
 from spatial_udfs.bulk.batch_tables import numbers_among
 from spatial_udfs.bulk.buckets import ENTITIES_PER_BUCKET
@@ -111,11 +117,18 @@ def find_known(tasks: Tasks, scratch: Scratch, graph: Graph, sets: SetCache) -> 
 
 
 def begin_batch(
-    tasks: Tasks, scratch: Scratch, graph: Graph, sets: SetCache, related: RelatedWorld, most: int
+    tasks: Tasks,
+    scratch: Scratch,
+    graph: Graph,
+    sets: SetCache,
+    related: RelatedWorld,
+    most: int,
+    bound: dict[int, BoundSlice],
 ) -> Batch:
     """Give the graph its meaning, and bring its references and known members to their cells.
 
-    ``most`` limits how many different conditions and sets of patterns there may be.
+    ``most`` limits how many different conditions and sets of patterns there may be. ``bound`` are
+    the keys, names and places of the slices that have some.
     """
     world = related.buckets
     known = {each.number: each for each in find_known(tasks, scratch, graph, sets)}
@@ -130,14 +143,15 @@ def begin_batch(
     state = BatchState(world.buckets, last + 1)
     slices, buckets, known_buckets = state.slices, world.buckets, sets.buckets()
 
-    def route(work: tuple[SliceFacts, str]) -> Iterator[Sent]:
-        facts, known_path = work
+    def route(work: tuple[SliceFacts, str, str]) -> Iterator[Sent]:
+        facts, known_path, bound_path = work
         tables, shown = scratch.get(facts.graph), scratch.get(facts.shown)
         own = scratch.get(known_path) if known_path else NOTHING_KNOWN
         compiled = scratch.put("slice", compile_slice(tables, shown, own, scratch.get(meant)))
         yield DRIVER, (facts.number, compiled)
-        nodes = numbers_among(node_ids(tables), tables.references.column(NODE).to_numpy())
-        peids = tables.references.column(REFERENCE).to_numpy()
+        named = scratch.get(bound_path) if bound_path else NOTHING_BOUND
+        hashes, peids = _level_0(tables, named)
+        nodes = numbers_among(node_ids(tables), hashes)
         for bucket, places in by_bucket(peids, buckets):
             cell = bucket * slices + facts.number
             yield cell, (compiled, Written(nodes[places], peids[places]))
@@ -148,7 +162,11 @@ def begin_batch(
         yield from _settled(scratch, world, sets, divmod(cell, slices), blocks)
 
     work = [
-        (facts, known[facts.number].known if facts.number in known else "")
+        (
+            facts,
+            known[facts.number].known if facts.number in known else "",
+            bound[facts.number].path if facts.number in bound else "",
+        )
         for facts in graph.slices
     ]
     # Every bucket looks its entities up, and a reference costs as much as some of them.
@@ -157,6 +175,7 @@ def begin_batch(
     found = tasks.values(settled, "bring references to their buckets")
     state.compiled = dict(each for each in found if type(each) is tuple)
     state.add(each for each in found if isinstance(each, CellMembers))
+    state.placed = {number: each for number, each in bound.items() if each.places}
     sources = {pair for facts in graph.slices for pair in facts.sources}
     return Batch(
         graph,
@@ -165,6 +184,17 @@ def begin_batch(
         sets,
         known,
         [each for each in found if isinstance(each, Missing)],
+    )
+
+
+def _level_0(tables: GraphTables, named: SliceReferences) -> tuple[Int64s, Int64s]:
+    """Return the references of a slice: nodes by their hashes, and peids."""
+    hashes = tables.references.column(NODE).to_numpy()
+    peids = tables.references.column(REFERENCE).to_numpy()
+    right = ~np.isin(hashes, named.wrong)
+    return (
+        np.concatenate([hashes[right], named.nodes]),
+        np.concatenate([peids[right], named.entities]),
     )
 
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from jobs.pipeline.pairs.world_buckets import WorldBuckets
 from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.stages.compiled_slice import CompiledSlice
+from jobs.pipeline.subscriptions.named_references import BoundSlice
 from spatial_udfs.bulk.stage_rows import KNOWN, Members, all_members, taken
 from spatial_udfs.bulk.world_bucket import BucketEntities
 from spatial_udfs.entity_table import Int32s, Int64s
+
+# The level of references as written.
+AS_WRITTEN: Final = 0
 
 
 class CellMembers(NamedTuple):
@@ -42,6 +46,8 @@ class BatchState:
     compiled: dict[int, str] = field(default_factory=dict)  # by slice
     members: dict[tuple[int, int], list[CellMembers]] = field(default_factory=dict)  # by cell
     heavy: dict[int, list[CellMembers]] = field(default_factory=dict)  # by slice
+    # Slices with places among their references: of these every bucket asks.
+    placed: dict[int, BoundSlice] = field(default_factory=dict)
 
     @property
     def cells(self) -> int:
@@ -60,6 +66,7 @@ class BatchState:
             self.compiled,
             {cell: list(files) for cell, files in self.members.items() if cell[1] == number},
             {number: list(self.heavy.get(number, ()))},
+            {number: self.placed[number]} if number in self.placed else {},
         )
 
     def add(self, found: Iterable[CellMembers]) -> None:
@@ -75,11 +82,15 @@ class BatchState:
         for number, files in self.heavy.items():
             if any(_counts(each, levels) for each in files):
                 cells |= {(bucket, number) for bucket in range(self.buckets)}
+        if AS_WRITTEN in levels:
+            cells |= {(bucket, number) for number in self.placed for bucket in range(self.buckets)}
         return sorted(cells)
 
     def count(self, levels: frozenset[int]) -> int:
-        """How many members there are of some levels."""
-        return sum(each.size for each in self.all_files() if _counts(each, levels))
+        """How many members there are of some levels; places are among the references as written."""
+        members = sum(each.size for each in self.all_files() if _counts(each, levels))
+        places = sum(each.places for each in self.placed.values()) if AS_WRITTEN in levels else 0
+        return members + places
 
     def all_files(self) -> list[CellMembers]:
         """All members' files, by slice and bucket."""

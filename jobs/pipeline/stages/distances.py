@@ -14,12 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.pipeline.exchange import BLOCK_TYPES, DRIVER, Sent, Tasks, batches_of
-from jobs.pipeline.lake_tables import lake_errors
 from jobs.pipeline.scratch import Scratch, remembered
 from jobs.pipeline.stages.batch_state import CellReader
 from jobs.pipeline.stages.compiled_slice import LevelPlan
@@ -145,7 +143,7 @@ class DistanceTask:
         rows = pa.table(
             [pa.array(references), pa.array(reaches), geometries.cast(pa.binary())], schema=ORIGINS
         )
-        yield DRIVER, Origins(self._written(rows), len(rows))
+        yield DRIVER, Origins(self._cells.scratch.put_rows("origins", rows), len(rows))
 
     def ask(self, bucket: int, blocks: list[NearPairs]) -> Iterator[Sent]:
         """Send the pairs that each node asks for to the cells of their entities."""
@@ -186,10 +184,3 @@ class DistanceTask:
         if edges is None or not edges.with_distances or not len(members[0]):
             return None
         return BulkStage(edges, compiled.tables, cells.world.entities(bucket), members)
-
-    def _written(self, rows: pa.Table) -> str:
-        at = self._cells.scratch.at
-        path = self._cells.scratch.new_path("origins")
-        with lake_errors(at.uri), at.store().open_output_stream(path) as stream:
-            pq.write_table(rows, stream)
-        return path

@@ -14,10 +14,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from jobs.pipeline.exchange import DRIVER, Sent, in_one_task
-from jobs.pipeline.stages.batch_state import BatchState, CellMembers, CellReader
+from jobs.pipeline.stages.batch_state import AS_WRITTEN, BatchState, CellMembers, CellReader
 from jobs.pipeline.stages.compiled_slice import LevelPlan
 from jobs.pipeline.stages.distances import DistanceTask, NearFile
+from jobs.pipeline.stages.placed_cells import ask_places
 from spatial_udfs.bulk.bulk_stage import BulkStage
+from spatial_udfs.bulk.placed_members import PlacedRows
 from spatial_udfs.bulk.stage_rows import FarTotals, NearRows, RelatedRows, routed
 
 # A member finds so many rows as a reference, about.
@@ -47,6 +49,8 @@ class LevelTask:
         edges = compiled.levels.get(self.level)
         if edges is None:
             return
+        if AS_WRITTEN in cells.levels:
+            yield from ask_places(cells, cell, edges)
         state = cells.state
         own, heavy = cells.members(*cell), cells.heavy_elsewhere(*cell)
         both = (np.concatenate([own[0], heavy[0]]), np.concatenate([own[1], heavy[1]]))
@@ -76,6 +80,7 @@ class LevelTask:
             [block for block in blocks if isinstance(block, RelatedRows)],
             [block for block in blocks if isinstance(block, NearRows)],
             FarTotals.added([block for block in blocks if isinstance(block, FarTotals)]),
+            [block for block in blocks if isinstance(block, PlacedRows)],
         )
         for kept in cells.keep(cell, members, entities, compiled):
             yield DRIVER, kept

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from jobs.pipeline.subscriptions.graph_tables import BASE, NODES, REFS
+from jobs.pipeline.subscriptions.graph_tables import BASE, NAMED, NODES, REFS
 from jobs.pipeline.subscriptions.subscription_parts import BadRow, Int32s, Int64s, SubscriptionPart
 from schemas.entity import NODE, PROOF
 from spatial_udfs.bulk.numbered_conditions import CONDITION
@@ -39,6 +39,7 @@ GRAPH_SCHEMA: Final = pa.schema(
     [
         pa.field(BASE, pa.struct(_NUMBERED)),
         pa.field(REFS, pa.list_(pa.int64())),
+        pa.field(NAMED, pa.list_(pa.string())),
         pa.field(NODES, pa.list_(pa.struct(_NODE_FIELDS))),
     ]
 )
@@ -58,6 +59,7 @@ class DescriptorPart(NamedTuple):
     shown_stages: Int32s
     graph: pa.Table  # GRAPH_SCHEMA
     bad: list[BadRow]
+    named: dict[int, list[str]]  # keys, names and places of the descriptors that have some
 
     @property
     def remarks(self) -> int:
@@ -92,7 +94,7 @@ def _slice_of(graph: tuple[Any, ...], slices: int) -> int:
 def _part_of(
     graphs: list[tuple[Any, ...]], sub_ids: Int64s, uses: Int64s, bad: list[BadRow]
 ) -> DescriptorPart:
-    errors, warnings, _, refs, _, shown = zip(*graphs, strict=True) if graphs else ((),) * 6
+    errors, warnings, _, refs, _, shown, named = zip(*graphs, strict=True) if graphs else ((),) * 7
     flat = [(of, node, stage) for of, rows in enumerate(shown) for node, stage in rows]
     by, nodes, stages = np.array(flat, np.int64).reshape(-1, 3).T
     return DescriptorPart(
@@ -107,14 +109,15 @@ def _part_of(
         shown_stages=stages.astype(np.int32),
         graph=_graph(graphs),
         bad=bad,
+        named={of: texts for of, texts in enumerate(named) if texts},
     )
 
 
 def _graph(graphs: list[tuple[Any, ...]]) -> pa.Table:
     """The graphs as rows, each node once: it stands where it came first."""
     seen: set[tuple[int, int]] = set()
-    bases, refs, nodes = [], [], []
-    for error, _, base, found_refs, found, _ in graphs:
+    bases, refs, nodes, named = [], [], [], []
+    for error, _, base, found_refs, found, _, found_named in graphs:
         if error is not None:
             continue
         # Two nodes are the same when number and proof are: where only one is, the slice sees both.
@@ -124,11 +127,13 @@ def _graph(graphs: list[tuple[Any, ...]]) -> pa.Table:
             seen.add(base)
             bases.append(base)
             refs.append(found_refs)
+            named.append(found_named)
             nodes.append(new)
     return pa.table(
         [
             _structs(bases, _NUMBERED),
             _lists(refs, pa.array([ref for found in refs for ref in found], pa.int64())),
+            _lists(named, pa.array([text for found in named for text in found], pa.string())),
             _lists(nodes, _structs([node for new in nodes for node in new], _NODE_FIELDS)),
         ],
         schema=GRAPH_SCHEMA,

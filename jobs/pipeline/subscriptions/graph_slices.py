@@ -70,6 +70,7 @@ class SliceFacts(NamedTuple):
     kinds: list[StageKind]
     sources: set[tuple[int, int]]  # a level, and a level whose members are references there
     clash: bool
+    named: int  # keys, names and places
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +162,16 @@ def _written_slice(scratch: Scratch, number: int, parts: list[DescriptorPart]) -
         kinds=stage_kinds(graph.nodes),
         sources=level_sources(graph),
         clash=graph.clash,
+        named=len(graph.named),
     )
 
 
 def node_ids(graph: GraphTables) -> Int64s:
     """Return the hashes of a slice's nodes by number: first the references as written."""
-    bases = np.unique(graph.references.column(NODE).to_numpy())
+    with_refs, with_names = (
+        table.column(NODE).to_numpy() for table in (graph.references, graph.named)
+    )
+    bases = np.unique(np.concatenate([with_refs, with_names]))
     ids: Int64s = np.concatenate([bases, graph.nodes.column(NODE).to_numpy()])
     return ids
 

@@ -16,6 +16,8 @@ from spatial_udfs.bulk.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED
 
 BASE: Final = "base"
 REFS: Final = "refs"
+# Keys, names and places among the references, as texts.
+NAMED: Final = "named"
 NODES: Final = "nodes"
 
 Int64s = NDArray[np.int64]
@@ -27,6 +29,7 @@ class GraphTables:
 
     nodes: pa.Table  # node, proof, level, referredFrom, referred, joined, patterns, condition
     references: pa.Table  # node of level 0, reference
+    named: pa.Table  # node of level 0, NAMED
     clash: bool
 
 
@@ -38,10 +41,10 @@ def graph_tables(graphs: pa.Table) -> GraphTables:
     nodes = pa.table({name: every.field(name).take(first) for name in (NODE, *names)})
     bases = _one_array(graphs, BASE)
     first_base, base_clash = _each_once(bases)
-    references = _exploded(
-        bases.field(NODE).take(first_base), _one_array(graphs, REFS).take(first_base)
-    )
-    return GraphTables(nodes, references, clash or base_clash)
+    first_bases = bases.field(NODE).take(first_base)
+    references = _exploded(first_bases, _one_array(graphs, REFS).take(first_base), REFERENCE)
+    named = _exploded(first_bases, _one_array(graphs, NAMED).take(first_base), NAMED)
+    return GraphTables(nodes, references, named, clash or base_clash)
 
 
 def exploded_lists(lists: pa.ListArray) -> tuple[Int64s, pa.Array]:
@@ -50,9 +53,9 @@ def exploded_lists(lists: pa.ListArray) -> tuple[Int64s, pa.Array]:
     return np.repeat(np.arange(len(lists)), lengths), lists.flatten()
 
 
-def _exploded(nodes: pa.Array, lists: pa.ListArray) -> pa.Table:
+def _exploded(nodes: pa.Array, lists: pa.ListArray, name: str) -> pa.Table:
     owners, values = exploded_lists(lists)
-    return pa.table({NODE: nodes.take(pa.array(owners)), REFERENCE: values})
+    return pa.table({NODE: nodes.take(pa.array(owners)), name: values})
 
 
 def _each_once(numbered: pa.StructArray) -> tuple[pa.Array, bool]:

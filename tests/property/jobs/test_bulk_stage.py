@@ -26,6 +26,7 @@ from jobs.pipeline.stages.compiled_slice import (
     level_plans,
     meaning_of,
 )
+from jobs.pipeline.stages.placed_cells import ask_places
 from jobs.pipeline.subscriptions.descriptor_parts import descriptor_parts
 from jobs.pipeline.subscriptions.graph_slices import (
     level_sources,
@@ -34,6 +35,11 @@ from jobs.pipeline.subscriptions.graph_slices import (
     stage_kinds,
 )
 from jobs.pipeline.subscriptions.graph_tables import GraphTables, graph_tables
+from jobs.pipeline.subscriptions.named_references import (
+    BoundSlice,
+    SliceReferences,
+    references_of,
+)
 from jobs.pipeline.subscriptions.subscription_parts import part_of_texts
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
 from schemas.language.neighborhood import Neighborhood
@@ -42,6 +48,7 @@ from spatial_udfs.bulk import tile_pairs
 from spatial_udfs.bulk.batch_tables import numbers_among
 from spatial_udfs.bulk.bucket_parts import BucketPart, EntityColumns, PairColumns
 from spatial_udfs.bulk.bulk_stage import BulkStage
+from spatial_udfs.bulk.placed_members import PlacedBucket, PlacedRows
 from spatial_udfs.bulk.sedona_tiles import LARGE, TILE
 from spatial_udfs.bulk.shown_rows import ShownNodes
 from spatial_udfs.bulk.stage_rows import (
@@ -60,10 +67,11 @@ from spatial_udfs.bulk.world_bucket import BucketEntities, PairRows
 from spatial_udfs.entity_table import EntityTable
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
-from tests.strategies.neighborhoods import neighborhoods
+from tests.strategies.neighborhoods import neighborhoods, worlds_in_degrees
 from tests.strategies.worlds import worlds
 
 DIAMETER = 1e6
+FIRST_LEVEL = 1
 NOBODY = np.empty(0, np.int64)
 # Cells that GEOS fills differently in the two orders of the known pair, and what shares a point.
 RELATED_BY_A_CELL = [
@@ -110,6 +118,10 @@ class SmallWorld:
         own = PairColumns.joined([part.pairs for at, part in self._parts if at == bucket])
         return PairRows(*own.at(np.argsort(own.references, kind="stable")))
 
+    def geometries(self, _: int, asked: Any) -> pa.Array:
+        places, _ = self.table.positions_of(asked)
+        return pa.array(shapely.to_wkb(self.table.geometries[places]).tolist(), pa.binary())
+
     def near(self) -> Iterator[tuple[int, NearPairs]]:
         """All disjoint pairs, by the bucket of their reference."""
         first, second = np.meshgrid(*[np.arange(len(self.table))] * 2)
@@ -140,11 +152,53 @@ def compiled(
     return batch, level_plans(kinds, level_sources(graph), meaning), graph, shown
 
 
+class MemoryCells:
+    """What a task for places reads, for a batch of one slice."""
+
+    def __init__(
+        self, world: SmallWorld, batch: CompiledSlice, references: SliceReferences
+    ) -> None:
+        self.scratch = self.state = self
+        self.world = world
+        self.placed = {0: BoundSlice(0, "", places=1, with_problems=False)}
+        self._batch, self._references = batch, references
+
+    def compiled(self, _: int) -> CompiledSlice:
+        return self._batch
+
+    def get(self, _: str) -> SliceReferences:
+        return self._references
+
+    def cell(self, bucket: int, _: int) -> int:
+        return bucket
+
+
+def placed_rows(
+    world: SmallWorld, batch: CompiledSlice, graph: GraphTables
+) -> dict[int, list[PlacedRows]]:
+    """What places find, by bucket."""
+    references = references_of(graph, [], world.table.srid)
+    if not references.questions:
+        return {}
+    cells: Any = MemoryCells(world, batch, references)
+    found: dict[int, list[PlacedRows]] = {}
+    for bucket in range(world.buckets):
+        for to, rows in ask_places(cells, (bucket, 0), batch.levels[FIRST_LEVEL]):
+            found.setdefault(to, []).append(rows)
+    return found
+
+
 State = dict[int, list[Members]]
 
 
-def advanced(world: SmallWorld, batch: CompiledSlice, level: int, state: State) -> State:
-    """One level in all buckets."""
+def advanced(
+    world: SmallWorld,
+    batch: CompiledSlice,
+    level: int,
+    state: State,
+    placed: dict[int, list[PlacedRows]],
+) -> State:
+    """One level in all buckets; ``placed`` is for the first level."""
     edges = batch.levels[level]
 
     def stage(bucket: int, blocks: list[Members]) -> BulkStage:
@@ -181,6 +235,7 @@ def advanced(world: SmallWorld, batch: CompiledSlice, level: int, state: State) 
                 [row for row in found[bucket] if isinstance(row, RelatedRows)],
                 [row for row in found[bucket] if isinstance(row, NearRows)],
                 FarTotals.added(totals),
+                placed.get(bucket, []) if level == FIRST_LEVEL else [],
             ),
         ]
         for bucket, blocks in state.items()
@@ -195,8 +250,9 @@ def resolved(world: SmallWorld, wanted: list[Neighborhood]) -> set[tuple[int, in
     for bucket, rows in routed(Members(0, nodes, references), world.buckets):
         there = world.entities(bucket).has(rows.entities)
         state[bucket].append(taken(rows, np.flatnonzero(there)))
+    placed = placed_rows(world, batch, graph)
     for plan in plans:
-        state = advanced(world, batch, plan.level, state)
+        state = advanced(world, batch, plan.level, state, placed)
     rows = []
     for blocks in state.values():
         for block in blocks:
@@ -213,7 +269,7 @@ def resolved(world: SmallWorld, wanted: list[Neighborhood]) -> set[tuple[int, in
 def expected(table: EntityTable, wanted: list[Neighborhood]) -> set[tuple[int, int, int]]:
     rows = set()
     for number, neighborhood in enumerate(wanted):
-        stages, _ = resolve_by_definition(entities_of(table), neighborhood)
+        stages, _ = resolve_by_definition(entities_of(table), neighborhood, table.srid)
         for stage, peids in enumerate(stages, start=1):
             if neighborhood.visible[stage - 1]:
                 rows.update((number, peid, stage) for peid in peids)
@@ -238,6 +294,15 @@ def test_stages_give_what_the_definition_gives(
     assert resolved(SmallWorld(table, buckets, heavy_from), wanted) == expected(table, wanted)
 
 
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(scene=scenes(worlds_in_degrees()))
+def test_stages_give_what_the_definition_gives_with_places(
+    scene: tuple[EntityTable, list[Neighborhood], int, int],
+) -> None:
+    table, wanted, buckets, heavy_from = scene
+    assert resolved(SmallWorld(table, buckets, heavy_from), wanted) == expected(table, wanted)
+
+
 @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @example(scene=(pair_world(line_first=True), RELATED_BY_A_CELL, 1, 1_000))
 @example(scene=(pair_world(line_first=False), RELATED_BY_A_CELL, 1, 1_000))
@@ -253,6 +318,7 @@ def test_stages_give_what_the_definition_gives_where_rounding_matters(
 @pytest.mark.parametrize(
     ("target", "name", "broken"),
     [
+        (PlacedBucket, "tied", lambda *_: iter(())),
         (BulkStage, "ask_related", lambda _stage, _pairs: iter(())),
         (BulkStage, "ask_near", lambda _, near: NearRows(near.references[:0].astype(np.int32),
          near.entities[:0], near.distances[:0], near.references[:0].astype(np.uint8))),
@@ -271,4 +337,5 @@ def test_a_broken_stage_is_caught(target: Any, name: str, broken: Any) -> None:
         max_examples=2_000, deadline=None, derandomize=True, database=None,
         phases=[Phase.generate], suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    find(scenes(), is_wrong, settings=search)
+    tables = worlds_in_degrees() if target is PlacedBucket else None
+    find(scenes(tables), is_wrong, settings=search)

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, settings
 from shapely.geometry import LineString, Point
 
+from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import read_neighborhood
+from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.incremental import affected_sets, changed_world
 from spatial_udfs.incremental.incremental_stage import ChangingRows
 from spatial_udfs.incremental.member_rows import MemberRows
@@ -24,6 +26,7 @@ from tests.strategies.edited_worlds import (
     road,
     scenes,
 )
+from tests.strategies.neighborhoods import IN_DEGREES
 from tests.strategies.worlds import table_of
 
 SEARCH = settings(
@@ -42,6 +45,15 @@ def test_a_rule_without_references_is_caught() -> None:
 
     with patch.object(affected_sets, "_with_references", nothing_but_members):
         find(scenes(), differs, settings=SEARCH)
+
+
+def test_a_rule_without_places_is_caught() -> None:
+    def is_wrong(scene: tuple[EntityTable, EntityTable, list[Neighborhood]]) -> bool:
+        # In place, because else a great change resolves all sets with places.
+        return differs(scene, in_place=True)
+
+    with patch.object(affected_sets, "_sets_with_seeing_places", lambda *_: []):
+        find(scenes(srid=IN_DEGREES), is_wrong, settings=SEARCH)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -29,7 +31,7 @@ from tests.strategies.edited_worlds import (
     scenes,
 )
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
-from tests.strategies.neighborhoods import neighborhoods
+from tests.strategies.neighborhoods import IN_DEGREES, neighborhoods
 from tests.strategies.worlds import table_of
 from world.memberships.resolved_sets import ResolvedSets
 
@@ -51,7 +53,9 @@ def by_definition(world: EntityTable, described: list[Neighborhood]) -> list[tup
     return sorted(
         (number, stage, each.visible[stage - 1], peid)
         for number, each in enumerate(described)
-        for stage, peids in enumerate(resolve_by_definition(entities_of(world), each)[0], start=1)
+        for stage, peids in enumerate(
+            resolve_by_definition(entities_of(world), each, world.srid)[0], start=1
+        )
         for peid in peids
     )
 
@@ -67,6 +71,39 @@ def test_incremental_equals_full(
     full = resolve_by_plan(sets, plan_all(sets), place_of(new), THIS_PROCESS)
     assert all_rows(found, shown_only=not whole) == all_rows(full, shown_only=not whole)
     assert found.resolved.tolist() == full.resolved.tolist()
+
+
+@settings(max_examples=120)
+@given(scene=scenes(srid=IN_DEGREES), whole=st.booleans(), in_place=st.booleans())
+def test_incremental_equals_the_definition_with_places(
+    scene: tuple[EntityTable, EntityTable, list[Neighborhood]], whole: bool, in_place: bool
+) -> None:
+    old, new, described = scene
+    sets = registered(described, range(1, 100))
+    found, _ = incrementally(old, new, sets, whole=whole, in_place=in_place)
+    full = resolve_by_plan(sets, plan_all(sets), place_of(new), THIS_PROCESS)
+    assert all_rows(found, shown_only=not whole) == all_rows(full, shown_only=not whole)
+    assert found.resolved.tolist() == full.resolved.tolist()
+    assert sets.with_a_reference(new.peids, new.srid).tolist() == full.resolved.tolist()
+    if whole:
+        by_set = [each for each in sets.neighborhoods if each is not None]
+        assert all_rows(found) == by_definition(new, by_set)
+
+
+def test_a_place_is_resolved_again_only_when_something_comes_near_it() -> None:
+    """The control: a rule that resolves everything would be right, and worth nothing."""
+    old: Rows = [(peid, ("road",), Point(peid, 0)) for peid in range(1, 20)]
+    texts = [
+        f"({{at:POINT({east} 0)}},{{{category}}},{condition})"
+        for east in (40, 60)
+        for category in ("road", "zone")
+        for condition in ("DW5", "I", "D")
+    ]
+    sets = registered([read_neighborhood(text) for text in texts], range(1, 100))
+    new = replace(table_of([*old, (30, ("road",), Point(42, 0))], version=2), srid=IN_DEGREES)
+    before = replace(table_of(old), srid=IN_DEGREES)
+    # One for being near, and those of both places that see what is far.
+    assert incrementally(before, new, sets, whole=True, in_place=True)[1] == 1 + 2
 
 
 @settings(max_examples=40)

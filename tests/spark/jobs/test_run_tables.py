@@ -62,8 +62,9 @@ class Read(NamedTuple):
                 missing.append(Missing(facts.number, self.scratch.put("missing", lacking)))
         table = lake_table(self.tasks.spark, str(out / "problems"))
         return find_problems(
-            self.tasks, self.scratch, table, version, self.graph, self.places, missing
-        )
+            self.tasks, self.scratch, table, version, self.graph, self.places, missing,
+            bound={},
+        )  # fmt: skip
 
 
 def read_lines(spark: Any, path: Path, *lines: str) -> Read:

@@ -1,0 +1,98 @@
+"""The members that places give the nodes of a level, in one bucket of the world.
+
+Every bucket gets all places of a slice, so it decides for its own entities without any other. The
+pairs of places are found for a batch and forgotten: places do not belong to the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+import shapely
+
+from schemas.language.conditions import Condition
+from spatial_udfs.bulk.batch_tables import shape_pair
+from spatial_udfs.entity_table import Bools, Geometries, Int32s, Int64s
+from spatial_udfs.exact.given_pairs import pairs_hold
+from spatial_udfs.exact.place_members import reach_of
+from spatial_udfs.position_sets import spread_out
+from spatial_udfs.topology.condition_verdicts import needs_of
+from spatial_udfs.topology.shapes import ShapeCodes, shapes_of
+
+# The most pairs that are decided in one go.
+PAIRS_AT_ONCE: Final = 1_000_000
+
+
+class PlacedRows(NamedTuple):
+    """Entities that a condition ties to a place, by node."""
+
+    nodes: Int32s
+    entities: Int64s
+
+
+class PlacedBucket:
+    """The entities of a bucket, by ascending peid, with their geometries."""
+
+    def __init__(self, peids: Int64s, geometries: Geometries, shapes: ShapeCodes) -> None:
+        self._peids = peids
+        self._geometries = geometries
+        self._shapes = shapes
+        self._tree = shapely.STRtree(geometries)
+        self._boxes = shapely.bounds(geometries)
+
+    def tied(
+        self, condition: Condition, places: Geometries, wanted: Bools
+    ) -> Iterator[tuple[Int64s, Int64s]]:
+        """Yield pairs (place, position of a wanted entity) for which the condition holds."""
+        if not len(places) or not wanted.any():
+            return
+        needs = needs_of(condition)
+        reach = reach_of(needs, self._boxes, places)
+        west, south, east, north = shapely.bounds(places).T
+        around = shapely.box(west - reach, south - reach, east + reach, north + reach)
+        asked, found = self._tree.query(around)
+        chosen = wanted[found]
+        asked, found = asked[chosen], found[chosen]
+        for start in range(0, len(asked), PAIRS_AT_ONCE):
+            some = slice(start, start + PAIRS_AT_ONCE)
+            holds = self._hold(condition, places, asked[some], found[some])
+            yield asked[some][holds], found[some][holds]
+        if needs.has_far:
+            yield from self._far(needs.far, places, wanted, (asked, found))
+
+    def _hold(
+        self, condition: Condition, places: Geometries, asked: Int64s, found: Int64s
+    ) -> Bools:
+        """Return where the condition holds; a place is the first of its pair."""
+        count = len(places)
+        involved, positions = np.unique(found, return_inverse=True)
+        geometries = np.concatenate([places, self._geometries[involved]])
+        peids = np.concatenate([np.arange(-count, 0), self._peids[involved]])
+        return pairs_hold(condition, geometries, peids, asked, count + positions)
+
+    def _far(
+        self, far: Bools, places: Geometries, wanted: Bools, near: tuple[Int64s, Int64s]
+    ) -> Iterator[tuple[Int64s, Int64s]]:
+        """Yield the pairs of each place with the entities that are far from it."""
+        asked, found = near
+        shapes = shapes_of(places, np.arange(-len(places), 0))
+        for place, shape in enumerate(shapes):
+            pairs = shape_pair(np.full(len(wanted), shape), self._shapes)
+            held = wanted & far[pairs]
+            held[found[asked == place]] = False
+            positions = np.flatnonzero(held)
+            yield np.full(len(positions), place), positions
+
+
+def rows_of_nodes(
+    tied: tuple[Int64s, Int64s], nodes: Int32s, places: Int64s, peids: Int64s
+) -> PlacedRows:
+    """Return tied pairs for all nodes that have the place: node i has the place ``places[i]``."""
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    first = np.searchsorted(ordered, tied[0])
+    counts = np.searchsorted(ordered, tied[0], side="right") - first
+    rows, owners = spread_out(first, counts)
+    return PlacedRows(nodes[order[owners]], peids[tied[1][rows]])
