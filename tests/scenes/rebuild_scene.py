@@ -10,6 +10,7 @@ from typing import Any
 
 import shapely
 from deltalake import DeltaTable
+from pyproj import Transformer
 
 from jobs.bulk_engine import spark_engine
 from rebuild.request import Engine, Places, RebuildRequest
@@ -44,6 +45,26 @@ NEIGHBORHOODS = (
     "({2,3},{shop},NOT DW12)",
     "({3},{#},D)",
     "({10,11},{zone},W)",
+)
+
+
+SRID = 25833
+
+
+def place(wkt: str, srid: int = SRID) -> str:
+    """A geometry in the coordinates of the town as a reference: in degrees."""
+    to_degrees = Transformer.from_crs(srid, "OGC:CRS84", always_xy=True)
+    drawn = shapely.from_wkt(wkt)
+    degrees = shapely.transform(drawn, to_degrees.transform, interleaved=False)
+    return f"at:{shapely.to_wkt(degrees, rounding_precision=12)}"
+
+
+# Distances keep away from limits that rounding could cross.
+NEIGHBORHOODS_OF_PLACES = (
+    f"({{{place('POINT(5.5 1.5)')}}},{{shop}},DW0.9)",
+    f"({{{place('POLYGON((0.1 0.1, 2.1 0.1, 2.1 2.1, 0.1 2.1, 0.1 0.1))')}}},{{shop}},CV)",
+    f"({{{place('POINT(0 0)')}}},{{shop}},NOT DW9.2)",
+    f"({{2,{place('POINT(1.25 6.25)')}}},{{shop}},DW0.6) • 2(Prev,{{road/#}},DW0.6) visible 101",
 )
 
 
@@ -100,13 +121,13 @@ class RebuildScene:
             redis_url=self.redis_url,
         )
 
-    def write_source(self, entities: Entities) -> None:
+    def write_source(self, entities: Entities, crs: int = SRID) -> None:
         """The source file, in place of the one before."""
         rows = [
             {"peid": peid, "categories": categories, "geometry": geometry}
             for peid, (categories, geometry) in entities.items()
         ]
-        write_geoparquet(self.source, rows)
+        write_geoparquet(self.source, rows, crs=crs)
 
     def subscribe(
         self, neighborhoods: Iterable[str], client_id: str = "tester", broker: str = BROKER

@@ -15,7 +15,12 @@ from jobs.pipeline.rebuild_engine import PART_FOLDER
 from rebuild.request import Engine
 from redis_link.connection.client import connect
 from schemas.membership import MEMBERSHIPS_TABLE
-from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
+from tests.scenes.rebuild_scene import (
+    NEIGHBORHOODS,
+    NEIGHBORHOODS_OF_PLACES,
+    RebuildScene,
+    grid_town,
+)
 from tests.servers.redis_server import running_redis
 
 pytestmark = pytest.mark.spark
@@ -33,7 +38,7 @@ def scene(tmp_path: Path) -> Iterator[RebuildScene]:
 def test_spark_resolves_and_the_exact_resolver_goes_on(scene: RebuildScene) -> None:
     town: dict[int, tuple[list[str], Any]] = grid_town(5)
     scene.write_source(town)
-    scene.subscribe(NEIGHBORHOODS)
+    scene.subscribe((*NEIGHBORHOODS, *NEIGHBORHOODS_OF_PLACES))
     assert scene.rebuild(engine=Engine.SPARK) == 1
     scene.assert_in_force(1)
     [first] = scene.records()
