@@ -49,7 +49,7 @@ def projected_places(places: Sequence[str], srid: int) -> tuple[Geometries, tupl
     return geometries[held], lacking
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=256)
 def _projected(place: str, srid: int) -> Any:
     """Return the geometry, or None where it cannot be projected as a whole."""
     transformer = _transformer(srid)

@@ -20,6 +20,7 @@ import numpy as np
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.places import place_words
 from spaps.map_page.drawn_entities import grey_positions
+from spaps.map_page.drawn_places import with_places
 from spaps.map_page.packed_world import pack
 from spaps.map_page.stage_colours import stage_colours
 from spatial_udfs.entity_table import EntityTable, Positions
@@ -70,9 +71,11 @@ def map_page(
     table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, texts: PageTexts
 ) -> str:
     """Return the page of a neighborhood as HTML."""
-    stages = [np.array(neighborhood.refs, np.int64), *resolution.stages]
-    drawn = table.positions_of(np.concatenate(stages))[0]
-    grey, note = grey_positions(table, drawn)
+    whole, places = with_places(table, neighborhood.places)
+    references = np.concatenate([places, np.array(neighborhood.refs, np.int64)])
+    stages = [references, *resolution.stages]
+    drawn = whole.positions_of(np.concatenate(stages))[0]
+    grey, note = grey_positions(whole, drawn)
     members = len(resolution.peids()) if any(resolution.visible) else 0
     colours = stage_colours(len(resolution.stages))
     about = {
@@ -89,7 +92,7 @@ def map_page(
             for number in range(1, len(resolution.stages) + 1)
         ],
     }
-    return _page(table, np.sort(np.concatenate([grey, drawn])), stages, texts, about)
+    return _page(whole, np.sort(np.concatenate([grey, drawn])), stages, texts, about)
 
 
 def _page(

@@ -44,18 +44,23 @@ def page_and_world(title: str = "Roads") -> tuple[str, dict[str, Any]]:
     resolution = ExactResolver(table).resolve(neighborhood)
     words = PageTexts(title, "({7},…)", ["roads inside", "roads that touch them"], "© someone")
     page = map_page(table, neighborhood, resolution, words)
-    return page, json.loads(_embedded(page, "world"))
+    return page, world_of(page)
 
 
 def whole_world_page(table: EntityTable, title: str = "World") -> tuple[str, dict[str, Any]]:
     """Return the page of a whole world, and what it says about it."""
     page = world_page(table, PageTexts(title))
-    return page, json.loads(_embedded(page, "world"))
+    return page, world_of(page)
+
+
+def world_of(page: str) -> dict[str, Any]:
+    """Return what a page says about its world."""
+    return dict(json.loads(_embedded(page, "world")))
 
 
 def columns_of(page: str) -> dict[str, Any]:
     """Return the columns of a page by their names, numbers as arrays."""
-    world = json.loads(_embedded(page, "world"))
+    world = world_of(page)
     content = zlib.decompress(base64.b64decode(_embedded(page, "columns")))
     columns: dict[str, Any] = {}
     for name, kind, start, length in world["columns"]:

@@ -72,9 +72,11 @@ function unpackStages() {
   });
 }
 
+const MOST_PEID = 2n ** 63n - 1n;
 const nameOf = (entity) => column.names[column.nameCodes[entity]];
 const keyOf = (entity) => (column.keys ? column.keys[entity] : null);
-const peidOf = (entity) => String(column.peids[entity]);
+// A place that is a reference has no peid: its name is what a neighborhood says instead.
+const peidOf = (entity) => (column.peids[entity] > MOST_PEID ? nameOf(entity) : String(column.peids[entity]));
 const setOf = (entity) => column.categorySets[entity];
 const categoriesOf = (entity) => world.categorySets[setOf(entity)].map((code) => world.categories[code]);
 const titleOf = (entity) => nameOf(entity) || categoriesOf(entity)[0] || peidOf(entity);

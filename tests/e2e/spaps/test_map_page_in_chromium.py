@@ -96,3 +96,23 @@ def test_text_from_data_stays_text(open_page: Open, tmp_path: Path) -> None:
     assert page.evaluate("document.title") == EVIL
     assert page.evaluate("document.querySelectorAll('img, #suggestions script').length") == 0
     assert page.complaints == []
+
+
+def test_a_place_is_drawn_and_can_be_used_as_a_reference(
+    open_page: Open, monaco_world: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "place.html"
+    place = "at:POLYGON((7.42 43.735,7.43 43.735,7.43 43.74,7.42 43.735))"
+    command = ["resolve", "--world", monaco_world, "--map", str(path)]
+    assert run([*command, f"({{{place}}},{{shop/#}},CV)"]) == 0
+    page = open_page(path)
+    assert drawn(page) == 9_537 + 1
+    search_for(page, "polygon")
+    page.press("Enter")
+    picked = text_of(page, "#picked")
+    assert picked.count(place) == 2  # as title, and in the place of a peid
+    assert "reference" in picked
+    press_button(page, "#picked button.main")
+    assert page.evaluate("document.getElementById('neighborhood').value").startswith(
+        f"({{{place}}},"
+    )

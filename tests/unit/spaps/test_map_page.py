@@ -17,6 +17,7 @@ from spaps.map_page.packed_world import UNITS_PER_METRE, paths_of
 from spaps.map_page.page import PageTexts, map_page
 from spaps.map_page.stage_colours import stage_colours
 from spatial_udfs.exact.exact_resolver import ExactResolver
+from spatial_udfs.place_geometries import projected_places
 from tests.scenes.map_page import (
     EVIL,
     LARGEST_PEID,
@@ -24,6 +25,7 @@ from tests.scenes.map_page import (
     page_and_world,
     small_world,
     whole_world_page,
+    world_of,
 )
 from tests.strategies.worlds import table_of
 
@@ -50,6 +52,31 @@ def test_a_whole_world_has_every_entity_and_no_stage() -> None:
     assert columns["kinds"].tolist() == [2, 1, 1, 0]
     assert world["stages"] == []
     assert world["stageSizes"] == [0]
+
+
+@pytest.mark.parametrize("with_keys", [True, False])
+def test_a_place_is_drawn_as_a_reference(with_keys: bool) -> None:
+    table = small_world()
+    if with_keys:
+        table = replace(table, keys=pa.array(["z", "a", "b", "s"]))
+    place = "POLYGON((15 45.1,15.1 45.1,15.1 45.2,15 45.1))"
+    neighborhood = read_neighborhood(f"({{7,at:{place},at:POINT(99 0)}},{{#}},I)")
+    resolution = ExactResolver(table).resolve(neighborhood)
+    page = map_page(table, neighborhood, resolution, PageTexts("", stages=["what meets it"]))
+    columns, world = columns_of(page), world_of(page)
+    assert columns["peids"].tolist() == [2**64 - 1, 7, 8, 9, LARGEST_PEID]
+    assert columns["names"][columns["nameCodes"][0]] == f"at:{place}"
+    assert columns.get("keys", ["", "z"])[:2] == ["", "z"]
+    assert columns["stageMembers"][: world["stageSizes"][0]].tolist() == [0, 1]
+    assert world["references"] == f"Zone, {place}, POINT(99 0)"
+    assert " of 4 entities" in world["facts"]
+    codes = [world["categorySets"][number] for number in columns["categorySets"]]
+    told = [[world["categories"][code] for code in of_entity] for of_entity in codes]
+    assert told[:2] == [["place"], ["zone"]]
+    [drawn], _ = projected_places((place,), table.srid)
+    east = np.cumsum(columns["xSteps"])[: columns["vertices"][0]] / UNITS_PER_METRE
+    corners = shapely.get_coordinates(drawn)[:, 0]
+    assert sorted(east + world["origin"][0]) == pytest.approx(sorted(corners), abs=0.1)
 
 
 def test_a_reference_that_the_world_lacks_is_left_out() -> None:
