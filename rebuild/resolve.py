@@ -20,9 +20,10 @@ from rebuild.registered_sets import RegisteredSets
 from rebuild.request import BulkEngine, Engine, RebuildRequest
 from schemas.language.neighborhood import Neighborhood
 from spatial_udfs.entity_table import Bools
-from spatial_udfs.incremental.affected_sets import affected_sets, in_place, with_places
+from spatial_udfs.incremental.affected_sets import affected_sets
 from spatial_udfs.incremental.changed_members import changed_members
 from spatial_udfs.incremental.changed_world import ChangedWorld
+from spatial_udfs.incremental.in_place import in_place, with_places
 from spatial_udfs.incremental.member_rows import MemberRows
 from spatial_udfs.incremental.world_changes import WorldChanges
 from world.imports.world_import import ImportReport

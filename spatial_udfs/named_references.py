@@ -37,22 +37,37 @@ class NamedEntity(NamedTuple):
     category: str
 
 
-def bound_to(neighborhood: Neighborhood, table: EntityTable) -> BoundNeighborhood:
+class NamedPositions:
+    """Where a world version has the keys and names of some neighborhoods, found in one pass."""
+
+    def __init__(self, table: EntityTable, neighborhoods: Iterable[Neighborhood]) -> None:
+        keys: dict[str, None] = {}
+        names: dict[str, None] = {}
+        for each in neighborhoods:
+            keys.update(dict.fromkeys(each.keys))
+            names.update(dict.fromkeys(each.names))
+        self.keys = positions_of_keys(table, [*keys]) if keys else {}
+        self.names = _positions_of_names(table, [*names])
+
+
+def bound_to(
+    neighborhood: Neighborhood, table: EntityTable, known: NamedPositions | None = None
+) -> BoundNeighborhood:
     """Return the neighborhood with peids; DescriptorError for a name of several entities.
 
-    It keeps nothing of a key or a name that no entity has: the caller reports these.
+    It keeps nothing of a key or a name that no entity has: the caller reports these. ``known`` are
+    those of several neighborhoods, this one among them.
     """
     if not neighborhood.keys and not neighborhood.names:
         return BoundNeighborhood(neighborhood, References())
-    positions = positions_of_keys(table, neighborhood.keys) if neighborhood.keys else {}
-    named = _positions_of_names(table, neighborhood.names)
-    for name, found in named.items():
-        if len(found) > 1:
-            # The limit keeps what is read of a very common name short.
+    known = known or NamedPositions(table, [neighborhood])
+    positions, named = known.keys, known.names
+    for name in neighborhood.names:
+        if len(found := named.get(name, ())) > 1:
             first = [_entity(table, position) for position in found[:LISTED]]
             raise ambiguous_name(name, len(found), first)
     there = [positions[key] for key in neighborhood.keys if key in positions]
-    there += [found[0] for found in named.values()]
+    there += [named[name][0] for name in neighborhood.names if name in named]
     peids = dict.fromkeys([*neighborhood.refs, *table.peids[there].tolist()])
     bound = replace(neighborhood, refs=tuple(peids), keys=(), names=())
     check_size(bound)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import shapely
@@ -40,26 +40,21 @@ def check_places(neighborhood: Neighborhood) -> None:
 
 
 def projected_places(places: Sequence[str], srid: int) -> tuple[Geometries, tuple[str, ...]]:
-    """Return the geometries in the CRS, and the places that it cannot hold."""
+    """Return the geometries in the CRS, and the places that it cannot hold as a whole."""
     if not places:
         return np.empty(0, dtype=object), ()
-    geometries = np.array([_projected(place, srid) for place in places], dtype=object)
-    held = np.array([geometry is not None for geometry in geometries])
-    lacking = tuple(place for place, there in zip(places, held, strict=True) if not there)
-    return geometries[held], lacking
-
-
-@lru_cache(maxsize=256)
-def _projected(place: str, srid: int) -> Any:
-    """Return the geometry, or None where it cannot be projected as a whole."""
     transformer = _transformer(srid)
 
     def transform(points: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.column_stack(transformer.transform(points[:, 0], points[:, 1]))
 
-    geometry = shapely.transform(shapely.from_wkt(place), transform)
-    is_finite = np.isfinite(shapely.get_coordinates(geometry)).all()
-    return geometry if is_finite and shapely.is_valid(geometry) else None
+    written: Geometries = shapely.from_wkt(np.array(places, dtype=object))
+    geometries: Geometries = np.asarray(shapely.transform(written, transform))
+    corners, owners = shapely.get_coordinates(geometries, return_index=True)
+    held = shapely.is_valid(geometries)
+    held[owners[~np.isfinite(corners).all(axis=1)]] = False
+    lacking = tuple(place for place, there in zip(places, held.tolist(), strict=True) if not there)
+    return geometries[held], lacking
 
 
 @lru_cache(maxsize=16)

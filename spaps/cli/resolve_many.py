@@ -20,6 +20,7 @@ from spaps.cli.output_file import output_file
 from spaps.cli.terminal import PhaseProgress, printable, remarks, results
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from spatial_udfs.exact.named_resolution import resolve_named
+from spatial_udfs.named_references import NamedPositions
 from world.snapshot import load_snapshot
 
 SCHEMA: Final = pa.schema(
@@ -41,13 +42,14 @@ def resolve_many(subscriptions: Path, out: Path, world: str, version: int | None
         progress("loading the world", 0, None)
         table = load_snapshot(world, version)
         resolver = ExactResolver(table)
+        known = NamedPositions(table, (each.neighborhood for each in good))
         resolved = 0
         lacking: list[Unresolved] = []
         with MembershipFile(out) as memberships:
             for done, subscription in enumerate(good):
                 progress("resolving", done, len(good))
                 try:
-                    found = resolve_named(resolver, table, subscription.neighborhood)
+                    found = resolve_named(resolver, table, subscription.neighborhood, known)
                 except (DescriptorError, NoReferenceError) as error:
                     unresolved.append(Unresolved(f"subId {subscription.sub_id}", str(error)))
                     continue

@@ -21,8 +21,8 @@ from spatial_udfs.position_sets import spread_out
 from spatial_udfs.topology.condition_verdicts import needs_of
 from spatial_udfs.topology.shapes import ShapeCodes, shapes_of
 
-# The most pairs that are decided in one go.
-PAIRS_AT_ONCE: Final = 1_000_000
+# The most pairs that are decided in one go, but those of one place.
+PAIRS_AT_ONCE: Final = 4_000_000
 
 
 class PlacedRows(NamedTuple):
@@ -46,8 +46,15 @@ class PlacedBucket:
         self, condition: Condition, places: Geometries, wanted: Bools
     ) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield pairs (place, position of a wanted entity) for which the condition holds."""
-        if not len(places) or not wanted.any():
-            return
+        # However crowded the bucket is, so many places have no more pairs.
+        at_once = max(1, PAIRS_AT_ONCE // max(len(self._peids), 1))
+        for start in range(0, len(places) if wanted.any() else 0, at_once):
+            for asked, found in self._tied(condition, places[start : start + at_once], wanted):
+                yield start + asked, found
+
+    def _tied(
+        self, condition: Condition, places: Geometries, wanted: Bools
+    ) -> Iterator[tuple[Int64s, Int64s]]:
         needs = needs_of(condition)
         reach = reach_of(needs, self._boxes, places)
         west, south, east, north = shapely.bounds(places).T
@@ -55,10 +62,8 @@ class PlacedBucket:
         asked, found = self._tree.query(around)
         chosen = wanted[found]
         asked, found = asked[chosen], found[chosen]
-        for start in range(0, len(asked), PAIRS_AT_ONCE):
-            some = slice(start, start + PAIRS_AT_ONCE)
-            holds = self._hold(condition, places, asked[some], found[some])
-            yield asked[some][holds], found[some][holds]
+        holds = self._hold(condition, places, asked, found)
+        yield asked[holds], found[holds]
         if needs.has_far:
             yield from self._far(needs.far, places, wanted, (asked, found))
 

@@ -9,7 +9,7 @@ from schemas.language.neighborhood import Neighborhood
 from schemas.language.reference_words import missing_words, no_reference
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
-from spatial_udfs.named_references import bound_to
+from spatial_udfs.named_references import NamedPositions, bound_to
 
 
 class NamedResolution(NamedTuple):
@@ -24,10 +24,16 @@ class NamedResolution(NamedTuple):
 
 
 def resolve_named(
-    resolver: ExactResolver, table: EntityTable, neighborhood: Neighborhood
+    resolver: ExactResolver,
+    table: EntityTable,
+    neighborhood: Neighborhood,
+    known: NamedPositions | None = None,
 ) -> NamedResolution:
-    """Return the members on the version that ``table`` is; ``resolver`` works on the same."""
-    bound, unknown = bound_to(neighborhood, table)
+    """Return the members on the version that ``table`` is; ``resolver`` works on the same.
+
+    ``known`` are the keys and names of several neighborhoods, for one of many.
+    """
+    bound, unknown = bound_to(neighborhood, table, known)
     try:
         resolution = resolver.resolve(bound)
     except NoReferenceError:

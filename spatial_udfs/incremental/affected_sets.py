@@ -1,4 +1,4 @@
-"""Which neighborhoods a change of the world can reach, and which are changed in place.
+"""Which neighborhoods a change of the world can reach.
 
 All others have the members they had. Let a stage have the same references in both versions, none
 of them touched by the change. An entity that was not touched then is a member of it in both or in
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -23,7 +22,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from schemas.language.conditions import Condition, reach
+from schemas.language.conditions import reach
 from schemas.language.neighborhood import Neighborhood, WrittenStage
 from schemas.topology.far_pairs import always_false_when_far
 from spatial_udfs.entity_table import (
@@ -43,9 +42,8 @@ ANYWHERE: Final = math.inf
 # How many sets of patterns are told apart. More cost time, fewer only resolve more than needed.
 MOST_PATTERNS: Final = 64
 EVERYTHING: Final = frozenset({"#"})
-# Each kind of stage that is changed in place costs a pass over all rows. Neighborhoods with rare
-# ones go through ``affected_sets``.
-MOST_KINDS: Final = 128
+# In crowded parts of a world each of them meets thousands of boxes.
+PLACES_AT_ONCE: Final = 1_000
 
 Sight = tuple[float, frozenset[str]]
 
@@ -178,7 +176,10 @@ class _Influence:
         near = np.full(len(places), metres == ANYWHERE and bool(fitting.any()))
         if metres != ANYWHERE and fitting.any():
             arrived = shapely.STRtree(_grown(self._boxes[fitting], 0.0))
-            near[arrived.query(_grown(shapely.bounds(places), metres))[0]] = True
+            around = _grown(shapely.bounds(places), metres)
+            for start in range(0, len(around), PLACES_AT_ONCE):
+                seeing, _ = arrived.query(around[start : start + PLACES_AT_ONCE])
+                near[start + seeing] = True
         return near
 
 
@@ -189,59 +190,3 @@ def _grown(boxes: NDArray[np.float64], metres: float) -> Geometries:
         shapely.box(west - metres, south - metres, east + metres, north + metres)
     )
     return grown
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StageKind:
-    """Stages that differ in nothing but their neighborhood; ``owners`` are those that have it."""
-
-    number: int
-    ref_stages: tuple[int, ...]
-    categories: tuple[str, ...]
-    condition: Condition
-    owners: Bools
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InPlace:
-    """The sets that are changed in place, and the kinds of their stages, by stage number."""
-
-    sets: Bools
-    kinds: tuple[StageKind, ...]
-
-
-def with_places(neighborhoods: Sequence[Neighborhood | None]) -> Bools:
-    """Return which of the sets have places among their references."""
-    return np.array([each is not None and bool(each.places) for each in neighborhoods], np.bool_)
-
-
-def in_place(neighborhoods: Sequence[Neighborhood | None], usable: Bools) -> InPlace:
-    """Return the usable sets whose stages are all of a frequent kind and see nothing far.
-
-    Sets with places are none of them: a place has no number among the entities.
-
-    A stage with a condition that holds from afar looks at every entity of the world: what a
-    single change does to it is no matter of the neighborhood's surroundings.
-    """
-    usable = usable & ~with_places(neighborhoods)
-    owners: dict[WrittenStage, list[int]] = {}
-    for number in np.flatnonzero(usable).tolist():
-        neighborhood = neighborhoods[number]
-        stages = () if neighborhood is None else neighborhood.written_out()
-        for stage in stages:
-            owners.setdefault(stage, []).append(number)
-    near = {stage: sets for stage, sets in owners.items() if _near_only(stage.condition)}
-    frequent = sorted(near, key=lambda stage: -len(near[stage]))[:MOST_KINDS]
-    chosen = usable & np.array([each is not None for each in neighborhoods], np.bool_)
-    for stage in owners.keys() - set(frequent):
-        chosen[owners[stage]] = False
-    kinds = []
-    for stage in sorted(frequent, key=lambda stage: stage.number):
-        mask = np.zeros(len(neighborhoods), np.bool_)
-        mask[near[stage]] = True
-        mask &= chosen
-        if mask.any():
-            kinds.append(
-                StageKind(stage.number, stage.ref_stages, stage.categories, stage.condition, mask)
-            )
-    return InPlace(chosen, tuple(kinds))

@@ -8,8 +8,8 @@ import numpy as np
 
 from schemas.language.neighborhood import Neighborhood
 from spatial_udfs.entity_table import Int64s
-from spatial_udfs.incremental.affected_sets import InPlace
 from spatial_udfs.incremental.changed_world import ChangedWorld
+from spatial_udfs.incremental.in_place import InPlace
 from spatial_udfs.incremental.incremental_stage import ChangingRows
 from spatial_udfs.incremental.member_rows import MemberRows, RowKeys
 from spatial_udfs.position_sets import as_set

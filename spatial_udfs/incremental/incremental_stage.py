@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spatial_udfs.entity_table import Bools, Int64s
-from spatial_udfs.incremental.affected_sets import StageKind
 from spatial_udfs.incremental.changed_world import ChangedWorld
+from spatial_udfs.incremental.in_place import StageKind
 from spatial_udfs.incremental.member_rows import RowKeys, joined, matched, merged, without
 from spatial_udfs.position_sets import as_set, is_in
 

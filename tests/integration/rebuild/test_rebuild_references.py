@@ -79,3 +79,15 @@ def test_a_world_in_another_crs_has_places_of_its_own(around_places: RebuildScen
     members = {sub_id for sub_id, _, _ in scene.expected_rows(2)}
     assert number in members
     assert not members & {8, 9}
+
+
+def test_a_key_that_was_registered_as_it_is_leaves_its_subscription_without_result(
+    around_places: RebuildScene,
+) -> None:
+    """No broker registers one; the others must not suffer from it."""
+    scene = around_places
+    [number] = scene.subscribe(["({key:2},{shop},DW4)"], "elsewhere")
+    scene.rebuild()
+    resolve = scene.records()[-1]["steps"]["resolve"]
+    assert resolve["unresolved"] == [number]
+    assert {sub_id for sub_id, _, _ in scene.rows_in_delta(1)} >= {8, 9, 10, 11}

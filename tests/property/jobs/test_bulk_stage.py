@@ -44,7 +44,7 @@ from jobs.pipeline.subscriptions.subscription_parts import part_of_texts
 from schemas.entity import CATEGORIES, GEOMETRY, PEID
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import read_neighborhood
-from spatial_udfs.bulk import tile_pairs
+from spatial_udfs.bulk import placed_members, tile_pairs
 from spatial_udfs.bulk.batch_tables import numbers_among
 from spatial_udfs.bulk.bucket_parts import BucketPart, EntityColumns, PairColumns
 from spatial_udfs.bulk.bulk_stage import BulkStage
@@ -295,12 +295,13 @@ def test_stages_give_what_the_definition_gives(
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-@given(scene=scenes(worlds_in_degrees()))
+@given(scene=scenes(worlds_in_degrees()), at_once=st.sampled_from((1, 20, 4_000_000)))
 def test_stages_give_what_the_definition_gives_with_places(
-    scene: tuple[EntityTable, list[Neighborhood], int, int],
+    scene: tuple[EntityTable, list[Neighborhood], int, int], at_once: int
 ) -> None:
     table, wanted, buckets, heavy_from = scene
-    assert resolved(SmallWorld(table, buckets, heavy_from), wanted) == expected(table, wanted)
+    with patch.object(placed_members, "PAIRS_AT_ONCE", at_once):
+        assert resolved(SmallWorld(table, buckets, heavy_from), wanted) == expected(table, wanted)
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
