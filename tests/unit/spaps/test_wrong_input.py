@@ -26,6 +26,12 @@ POINT = shapely.Point(13.4, 52.5)
 ENTITY = {"peid": 1, "categories": ["a"], "geometry": POINT}
 
 
+def at(kind: str, coordinates: str) -> str:
+    """A neighborhood around a place, without spaces."""
+    place = f'{{"at":{{"type":"{kind}","coordinates":{coordinates}}}}}'
+    return f'{{"refs":[{place}],"stages":[{{"cats":["#"],"cond":"C"}}]}}'
+
+
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a world and with files that are wrong in many ways."""
@@ -171,6 +177,14 @@ COMMANDS: list[tuple[str, str]] = [
     ("check ({1},{#},DW-1)", "expected a distance in metres"),
     ("check ({1},{#},DWnan)", "expected a relation"),
     ("check ({99999999999999999999},{#},C)", "an integer that is too large"),
+    ("check ({at:POINT(7},{#},C)", "stage 1: at character 13: expected a number of degrees"),
+    (f"check {at('Point', '[43,97]')}", "the position 43 97; allowed: longitude -180 .. 180"),
+    (f"check {at('Point', '[]')}", "a place is empty; allowed: POINT, MULTIPOINT"),
+    (f"check {at('Polygon', '[[[0,0],[1,1],[1,0],[0,1],[0,0]]]')}", "is broken: Self-intersection"),
+    ("check ({where:5},{#},C)", "expected a number, key:…, name:"),
+    ("check ({1},{#},C) --world no", "no world at no: import one"),
+    ("check ({1},{#},C) --version 1", "--version needs a world: give --world DIR"),
+    ("resolve ({key:none},{#},C)", "no reference exists in world version 1: key:none"),
     ("resolve ({77},{#},C)", "no reference exists in world version 1: 77"),
     # Files of subscriptions
     ("resolve --subscriptions no.jsonl --out o", "no.jsonl: No such file"),
@@ -201,7 +215,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("passwd users ann --delete", "users: no user 'ann'"),
     ("sub -t # -p 0", "--port must be at least 1"),
     ("sub -t # --qos 3", "--qos must be at most 2"),
-    ("sub -t # --neighborhood ({", "expected a number, found the end"),
+    ("sub -t # --neighborhood ({", "expected a number, key:…, name:"),
     ("sub -t # -c", "-c resumes the session of a client id: give it with -i"),
     ("pub -t x -m y -h 127.0.0.1 -p 1", "no connection to 127.0.0.1:1"),
     ("pub -t '' -m y", "the topic of a message is empty"),
