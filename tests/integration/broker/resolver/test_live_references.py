@@ -103,11 +103,11 @@ def test_a_doubtful_name_and_a_broken_place_are_refused(
     runner: asyncio.Runner, asked: LiveResolver
 ) -> None:
     reason, text = runner.run(refusal(asked, "({name:twin},{#},DW100)"))
-    assert reason is ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+    assert reason is ReasonCode.TOPIC_FILTER_INVALID
     assert text.startswith('stage 1: 2 entities have the name "twin": 23 (key shop/3, shop), 24')
     crossed = "POLYGON((0 0,1 1,1 0,0 1,0 0))"
     reason, text = runner.run(refusal(asked, f"({{at:{crossed}}},{{#}},CV)"))
-    assert reason is ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+    assert reason is ReasonCode.TOPIC_FILTER_INVALID
     assert text.startswith(f"stage 1: the place {crossed} is broken: Self-intersection")
 
 
