@@ -47,6 +47,7 @@ class JobRun:
     all_seconds: tuple[float, ...]
     rows: int
     peak_megabytes: float
+    core_seconds: float = 0.0  # the median; of processes of their own
 
     @classmethod
     def of_rounds(
@@ -61,7 +62,8 @@ class JobRun:
         """Runs of the same as one, with the seconds of each."""
         seconds = tuple(each for run in runs for each in run.all_seconds)
         peak = max(run.peak_megabytes for run in runs)
-        return cls(runs[0].title, runs[0].subscriptions, seconds, runs[0].rows, peak)
+        spent = median(run.core_seconds for run in runs)
+        return cls(runs[0].title, runs[0].subscriptions, seconds, runs[0].rows, peak, spent)
 
     @property
     def seconds(self) -> float:
@@ -162,8 +164,8 @@ class BulkReport:
                 f"({peer.tuned_seconds:.1f} s when repeated stages join the last members only)"
             ),
             "",
-            "| run | subscriptions | seconds | rows | times PostGIS | peak memory |",
-            "|---|--:|--:|--:|--:|--:|",
+            "| run | subscriptions | seconds | core-seconds | rows | times PostGIS | peak memory |",
+            "|---|--:|--:|--:|--:|--:|--:|",
             *(self._line("spark-submit", run) for run in self.submitted.values()),
             *(self._line("engine of 1a227ed", run) for run in self.earlier.values()),
             *(self._line("session that is up", run) for run in self.warm.values()),
@@ -195,7 +197,8 @@ class BulkReport:
 
     def _line(self, where: str, run: JobRun) -> str:
         return (
-            f"| {where}, {run.title} | {run.subscriptions:,} | {run.told()} | {run.rows:,} "
+            f"| {where}, {run.title} | {run.subscriptions:,} | {run.told()} "
+            f"| {run.core_seconds:.1f} | {run.rows:,} "
             f"| {self.speed_up(run):.0f} | {run.peak_megabytes:,.0f} MB |"
         )
 

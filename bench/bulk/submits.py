@@ -48,4 +48,5 @@ def submit(
     log.parent.mkdir(exist_ok=True)
     finished = run_watched(command, log)
     rows = DeltaTable(str(out / MEMBERSHIPS_TABLE)).to_pyarrow_dataset().count_rows()
-    return JobRun(title, count, (finished.seconds,), rows, finished.peak_megabytes)
+    memory, spent = finished.peak_megabytes, finished.core_seconds
+    return JobRun(title, count, (finished.seconds,), rows, memory, spent)

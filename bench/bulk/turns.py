@@ -37,8 +37,10 @@ def main() -> int:
         if not world.exists():
             drawing = [sys.executable, "-m", "bench.live.world", str(world), str(options.entities)]
             subprocess.run(drawing, check=True)
-        print("| subscriptions | rows | other | this | ratio | other MB | this MB |")
-        print("|--:|--:|--:|--:|--:|--:|--:|")
+        print(
+            "| subscriptions | rows | other | this | ratio | of core-seconds | other MB | this MB |"
+        )
+        print("|--:|--:|--:|--:|--:|--:|--:|--:|")
         for count in options.subscriptions:
             lines = folder / f"{count}.jsonl"
             if not lines.exists():
@@ -60,9 +62,10 @@ def _row(rounds: int, other: Path, count: int, lines: Path, folder: Path) -> str
     if {run.rows for run in others} != {run.rows for run in own}:
         raise SystemExit(f"{count} subscriptions: the engines have not written equally many rows")
     ratio = median(this.seconds / before.seconds for before, this in runs)
+    spent = median(this.core_seconds / before.core_seconds for before, this in runs)
     return (
         f"| {count:,} | {own[0].rows:,} | {median(run.seconds for run in others):.1f} s "
-        f"| {median(run.seconds for run in own):.1f} s | {ratio:.2f} "
+        f"| {median(run.seconds for run in own):.1f} s | {ratio:.2f} | {spent:.2f} "
         f"| {median(run.peak_megabytes for run in others):,.0f} "
         f"| {median(run.peak_megabytes for run in own):,.0f} |"
     )
