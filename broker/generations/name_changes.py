@@ -8,6 +8,7 @@ loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -29,6 +30,8 @@ from spatial_udfs.entity_table import Int64s
 # Members entered, and subscriptions changed, in one turn of the event loop: some milliseconds.
 MEMBERS_AT_ONCE: Final = 1_000
 CHANGED_AT_ONCE: Final = 100
+# How long a subscription that loses its members may wait until they are counted.
+COUNT_SECONDS: Final = 2.0
 NO_MEMBERS: Final = np.empty(0, np.int64)
 
 
@@ -74,24 +77,34 @@ class NameChanger:
 
     async def change(self, change: NameChange, subscriptions: Sequence[Subscription]) -> None:
         """Change subscriptions that all hold the same; NeighborhoodRefusedError if unresolved."""
+        if change.wanted is None:
+            await self._take_members(change, subscriptions)
+            return
         while True:
             resolved, lacks_references = await self._resolved(change.wanted)
             before = await self._members_before(change.before)
             registered = await self._registered(resolved, subscriptions)
             # While it is held no generation is loaded, so that the world stays the same.
             async with self._generations.waiting.adopting:
-                if resolved is None or resolved.version == self._resolver.version:
-                    peids = NO_MEMBERS if resolved is None else resolved.peids
-                    counted = _counted(before, peids, lacks_references=lacks_references)
-                    await self._put_in_force(change, registered, peids, counted)
+                if resolved.version == self._resolver.version:
+                    counted = _counted(before, resolved.peids, lacks_references=lacks_references)
+                    await self._put_in_force(change, registered, resolved.peids, counted)
                     return
 
-    async def _resolved(
-        self, wanted: NamedNeighborhood | None
-    ) -> tuple[VersionResolution | None, bool]:
-        """Return the members, None for no definition; and whether no reference exists."""
-        if wanted is None:
-            return None, True
+    async def _take_members(
+        self, change: NameChange, subscriptions: Sequence[Subscription]
+    ) -> None:
+        """Leave subscriptions without members; neither Redis nor a resolver is needed for that."""
+        before: Int64s | None = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COUNT_SECONDS):
+                before = await self._members_before(change.before)
+        counted = _counted(before, NO_MEMBERS, lacks_references=True)
+        prepared = [_Prepared(one, one.terms, None) for one in subscriptions]
+        await self._put_in_force(change, prepared, NO_MEMBERS, counted)
+
+    async def _resolved(self, wanted: NamedNeighborhood) -> tuple[VersionResolution, bool]:
+        """Return the members, and whether no reference exists."""
         version = self._resolver.version
         try:
             return await self._resolver.resolve_in_force(wanted.descriptor), False
@@ -112,11 +125,9 @@ class NameChanger:
             return NO_MEMBERS if error.lacks_references else None
 
     async def _registered(
-        self, resolved: VersionResolution | None, subscriptions: Sequence[Subscription]
+        self, resolved: VersionResolution, subscriptions: Sequence[Subscription]
     ) -> list[_Prepared]:
         """Register each subscription with what it will hold: a registration never changes."""
-        if resolved is None:
-            return [_Prepared(one, one.terms, None) for one in subscriptions]
         found = []
         for one in subscriptions:
             terms = one.terms

@@ -87,6 +87,7 @@ class NameFollower:
 
     async def _look_safely(self) -> None:
         try:
+            await self._apply_rights()
             if self._listening is None or not self._listening.is_open:
                 self._listening = await self._definitions.listen(self._news.set)
             refusal = await self._look()
@@ -103,6 +104,28 @@ class NameFollower:
             log.warning("subscriptions by name stay as they are: %s", problem)
         self.problem = problem
 
+    async def _apply_rights(self) -> None:
+        """Take the members from subscriptions whose clients lost the right to their name.
+
+        That waits for nobody. Those that have a right again are compared with Redis after it.
+        """
+        if not self._must_check_all:
+            return
+        self._must_check_all = False
+        await self._add_all()
+        denied: dict[NameChange, list[Subscription]] = {}
+        for subscription in self._unchecked:
+            before = subscription.terms.descriptor
+            if (
+                before is not None
+                and self._named.is_in_force(subscription)
+                and not self._named.may_be_used(subscription)
+            ):
+                change = NameChange(before, None, is_denied=True)
+                denied.setdefault(change, []).append(subscription)
+        for change, subscriptions in denied.items():
+            await self._change(change, subscriptions)
+
     async def _look(self) -> NeighborhoodRefusedError | None:
         """Compare what is new or was changed; return the last refusal of the resolver."""
         self._unchecked |= dict.fromkeys(self._named.take_arrivals())
@@ -110,8 +133,7 @@ class NameFollower:
         if self._is_lost(edition):
             await self._put_back()
             edition = await self._definitions.edition()
-        if self._must_check_all or edition != self._edition:
-            self._must_check_all = False
+        if edition != self._edition:
             await self._add_all()
             self._edition = edition
             self._refused.clear()

@@ -84,7 +84,9 @@ class NamedSubscriptions:
             subscription.renew(terms)
         else:
             subscription = Subscription(session, terms)
-        self._state.index.enter(subscription, parsed, peids, slot)
+        # None are none in a world that is being loaded, too.
+        coming = peids if definition is None else None
+        self._state.index.enter(subscription, parsed, peids, slot, coming)
         session.subscriptions[terms.key] = subscription
         if session.is_recorded:
             self._state.journal.write(SubscriptionSaved(session.name, terms))

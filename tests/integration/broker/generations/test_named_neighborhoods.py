@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from queue import Queue
@@ -13,7 +14,7 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from redis_link.connection.client import RedisClient
+from redis_link.connection.client import RedisClient, connect
 from redis_link.registry.named_neighborhoods import add_name, all_names, remove_name, users_of
 from redis_link.registry.registry_reader import registered_subscriptions
 from schemas.errors import NamedNeighborhoodError, NameInUseError
@@ -21,6 +22,7 @@ from schemas.language.notation import read_neighborhood
 from schemas.redis_keys import names_key
 from spaps.cli.command_line import run
 from spaps.client.errors import NeighborhoodRefusedError, SubscribeRefusedError
+from spaps.client.message import Message, NeighborhoodChange
 from spaps.client.spatial_client import SpatialClient
 from tests.scenes.rebuild_scene import RebuildScene, grid_town
 from tests.scenes.switch_scene import (
@@ -32,7 +34,7 @@ from tests.scenes.switch_scene import (
     peids_of,
     swapped_town,
 )
-from tests.servers.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer, running_redis
 from tests.servers.running_broker import PATIENCE, until
 
 MODES = pytest.mark.parametrize("mode", ["memory", "redis"])
@@ -243,6 +245,45 @@ def test_a_right_to_a_name_is_taken_away_and_given_back(
         assert one.next_changes(1)[0].gained == len(first)
         assert inside(one) == [first]
         one.close()
+
+
+def test_a_right_is_taken_away_while_redis_does_not_answer(tmp_path: Path) -> None:
+    rules, config = tmp_path / "rules", tmp_path / "spaps.toml"
+    config.write_text(f'[broker]\nacl_file = "{rules}"\n')
+    topics = "topic readwrite #\ntopic read $SYS/#\n"
+    rules.write_text(topics)
+    with running_redis(tmp_path / "redis") as server, closing(connect(server.url)) as client:
+        scene = RebuildScene(tmp_path, server.url, client)
+        scene.write_source(grid_town())
+        scene.rebuild()
+        name(scene, ROADS_OF_1)
+        first = members(scene, 1, ROADS_OF_1)
+        changes: Queue[NeighborhoodChange] = Queue()
+        heard: Queue[Message] = Queue()
+        with (
+            broker_on(scene, "memory", "--config", str(config)) as (port, process),
+            SpatialClient(
+                "127.0.0.1", port, on_message=heard.put, on_neighborhood_change=changes.put
+            ) as one,
+        ):
+            one.connect(PATIENCE)
+            one.subscribe("news/#", "@old", qos=1)
+            one.subscribe_topic("end", qos=1)
+            one.publish("news/x", b"before", peid=min(first), qos=1).wait(PATIENCE)
+            assert heard.get(timeout=PATIENCE).payload == b"before"
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                rules.write_text(f"{topics}neighborhood deny old\n")
+                process.send_signal(signal.SIGHUP)
+                assert changes.get(timeout=PATIENCE).lost == len(first)
+                one.publish("news/x", b"after", peid=min(first), qos=1)
+                one.publish("end", b"", qos=1)
+                assert heard.get(timeout=PATIENCE).topic == "end"
+            finally:
+                server.process.send_signal(signal.SIGCONT)
+            rules.write_text(topics)
+            process.send_signal(signal.SIGHUP)
+            assert changes.get(timeout=PATIENCE).gained == len(first)
 
 
 def test_without_redis_names_are_refused_with_the_reason(scene: RebuildScene) -> None:
