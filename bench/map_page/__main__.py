@@ -105,6 +105,7 @@ def main() -> int:
 
 def panning(page: Page, zoom: float, seconds: float) -> Panning:
     """Drag the map in curves and return the times of its frames."""
+    page.wait("location.hash.includes('view=')")
     x, y = (page.evaluate("location.hash.match(/view=([^&]*)/)[1]").split("%2C"))[:2]
     page.evaluate(f"location.hash = 'view={x},{y},{zoom}'")
     time.sleep(0.5)
