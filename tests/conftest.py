@@ -32,7 +32,6 @@ FOLDERS = ("spark", "integration", "e2e", "property", "unit")
 SUBMITTING = {
     "test_bulk_separate_executors.py",
     "test_bulk_submitted.py",
-    "test_executor_loss.py",
     "test_import_world_submit.py",
     "test_installed_wheels.py",
     "test_notebook.py",
@@ -42,7 +41,8 @@ SUBMITTING = {
     "test_spark_connect.py",
     "test_submit_scripts.py",
 }
-KILLING = "test_bulk_killed.py"
+# Files of one long test each, which starts a Spark of its own.
+LONG = {"test_bulk_killed.py", "test_executor_loss.py"}
 
 
 def group_of(nodeid: str) -> str:
@@ -50,13 +50,14 @@ def group_of(nodeid: str) -> str:
 
     A file stays together for the sake of its fixtures. All files that use the Spark session are one
     group, so that one JVM gets warm instead of one in each process; files that start a Spark
-    of their own are another, so that two of them never run at the same time. The file that kills
-    job after job is as long as all the others of that group: it has a process to itself.
+    of their own are another, so that few of them run at the same time. The files that kill jobs
+    and executors are each as long as all the others of that group: they have processes of their
+    own.
     """
     file = Path(nodeid.partition("::")[0])
     if file.name in SUBMITTING:
         return "submit"
-    uses_session = file.parts[:2] == ("tests", "spark") and file.name != KILLING
+    uses_session = file.parts[:2] == ("tests", "spark") and file.name not in LONG
     return "session" if uses_session else str(file)
 
 
