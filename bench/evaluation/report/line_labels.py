@@ -18,6 +18,8 @@ ROOM: Final = 0.3
 
 # Place, height, name and colour of the last point of a line.
 End: TypeAlias = tuple[float, float, str, str]
+# The same where it leaves the plot at its top.
+Top: TypeAlias = End
 
 
 def label_ends(panels: Sequence[tuple[Axes, Sequence[End]]]) -> None:
@@ -46,18 +48,19 @@ def _label(axes: Axes, ends: Sequence[End]) -> None:
         )  # fmt: skip
 
 
-def label_tops(axes: Axes, tops: Sequence[tuple[float, str, str]]) -> None:
-    """Write names above lines that leave at the top; ``tops`` are place, name and colour."""
+def label_tops(axes: Axes, tops: Sequence[Top]) -> None:
+    """Write names above the plot, joined to where the lines leave it or end."""
     axes.figure.canvas.draw()
     scale = POINTS_OF_INCH / axes.figure.dpi
-    height = axes.get_ylim()[1]
-    places = [axes.transData.transform((x, height))[0] * scale for x, _, _ in tops]
-    for (x, name, color), place, wanted in zip(
-        tops, places, moved_apart(places, TOP_STEP), strict=True
+    top = axes.transData.transform((axes.get_xlim()[0], axes.get_ylim()[1]))[1] * scale
+    ends = [axes.transData.transform((x, y)) * scale for x, y, _, _ in tops]
+    places = [place for place, _ in ends]
+    for (x, y, name, color), (place, height), wanted in zip(
+        tops, ends, moved_apart(places, TOP_STEP), strict=True
     ):
         axes.annotate(
-            name, (x, height), (wanted - place, GAP), textcoords="offset points", color=color,
-            fontsize=SIZE, rotation=50, ha="left", va="bottom", rotation_mode="anchor",
+            name, (x, y), (wanted - place, top - height + GAP), textcoords="offset points",
+            color=color, fontsize=SIZE, rotation=50, ha="left", va="bottom", rotation_mode="anchor",
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": color, "lw": 0.5, "shrinkA": 0, "shrinkB": 0},
         )  # fmt: skip
