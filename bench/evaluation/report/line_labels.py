@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 
 # Points between two names in a column or a row, and between a line and its name.
 STEP: Final = 11.0
-TOP_STEP: Final = 13.0
 GAP: Final = 10.0
 POINTS_OF_INCH: Final = 72.0
 SIZE: Final = 8.0
@@ -18,8 +17,6 @@ ROOM: Final = 0.3
 
 # Place, height, name and colour of the last point of a line.
 End: TypeAlias = tuple[float, float, str, str]
-# The same where it leaves the plot at its top.
-Top: TypeAlias = End
 
 
 def label_ends(panels: Sequence[tuple[Axes, Sequence[End]]]) -> None:
@@ -45,24 +42,6 @@ def _label(axes: Axes, ends: Sequence[End]) -> None:
             name, (x, y), (right - own, wanted - height), textcoords="offset points",
             color=color, fontsize=SIZE, va="center", annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": color, "lw": 0.5, "shrinkA": 0, "shrinkB": 3},
-        )  # fmt: skip
-
-
-def label_tops(axes: Axes, tops: Sequence[Top]) -> None:
-    """Write names above the plot, joined to where the lines leave it or end."""
-    axes.figure.canvas.draw()
-    scale = POINTS_OF_INCH / axes.figure.dpi
-    top = axes.transData.transform((axes.get_xlim()[0], axes.get_ylim()[1]))[1] * scale
-    ends = [axes.transData.transform((x, y)) * scale for x, y, _, _ in tops]
-    places = [place for place, _ in ends]
-    for (x, y, name, color), (place, height), wanted in zip(
-        tops, ends, moved_apart(places, TOP_STEP), strict=True
-    ):
-        axes.annotate(
-            name, (x, y), (wanted - place, top - height + GAP), textcoords="offset points",
-            color=color, fontsize=SIZE, rotation=50, ha="left", va="bottom", rotation_mode="anchor",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": color, "lw": 0.5, "shrinkA": 0, "shrinkB": 0},
         )  # fmt: skip
 
 

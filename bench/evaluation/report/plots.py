@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -21,7 +20,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 from bench.evaluation.compared import systems
 from bench.evaluation.plan import Row
 from bench.evaluation.report.knees import Sweeps
-from bench.evaluation.report.line_labels import End, Top, label_ends, label_tops
+from bench.evaluation.report.line_labels import End, label_ends
 from bench.evaluation.report.sentences import is_held
 
 DPI: Final = 120
@@ -70,37 +69,32 @@ def plot_throughput(sweeps: Sequence[Row], folder: Path) -> None:
     found = Sweeps(sweeps)
     axes.set_xscale("log")
     _plain_logarithm(axes)
-    tops: list[Top] = []
+    lines: dict[str, Line2D] = {}
     for name, rows in found.runs.items():
         style = STYLES[name]
         points = _by_rate(rows)
-        _line(axes, *zip(*points, strict=True), style)
+        label = f"{name} ({found.held_words(name)} held)"
+        lines[label] = _line(axes, *zip(*points, strict=True), style)
         _crosses(axes, [(row["rate"], row["median_ms"]) for row in rows if _is_limited(row)])
         knee = found.knee(name)
         nearest = min(points, key=lambda point: abs(point[0] - knee))
         axes.plot(*nearest, "o", markersize=14, markerfacecolor="none", color=style.color)
-        tops.append((*_where_it_leaves(points, CEILING_MS), name, style.color))
     axes.set_ylim(top=CEILING_MS)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("messages published a second")
     axes.set_ylabel("latency, median, ms")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    ring = Line2D([], [], marker="o", markersize=11, markerfacecolor="none", color="black", ls="")
-    axes.legend(
-        [ring, _cross()], ["knee", "the generator may be the limit"], loc="lower right",
-        frameon=False,
+    lines["knee"] = Line2D(
+        [], [], marker="o", markersize=11, markerfacecolor="none", color="black", ls=""
+    )
+    lines["the generator may be the limit"] = Line2D(
+        [], [], marker="x", markersize=9, color="black", ls=""
+    )
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside lower center", ncols=3, frameon=False,
+        handlelength=3.5,
     )  # fmt: skip
-    label_tops(axes, tops)
     _save(figure, folder / "evaluation-throughput.png")
-
-
-def _where_it_leaves(points: Sequence[tuple[float, float]], ceiling: float) -> tuple[float, float]:
-    """Return where a line first crosses the top of the plot, or its last point."""
-    for (x, y), (next_x, next_y) in pairwise(points):
-        if y <= ceiling < next_y:
-            share = math.log(ceiling / y) / math.log(next_y / y)
-            return x * (next_x / x) ** share, ceiling
-    return points[-1][0], min(points[-1][1], ceiling)
 
 
 def _by_rate(rows: Sequence[Row]) -> list[tuple[float, float]]:
@@ -220,10 +214,6 @@ def _crosses(axes: Axes, places: Sequence[tuple[float, float | None]]) -> None:
         axes.plot(x, y or NEVER_MS, "x", color="black", markersize=9, zorder=5)
 
 
-def _cross() -> Line2D:
-    return Line2D([], [], marker="x", markersize=9, color="black", ls="")
-
-
 def _lines(axes: Axes, rows: Sequence[Row], place: str, heights: tuple[str, str]) -> list[End]:
     """Draw two figures of each system, the second dotted; return where the first ones end."""
     ends: list[End] = []
@@ -258,12 +248,13 @@ def _plain_logarithm(axes: Axes) -> None:
 
 def _line(
     axes: Axes, places: Sequence[float], heights: Sequence[float], style: Style, marks: int = 1
-) -> None:
+) -> Line2D:
     """Draw a line with a marker at every n-th point."""
-    axes.plot(
+    (drawn,) = axes.plot(
         places, heights, style.line, color=style.color, marker=style.marker, markersize=5,
         linewidth=1.3, markevery=marks,
     )  # fmt: skip
+    return drawn
 
 
 def _save(figure: Any, path: Path) -> None:
