@@ -67,10 +67,10 @@ def _measure(
 ) -> Row:
     where = {"axis": axis, "subscriptions": workload.subscriptions, "members": workload.size}
     with servers.system(name, workload) as system, system.open_loop(workload) as loop:
-        filtering = _filter(system, loop, workload, sizes)
+        messages = system.messages(workload, workload.published(sizes.messages, 1))
+        filtering = _filter(system, loop, messages, workload, sizes)
         adding: list[Row] = []
         if name != AMQTT:
-            messages = system.messages(workload, workload.published(sizes.messages, 1))
             adding += _add(system, loop, messages, workload, sizes)
         if name in RESOLVING:
             coming, found = servers.nearby.around(workload.size)
@@ -85,7 +85,9 @@ def _measure(
     }
 
 
-def _filter(system: System, loop: OpenLoop, workload: DisjointWorkload, sizes: Sizes) -> list[Row]:
+def _filter(
+    system: System, loop: OpenLoop, messages: Messages, workload: DisjointWorkload, sizes: Sizes
+) -> list[Row]:
     rows: list[Row] = []
     if isinstance(system, RedisSystem):
         system.push(workload)
@@ -95,7 +97,6 @@ def _filter(system: System, loop: OpenLoop, workload: DisjointWorkload, sizes: S
         # No longer than there are entities that nobody has published about.
         seconds = min(sizes.fixed_seconds, len(cold) / rate)
         rows.append(_row(REDIS_COLD, _fixed(loop, cold, rate, seconds)))
-    messages = system.messages(workload, workload.published(sizes.messages, 1))
     loop.probe(messages)
     # What compares every message with everything cannot do the published rate.
     rates = sizes.fixed_rates[:1]

@@ -78,15 +78,15 @@ def set_up_seconds(name: str, subscriptions: int, pairs: int) -> float:
 
 FULL: Final = Sizes(
     name="full", minutes=43.0,
-    throughput=(1_000, 2_000), rates=tuple(ladder(1_000, 1_024_000, 2.0)), refinements=3, rounds=2,
-    sweep_seconds=1.0, messages=90_000,
+    throughput=(1_000, 2_000), rates=tuple(ladder(1_000, 1_024_000, 2.0)), refinements=3, rounds=1,
+    sweep_seconds=1.5, messages=60_000,
     by_subscriptions=((100, 50), (1_000, 50), (10_000, 50), (100_000, 50)),
     by_members=((1_000, 100), (1_000, 500), (1_000, 2_000), (1_000, 5_000), (1_000, 20_000)),
-    fixed_rates=(1_000, 100_000), fixed_seconds=2.5, churns=((10, 4.0), (100, 2.0)),
+    fixed_rates=(1_000, 100_000), fixed_seconds=2.0, churns=((10, 3.5), (100, 1.5)),
     resolved_entities=50_000,
     vehicles=1_000, publishers=592, map_rates=(2_000, 10_000, 50_000),
     map_seconds=5.0, map_churn=100,
-    scope_churns=((10, 4.0), (20, 3.0), (50, 3.0), (100, 3.0)),
+    scope_churns=((10, 3.5), (20, 2.5), (50, 2.0), (100, 2.0)),
 )  # fmt: skip
 QUICK: Final = Sizes(
     name="quick", minutes=8.0,

@@ -20,7 +20,7 @@ from testing.knee import sweep
 EXPERIMENT: Final = "throughput"
 WARM_UP_SHARE: Final = 0.2
 # Messages before the measurement, so that caches hold what is published.
-WARM_UP_RATE: Final = 30_000.0
+WARM_UP_RATE: Final = 40_000.0
 # Different entities for the cold cache, which remembers 200,000 of them: none comes again in time.
 COLD_MESSAGES: Final = 250_000
 # Runs of a sweep beside those of the ladder, and what one costs beside its seconds: repetitions of
