@@ -103,6 +103,7 @@ def begin(sizes: Sizes, before: Path | None) -> Row:
         "size": sizes.name, "command": command_of(sizes), "load_average": load_average,
         "machine": machine, "starts": 1, "minutes": 0.0, "versions": {}, "done": {}, "left_out": {},
         "subscriptions": sizes.throughput[0], "members": sizes.throughput[1],
+        "messages": sizes.messages,
     }  # fmt: skip
 
 

@@ -9,7 +9,15 @@ from functools import partial
 from typing import Any, Final
 
 from bench.evaluation.compared.servers import RedisSystem, Servers
-from bench.evaluation.compared.systems import AMQTT, LIGHT, NOTHING_REMEMBERED, REDIS, REDIS_COLD
+from bench.evaluation.compared.systems import (
+    AMQTT,
+    LIGHT,
+    MEMORY,
+    MEMORY_COLD,
+    NOTHING_REMEMBERED,
+    REDIS,
+    REDIS_COLD,
+)
 from bench.evaluation.load.open_loop import OpenLoop
 from bench.evaluation.load.run import Run
 from bench.evaluation.plan import Row, Step
@@ -21,8 +29,9 @@ EXPERIMENT: Final = "throughput"
 WARM_UP_SHARE: Final = 0.2
 # Messages before the measurement, so that caches hold what is published.
 WARM_UP_RATE: Final = 40_000.0
-# Different entities for the cold cache, which remembers 200,000 of them: none comes again in time.
+# Different entities for cold caches, which remember up to 200,000: none comes again in time.
 COLD_MESSAGES: Final = 250_000
+COLD: Final = {MEMORY: MEMORY_COLD, REDIS: REDIS_COLD}
 # Runs of a sweep beside those of the ladder, and what one costs beside its seconds: repetitions of
 # rates that fail, and what is under way at their end.
 FURTHER_RUNS: Final = 6
@@ -34,7 +43,7 @@ def throughput_steps(servers: Servers, sizes: Sizes, turn: int) -> Iterator[Step
     workload = DisjointWorkload(*sizes.throughput)
     for name in sizes.systems:
         runs = len(sizes.rates) + 2 * sizes.refinements + FURTHER_RUNS
-        seconds = runs * (sizes.sweep_seconds + DRAIN_SECONDS) * (2 if name == REDIS else 1)
+        seconds = runs * (sizes.sweep_seconds + DRAIN_SECONDS) * (2 if name in COLD else 1)
         # A system that is full early climbs fewer steps.
         seconds *= 0.6 if name in NOTHING_REMEMBERED else 1.0
         seconds += set_up_seconds(name, workload.subscriptions, workload.pairs)
@@ -43,7 +52,7 @@ def throughput_steps(servers: Servers, sizes: Sizes, turn: int) -> Iterator[Step
 
 
 def _sweep(servers: Servers, name: str, sizes: Sizes, turn: int) -> Row:
-    """Return the sweep of one system; Redis has two, with a warm and with a cold cache."""
+    """Return the sweep of a system, and a second one with cold caches if it has caches."""
     work = LIGHT if name == AMQTT else DisjointWorkload(*sizes.throughput)
     found: list[Row] = []
     with servers.system(name, work) as system, system.open_loop(work) as loop:
@@ -54,9 +63,9 @@ def _sweep(servers: Servers, name: str, sizes: Sizes, turn: int) -> Row:
         if name not in NOTHING_REMEMBERED:
             loop.run(messages, WARM_UP_RATE, len(messages) / WARM_UP_RATE)
         found.append({"system": name, "round": turn, **_swept(loop, messages, sizes)})
-        if name == REDIS:
+        if name in COLD:
             cold = system.messages(work, work.published(COLD_MESSAGES, 2))
-            found.append({"system": REDIS_COLD, "round": turn, **_swept(loop, cold, sizes)})
+            found.append({"system": COLD[name], "round": turn, **_swept(loop, cold, sizes)})
     return {"sweeps": found}
 
 

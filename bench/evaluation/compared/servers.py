@@ -113,11 +113,11 @@ class Servers:
             mode,
             *options,
         ]
-        world = self.worlds.city_folder
         if isinstance(workload, DisjointWorkload):
             command += ["--prepared", f"{workload.subscriptions},{workload.size}"]
-            world = self.worlds.synthetic_folder
-        command += ["--world", world]
+            command += ["--world", self.worlds.synthetic_folder]
+        else:
+            command += ["--world", self.worlds.city_folder]
         with log.open("w") as errors:
             process = subprocess.Popen(
                 pinned(command, SYSTEM_CORE), stdout=subprocess.PIPE, stderr=errors, text=True

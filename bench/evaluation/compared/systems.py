@@ -28,7 +28,7 @@ from bench.evaluation.workload import (
 )
 
 MEMORY, REDIS, NONE = "memory", "Redis", "no filter"
-REDIS_COLD = "Redis, cold"
+MEMORY_COLD, REDIS_COLD = "memory, cold", "Redis, cold"
 DATABASE, BATCHED = "in-database", "in-database, batched"
 MOSQUITTO, AMQTT, POSTGIS = "Mosquitto", "amqtt", "PostGIS"
 

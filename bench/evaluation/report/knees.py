@@ -9,6 +9,7 @@ from bench.evaluation.compared.systems import (
     BATCHED,
     DATABASE,
     MEMORY,
+    MEMORY_COLD,
     MOSQUITTO,
     NONE,
     REDIS,
@@ -91,7 +92,7 @@ def throughput(found: Sweeps) -> str:
         )
     others = [
         f"{name} {found.held_words(name)}"
-        for name in (NONE, REDIS, REDIS_COLD, BATCHED, DATABASE)
+        for name in (NONE, MEMORY_COLD, REDIS, REDIS_COLD, BATCHED, DATABASE)
         if name in found
     ]
     if others:

@@ -49,6 +49,7 @@ def _fields(results: Row) -> dict[str, str]:
         "minutes": f"{results['minutes']:.0f}",
         "machine": f"{machine['cpu']}, {machine['cores']} cores",
         "versions": versions,
+        "messages": f"{results['messages']:,}",
         "load_average": f"{results['load_average']:.1f}",
         "warning": _warning(results),
         "left_out": _left_out(results["left_out"]),

@@ -40,6 +40,7 @@ class Style:
 
 STYLES: Final = {
     systems.MEMORY: Style("#000000", "o"),
+    systems.MEMORY_COLD: Style("#000000", "o", "--"),
     systems.REDIS: Style("#0072b2", "s"),
     systems.REDIS_COLD: Style("#0072b2", "s", "--"),
     systems.NONE: Style("#777777", "v", ":"),
