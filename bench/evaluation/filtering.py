@@ -57,7 +57,7 @@ def _seconds(name: str, workload: DisjointWorkload, sizes: Sizes) -> float:
     # A system that is full has a queue to work off.
     seconds += sizes.fixed_seconds * (2 if name in NOTHING_REMEMBERED else 4)
     if name != AMQTT:
-        adding = sum(seconds + 0.5 for _, seconds in sizes.churns)
+        adding = sum(seconds + 0.3 for _, seconds in sizes.churns)
         seconds += adding * (2 if name in RESOLVING else 1)
     return seconds + sizes.messages * 2e-5
 

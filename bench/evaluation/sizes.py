@@ -60,13 +60,13 @@ MOST_PAIRS: Final = {
 }
 # What it takes to start and stop a system; for 1,000 subscriptions; for a million members.
 SET_UP: Final = {
-    MEMORY: (3.0, 0.4, 1.5),
-    REDIS: (4.0, 0.6, 3.0),
-    NONE: (3.0, 0.1, 0.0),
-    DATABASE: (4.0, 0.6, 5.0),
-    BATCHED: (4.0, 0.6, 5.0),
-    MOSQUITTO: (2.0, 0.1, 12.0),
-    AMQTT: (4.0, 1.0, 0.0),
+    MEMORY: (1.8, 0.35, 1.5),
+    REDIS: (2.3, 0.6, 2.5),
+    NONE: (1.8, 0.1, 0.0),
+    DATABASE: (3.0, 0.35, 4.0),
+    BATCHED: (3.0, 0.35, 4.0),
+    MOSQUITTO: (1.0, 0.1, 10.0),
+    AMQTT: (1.2, 0.5, 0.0),
 }
 
 
@@ -95,7 +95,7 @@ QUICK: Final = Sizes(
     by_subscriptions=((100, 50), (1_000, 50)), by_members=((200, 100), (200, 2_000)),
     fixed_rates=(1_000, 100_000), fixed_seconds=0.8, churns=((10, 1.5), (100, 0.5)),
     resolved_entities=20_000,
-    vehicles=1_000, publishers=592, map_rates=(2_000, 50_000), map_seconds=2.0, map_churn=100,
+    vehicles=1_000, publishers=592, map_rates=(2_000, 50_000), map_seconds=1.5, map_churn=100,
     scope_churns=((10, 1.5), (100, 0.5)),
 )  # fmt: skip
 SMALLEST: Final = Sizes(
