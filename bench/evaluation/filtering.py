@@ -32,6 +32,8 @@ EXPERIMENT: Final = "filtering"
 COMPARED: Final = (MEMORY, REDIS, DATABASE, MOSQUITTO, AMQTT)
 # Messages while subscriptions come and go.
 CHURN_RATE: Final = 1_000.0
+# What a system is given after a run that it could not follow.
+IDLE_SECONDS: Final = 15.0
 AXES: Final = ("subscriptions", "members")
 RESOLVING: Final = (MEMORY, REDIS, DATABASE)
 
@@ -124,6 +126,8 @@ def _add(
         with system.changes(workload, churn, first) as changes:
             run = loop.run(messages, CHURN_RATE, seconds, changes=changes).run
             first = changes.next_number
+        if run.adds_missing:
+            system.wait_until_idle(IDLE_SECONDS)
         row = {"system": system.name, "churn": churn, "is_resolved": is_resolved, **added(run)}
         rows.append(row)
     return rows

@@ -28,6 +28,7 @@ PAGE_SECONDS: Final = 20.0
 LEAST_EXPECTED: Final = 10.0
 REASON_LETTERS: Final = 160
 NO_TIME: Final = "no time was left"
+STOPPED: Final = "the run was stopped"
 
 
 class OutOfTimeError(Exception):
@@ -71,7 +72,17 @@ class Plan:
         self._expected = self._took = 0.0
 
     def run(self) -> None:
-        """Do every step that is not done yet."""
+        """Do every step that is not done yet; when stopped, note what is missing."""
+        try:
+            self._run()
+        except KeyboardInterrupt:
+            for step in self._steps:
+                if step.key not in self._results["done"]:
+                    self._results["left_out"].setdefault(step.key, STOPPED)
+            self._keep()
+            raise
+
+    def _run(self) -> None:
         for number, step in enumerate(self._steps, 1):
             if step.key in self._results["done"]:
                 continue

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
+from bench.broker.connection import LoadError
 from bench.evaluation.compared.servers import RedisSystem, Servers
 from bench.evaluation.compared.systems import (
     AMQTT,
@@ -75,6 +76,8 @@ def _swept(loop: OpenLoop, messages: Messages, sizes: Sizes) -> Row:
         lambda rate: loop.run(messages, rate, sizes.sweep_seconds, warm_up=warm_up).run,
         sizes.rates, sizes.refinements,
     )  # fmt: skip
+    if not math.isfinite(knee.plateau_ms):
+        raise LoadError("no message arrived at any rate")
     return {"knee": asdict(knee), "runs": [run_row(run) for run in runs]}
 
 

@@ -145,7 +145,7 @@ def _plot_adding(rows: Sequence[Row], path: Path) -> None:
         for axes, churn in zip(line, churns, strict=True):
             part = [
                 row for row in rows
-                if row["axis"] == axis and row["churn"] == churn and row["p90_ms"] is not None
+                if row["axis"] == axis and row["churn"] == churn and row["median_ms"] is not None
             ]  # fmt: skip
             ends.append((axes, _lines(axes, part, axis, ("median_ms", "p90_ms"))))
             axes.set_title(f"{churn:g} changes a second")
@@ -194,7 +194,7 @@ def plot_scope(rows: Sequence[Row], folder: Path) -> None:
     for axes, (metres, stages) in zip(panels.flat, kinds, strict=False):
         part = [
             row for row in rows
-            if (row["metres"], row["stages"]) == (metres, stages) and row["p90_ms"] is not None
+            if (row["metres"], row["stages"]) == (metres, stages) and row["median_ms"] is not None
         ]  # fmt: skip
         ends.append((axes, _lines(axes, part, "churn", ("median_ms", "p90_ms"))))
         members = part[0]["members"] if part else 0
@@ -224,7 +224,7 @@ def _lines(axes: Axes, rows: Sequence[Row], place: str, heights: tuple[str, str]
         style = STYLES[name]
         _line(axes, places, [row[heights[0]] for row in own], style)
         axes.plot(
-            places, [row[heights[1]] for row in own], ":", color=style.color, linewidth=0.9,
+            places, [math.nan if row[heights[1]] is None else row[heights[1]] for row in own], ":", color=style.color, linewidth=0.9,
             marker=style.marker, markersize=3.5, markerfacecolor="white",
         )  # fmt: skip
         ends.append((places[-1], own[-1][heights[0]], name, style.color))
