@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -17,39 +16,16 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-from bench.evaluation.compared import systems
 from bench.evaluation.plan import Row
 from bench.evaluation.report.knees import Sweeps
 from bench.evaluation.report.line_labels import End, label_ends
 from bench.evaluation.report.sentences import is_held
+from bench.evaluation.report.styles import STYLES, Style
 
 DPI: Final = 120
 CEILING_MS: Final = 100.0
 # Above every plot: nothing arrived.
 NEVER_MS: Final = 100_000.0
-
-
-@dataclass(frozen=True)
-class Style:
-    """How one system is drawn everywhere: colour, marker, line."""
-
-    color: str
-    marker: str
-    line: str = "-"
-
-
-STYLES: Final = {
-    systems.MEMORY: Style("#000000", "o"),
-    systems.MEMORY_COLD: Style("#000000", "o", "--"),
-    systems.REDIS: Style("#0072b2", "s"),
-    systems.REDIS_COLD: Style("#0072b2", "s", "--"),
-    systems.NONE: Style("#777777", "v", ":"),
-    systems.DATABASE: Style("#b04a00", "D"),
-    systems.BATCHED: Style("#b04a00", "D", "--"),
-    systems.POSTGIS: Style("#b04a00", "D"),
-    systems.MOSQUITTO: Style("#008060", "^", "-."),
-    systems.AMQTT: Style("#a05080", "P", ":"),
-}
 
 
 def plot_all(results: Row, folder: Path) -> None:
@@ -224,8 +200,8 @@ def _lines(axes: Axes, rows: Sequence[Row], place: str, heights: tuple[str, str]
         style = STYLES[name]
         _line(axes, places, [row[heights[0]] for row in own], style)
         axes.plot(
-            places, [math.nan if row[heights[1]] is None else row[heights[1]] for row in own], ":", color=style.color, linewidth=0.9,
-            marker=style.marker, markersize=3.5, markerfacecolor="white",
+            places, [math.nan if row[heights[1]] is None else row[heights[1]] for row in own],
+            ":", color=style.color, linewidth=0.9, marker=style.marker, markersize=3.5, markerfacecolor="white",
         )  # fmt: skip
         ends.append((places[-1], own[-1][heights[0]], name, style.color))
     _crosses(axes, [(row[place], row[heights[0]]) for row in rows if _is_limited(row)])
