@@ -57,7 +57,7 @@ def filtering_steps(servers: Servers, sizes: Sizes) -> Iterator[Step]:
 def _seconds(name: str, workload: DisjointWorkload, sizes: Sizes) -> float:
     seconds = set_up_seconds(name, workload.subscriptions, workload.pairs)
     # A system that is full has a queue to work off.
-    seconds += sizes.fixed_seconds * (2 if name in NOTHING_REMEMBERED else 4)
+    seconds += sizes.fixed_seconds * (1.5 if name in NOTHING_REMEMBERED else 3)
     if name != AMQTT:
         adding = sum(seconds + 0.3 for _, seconds in sizes.churns)
         seconds += adding * (2 if name in RESOLVING else 1)

@@ -35,8 +35,8 @@ COLD_MESSAGES: Final = 250_000
 COLD: Final = {MEMORY: MEMORY_COLD, REDIS: REDIS_COLD}
 # Runs of a sweep beside those of the ladder, and what one costs beside its seconds: repetitions of
 # rates that fail, and what is under way at their end.
-FURTHER_RUNS: Final = 6
-DRAIN_SECONDS: Final = 0.4
+FURTHER_RUNS: Final = 5
+DRAIN_SECONDS: Final = 0.2
 
 
 def throughput_steps(servers: Servers, sizes: Sizes, turn: int) -> Iterator[Step]:

@@ -201,7 +201,8 @@ def _lines(axes: Axes, rows: Sequence[Row], place: str, heights: tuple[str, str]
         _line(axes, places, [row[heights[0]] for row in own], style)
         axes.plot(
             places, [math.nan if row[heights[1]] is None else row[heights[1]] for row in own],
-            ":", color=style.color, linewidth=0.9, marker=style.marker, markersize=3.5, markerfacecolor="white",
+            ":", color=style.color, linewidth=0.9, marker=style.marker, markersize=3.5,
+            markerfacecolor="white",
         )  # fmt: skip
         ends.append((places[-1], own[-1][heights[0]], name, style.color))
     _crosses(axes, [(row[place], row[heights[0]]) for row in rows if _is_limited(row)])
