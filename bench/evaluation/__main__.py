@@ -153,7 +153,7 @@ def measure(sizes: Sizes, options: argparse.Namespace, figures: Path, results: R
 
 
 def steps_of(servers: Servers, sizes: Sizes) -> list[Step]:
-    """Return all steps. Further rounds come last: without them all points are there."""
+    """Return all steps, those without which a page says the least first."""
 
     @cache
     def city() -> CityWorkload:
@@ -161,9 +161,9 @@ def steps_of(servers: Servers, sizes: Sizes) -> list[Step]:
 
     return [
         *throughput_steps(servers, sizes, 1),
-        *filtering_steps(servers, sizes),
         *city_steps(servers, city, sizes),
         *scope_steps(servers, city, sizes),
+        *filtering_steps(servers, sizes),
         *(step for turn in range(2, sizes.rounds + 1)
           for step in throughput_steps(servers, sizes, turn)),
     ]  # fmt: skip

@@ -39,19 +39,19 @@ RESOLVING: Final = (MEMORY, REDIS, DATABASE)
 
 
 def filtering_steps(servers: Servers, sizes: Sizes) -> Iterator[Step]:
-    """Yield a step for each system at each point."""
-    points = {"subscriptions": sizes.by_subscriptions, "members": sizes.by_members}
-    for axis in AXES:
-        for subscriptions, members in points[axis]:
-            workload = DisjointWorkload(subscriptions, members)
-            for name in COMPARED:
-                if name not in sizes.systems or workload.pairs > MOST_PAIRS[name]:
-                    continue
+    """Yield a step for each system at each point; the largest points come last."""
+    points = [
+        (axis, DisjointWorkload(*point))
+        for axis, found in zip(AXES, (sizes.by_subscriptions, sizes.by_members), strict=True)
+        for point in found
+    ]
+    for axis, workload in sorted(points, key=lambda point: point[1].pairs):
+        where = f"by {axis}, {workload.subscriptions:,} of {workload.size:,}"
+        for name in COMPARED:
+            if name in sizes.systems and workload.pairs <= MOST_PAIRS[name]:
                 measure = partial(_measure, servers, name, axis, workload, sizes)
-                where = f"{subscriptions:,} of {members:,}"
-                yield Step(EXPERIMENT, f"by {axis}, {where}: {name}", _seconds(
-                    name, workload, sizes
-                ), measure)  # fmt: skip
+                seconds = _seconds(name, workload, sizes)
+                yield Step(EXPERIMENT, f"{where}: {name}", seconds, measure)
 
 
 def _seconds(name: str, workload: DisjointWorkload, sizes: Sizes) -> float:
