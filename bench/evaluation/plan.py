@@ -22,6 +22,7 @@ Say = Callable[[str], None]
 PATIENCE: Final = 3.0
 MORE_SECONDS: Final = 60.0
 EXPERIMENT_PATIENCE: Final = 2.0
+TRIES: Final = 2
 # Time that is left for plots and page at the end.
 PAGE_SECONDS: Final = 20.0
 # Seconds of steps that must be done before expectations are corrected by them.
@@ -103,20 +104,30 @@ class Plan:
             self._keep()
 
     def _try(self, step: Step) -> str | None:
-        """Do a step and keep its rows; return why it failed, if it did."""
+        """Do a step, a second time if it fails, and keep its rows; return why it failed."""
         limit = min(PATIENCE * step.seconds + MORE_SECONDS, self._left_of(step.experiment))
-        try:
-            with time_limit(limit):
-                found = step.measure()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other steps go on
-            self._say(traceback.format_exc())
-            return reason_of(error)
+        end, reason = time.monotonic() + limit, None
+        for _ in range(TRIES):
+            try:
+                with time_limit(end - time.monotonic()):
+                    found = step.measure()
+            except OutOfTimeError as error:
+                return reason or reason_of(error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the other steps go on
+                self._say(traceback.format_exc())
+                reason = reason_of(error)
+            else:
+                self._add(found)
+                return None
+        return reason
+
+    def _add(self, found: Row) -> None:
+        """Add rows to their tables."""
         for table, rows in found.items():
             if isinstance(rows, list):
                 self._results.setdefault(table, []).extend(rows)
             else:
                 self._results.setdefault(table, {}).update(rows)
-        return None
 
     def _refusal(self, step: Step) -> str | None:
         """Return why a step is not even begun, if it is not."""
