@@ -21,8 +21,12 @@ End: TypeAlias = tuple[float, float, str, str]
 
 def label_ends(panels: Sequence[tuple[Axes, Sequence[End]]]) -> None:
     """Write names at the right of the lines of all panels of a figure, which are drawn already."""
+    widened: list[Axes] = []
     for axes, _ in panels:
-        _make_room(axes)
+        # What shares its horizontal axis is wide enough already.
+        if not any(axes.get_shared_x_axes().joined(axes, one) for one in widened):
+            _make_room(axes)
+            widened.append(axes)
     # Panels may share their axes: only now does everything have its place.
     panels[0][0].figure.canvas.draw()
     for axes, ends in panels:
