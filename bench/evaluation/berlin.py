@@ -143,7 +143,7 @@ def city_steps(servers: Servers, city: Callable[[], CityWorkload], sizes: Sizes)
     for rate in sizes.map_rates:
         for name in COMPARED:
             if name in sizes.systems:
-                seconds = set_up_seconds(name, 4 * sizes.vehicles, 0) + 1.5 * sizes.map_seconds
+                seconds = set_up_seconds(name, 3 * sizes.vehicles, 0) + 1.5 * sizes.map_seconds
                 measure = partial(_measure, servers, city, name, rate, sizes)
                 yield Step(EXPERIMENT, f"{rate:,.0f} a second: {name}", seconds + 1, measure)
 

@@ -56,10 +56,11 @@ def filtering_steps(servers: Servers, sizes: Sizes) -> Iterator[Step]:
 
 def _seconds(name: str, workload: DisjointWorkload, sizes: Sizes) -> float:
     seconds = set_up_seconds(name, workload.subscriptions, workload.pairs)
-    # A system that is full has a queue to work off.
-    seconds += sizes.fixed_seconds * (1.5 if name in NOTHING_REMEMBERED else 3)
+    seconds += sizes.fixed_seconds + (sizes.fixed_seconds if name == REDIS else 0.0)
+    if name not in NOTHING_REMEMBERED:
+        seconds += sizes.fixed_seconds + sizes.messages / WARM_UP_RATE
     if name != AMQTT:
-        adding = sum(seconds + 0.3 for _, seconds in sizes.churns)
+        adding = sum(seconds + 0.2 for _, seconds in sizes.churns)
         seconds += adding * (2 if name in RESOLVING else 1)
     return seconds + sizes.messages * 2e-5
 

@@ -45,12 +45,13 @@ REMOVE: Final = "DELETE FROM membership WHERE sub_id = %s RETURNING 1"
 
 def scope_steps(servers: Servers, city: Callable[[], CityWorkload], sizes: Sizes) -> Iterator[Step]:
     """Yield a step for each scope and system."""
-    adding = sum(seconds + 0.3 for _, seconds in sizes.scope_churns)
+    adding = sum(seconds + 0.3 for _, seconds in sizes.scope_churns) + 1
     for metres, stages, template in SCOPES:
         for name, measure in ((MEMORY, _measure_memory), (POSTGIS, _measure_postgis)):
             if name == MEMORY and MEMORY not in sizes.systems:
                 continue
-            seconds = adding + 2 + set_up_seconds(MEMORY, 4 * sizes.vehicles, 0)
+            start = set_up_seconds(MEMORY, 3 * sizes.vehicles, 0) if name == MEMORY else 0.0
+            seconds = adding + start
             where = {"system": name, "metres": metres, "stages": stages}
             yield Step(
                 EXPERIMENT, f"{metres} m, {stages}: {name}", seconds,

@@ -60,13 +60,13 @@ MOST_PAIRS: Final = {
 }
 # What it takes to start and stop a system; for 1,000 subscriptions; for a million members.
 SET_UP: Final = {
-    MEMORY: (1.8, 0.35, 1.5),
-    REDIS: (2.3, 0.6, 4.5),
-    NONE: (1.8, 0.1, 0.0),
-    DATABASE: (3.0, 0.35, 4.0),
-    BATCHED: (3.0, 0.35, 4.0),
-    MOSQUITTO: (1.0, 0.1, 10.0),
-    AMQTT: (1.2, 0.5, 0.0),
+    MEMORY: (1.2, 0.35, 1.5),
+    REDIS: (1.6, 0.6, 4.5),
+    NONE: (1.2, 0.1, 0.0),
+    DATABASE: (1.6, 0.35, 3.0),
+    BATCHED: (1.6, 0.35, 3.0),
+    MOSQUITTO: (0.6, 0.1, 8.0),
+    AMQTT: (1.0, 0.5, 0.0),
 }
 
 
@@ -78,7 +78,7 @@ def set_up_seconds(name: str, subscriptions: int, pairs: int) -> float:
 
 FULL: Final = Sizes(
     name="full", minutes=43.0,
-    throughput=(1_000, 2_000), rates=tuple(ladder(1_000, 1_024_000, 2.0)), refinements=3, rounds=1,
+    throughput=(1_000, 2_000), rates=tuple(ladder(1_000, 2_048_000, 2.0)), refinements=3, rounds=1,
     sweep_seconds=1.5, messages=60_000,
     by_subscriptions=((100, 50), (1_000, 50), (10_000, 50), (100_000, 50)),
     by_members=((1_000, 100), (1_000, 500), (1_000, 2_000), (1_000, 5_000), (1_000, 20_000)),
@@ -86,7 +86,7 @@ FULL: Final = Sizes(
     resolved_entities=50_000,
     vehicles=1_000, publishers=592, map_rates=(2_000, 10_000, 50_000),
     map_seconds=5.0, map_churn=100,
-    scope_churns=((10, 3.5), (20, 2.5), (50, 2.0), (100, 2.0)),
+    scope_churns=((10, 3.5), (20, 2.5), (50, 2.5), (100, 2.5)),
 )  # fmt: skip
 QUICK: Final = Sizes(
     name="quick", minutes=8.0,
@@ -95,7 +95,7 @@ QUICK: Final = Sizes(
     by_subscriptions=((100, 50), (1_000, 50)), by_members=((200, 100), (200, 2_000)),
     fixed_rates=(1_000, 100_000), fixed_seconds=0.8, churns=((10, 1.2), (100, 0.4)),
     resolved_entities=20_000,
-    vehicles=500, publishers=592, map_rates=(2_000, 50_000), map_seconds=1.5, map_churn=100,
+    vehicles=1_000, publishers=592, map_rates=(2_000, 50_000), map_seconds=1.5, map_churn=100,
     scope_churns=((10, 1.2), (100, 0.4)),
 )  # fmt: skip
 SMALLEST: Final = Sizes(

@@ -35,7 +35,7 @@ COLD_MESSAGES: Final = 250_000
 COLD: Final = {MEMORY: MEMORY_COLD, REDIS: REDIS_COLD}
 # Runs of a sweep beside those of the ladder, and what one costs beside its seconds: repetitions of
 # rates that fail, and what is under way at their end.
-FURTHER_RUNS: Final = 5
+FURTHER_RUNS: Final = 4
 DRAIN_SECONDS: Final = 0.2
 
 

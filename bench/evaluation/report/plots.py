@@ -208,6 +208,11 @@ def _lines(axes: Axes, rows: Sequence[Row], place: str, heights: tuple[str, str]
     _crosses(axes, [(row[place], row[heights[0]]) for row in rows if _is_limited(row)])
     axes.set_xscale("log")
     _plain_logarithm(axes)
+    low, high = axes.get_ylim()
+    # A shorter scale would have ticks that are hard to read.
+    if high < 10 * low:
+        middle = math.sqrt(low * high)
+        axes.set_ylim(middle / math.sqrt(10), middle * math.sqrt(10))
     # Marks where something was measured, and nowhere else.
     axes.set_xticks(sorted({row[place] for row in rows}))
     axes.xaxis.set_major_formatter("{x:,.0f}")
