@@ -43,15 +43,15 @@ class Sweeps:
 
     def plateau(self, name: str) -> float:
         """Return the lowest median, in milliseconds."""
-        return median(one["plateau_ms"] for one in self._knees[name])
+        return float(median(one["plateau_ms"] for one in self._knees[name]))
 
     def knee(self, name: str) -> float:
         """Return the rate at which latency leaves its plateau."""
-        return median(one["rate"] for one in self._knees[name])
+        return float(median(one["rate"] for one in self._knees[name]))
 
     def held(self, name: str) -> float:
         """Return the highest rate at which no queue grows."""
-        return median(one["held_rate"] for one in self._knees[name])
+        return float(median(one["held_rate"] for one in self._knees[name]))
 
     def knee_words(self, name: str) -> str:
         """Return the knee in words."""

@@ -55,7 +55,7 @@ def _fields(results: Row) -> dict[str, str]:
         "left_out": _left_out(results["left_out"]),
         "comparison": "\n".join(_comparison(results)),
         "city_name": name,
-        **{f"{plot}_plot": _image(results, *rest, plot) for plot, *rest in PLOTS},
+        **{f"{plot}_plot": _image(results, words, table, plot) for plot, words, table in PLOTS},
         **_sections(results, name),
     }
     return {key: str(value) for key, value in found.items()}

@@ -51,7 +51,7 @@ def plot_throughput(sweeps: Sequence[Row], folder: Path) -> None:
         style = STYLES[name]
         points = _by_rate(rows)
         label = f"{name} ({found.held_words(name)} held)"
-        lines[label] = _line(axes, *zip(*points, strict=True), style)
+        lines[label] = _line(axes, [x for x, _ in points], [y for _, y in points], style)
         _crosses(axes, [(row["rate"], row["median_ms"]) for row in rows if _is_limited(row)])
         knee = found.knee(name)
         nearest = min(points, key=lambda point: abs(point[0] - knee))
