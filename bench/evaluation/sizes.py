@@ -95,7 +95,7 @@ QUICK: Final = Sizes(
     by_subscriptions=((100, 50), (1_000, 50)), by_members=((200, 100), (200, 2_000)),
     fixed_rates=(1_000, 100_000), fixed_seconds=0.8, churns=((10, 1.2), (100, 0.4)),
     resolved_entities=20_000,
-    vehicles=1_000, publishers=592, map_rates=(2_000, 50_000), map_seconds=1.5, map_churn=100,
+    vehicles=500, publishers=592, map_rates=(2_000, 50_000), map_seconds=1.5, map_churn=100,
     scope_churns=((10, 1.2), (100, 0.4)),
 )  # fmt: skip
 SMALLEST: Final = Sizes(

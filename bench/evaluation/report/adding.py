@@ -81,4 +81,4 @@ def resolved_sizes(rows: Sequence[Row]) -> str:
     """Say how large the neighborhoods that are resolved really are."""
     found = {row["members"]: row["resolved_members"] for row in rows if row.get("resolved_members")}
     words = [f"{found[size]:,} for {size:,}" for size in sorted(found)]
-    return f"They hold, by the median: {listed(words)}." if words else ""
+    return f"The neighborhoods hold, by the median: {listed(words)}." if words else ""

@@ -37,8 +37,8 @@ def conditions(scene: Row, name: str) -> str:
             f"{scene['publishers']:,} publishers send about entities drawn evenly from the world;",
             f"a message goes to {scene['copies']:.1f} vehicles on average. Meanwhile",
             f"{scene['churn']:g} neighborhoods a second come and go, and each must be resolved.",
-            "Clients of Mosquitto are given the members instead: it resolves nothing. amqtt is left",
-            "out, because it compares each message with every filter.",
+            "Clients of Mosquitto are given the members instead: it resolves nothing. amqtt is",
+            "left out, because it compares each message with every filter.",
             f"Each run begins with cold caches and lasts {scene['seconds']:g} s; a point is the",
             f"median of {scene['window']:g} s.",
         ]
