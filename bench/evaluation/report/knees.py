@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
+from typing import Final
 
 from bench.evaluation.compared.systems import (
     BATCHED,
@@ -25,6 +26,8 @@ from bench.evaluation.report.sentences import (
     three_digits,
     times,
 )
+
+ROUNDING: Final = 1e-6
 
 
 class Sweeps:
@@ -111,7 +114,8 @@ def knee_table(found: Sweeps) -> str:
     for name, rows in found.runs.items():
         held = found.held(name)
         nearest = min(rows, key=lambda row: abs(row["rate"] - held))
-        above = [row for row in rows if row["rate"] > held]
+        # Rates of rows are rounded.
+        above = [row for row in rows if row["rate"] > held * (1 + ROUNDING)]
         end = min(above, key=lambda row: row["rate"], default=None)
         why = "the last rate" if end is None else "the system"
         if end is not None and end["generator_is_limit"]:
