@@ -65,8 +65,8 @@ bench-osm: setup ## a generated extract of 5 million ways, imported by Spark and
 bench-broker: setup ## the broker beside Mosquitto and amqtt, and the cost of its filter
 	@$(RUN) -m bench.broker.beside_peers
 
-evaluation: setup ## the published evaluation, repeated: docs/evaluation.md; 45 minutes, QUICK=1: five
-	@$(RUN) -m bench.evaluation $(if $(QUICK),--size quick) $(if $(DATA),--data $(DATA))
+evaluation: setup ## the published evaluation, repeated: docs/evaluation.md; half an hour, QUICK=1: five minutes, RESUME=1: go on
+	@$(RUN) -m bench.evaluation $(if $(QUICK),--size quick) $(if $(DATA),--data $(DATA)) $(if $(RESUME),--resume) $(if $(MINUTES),--minutes $(MINUTES))
 
 check-image: ## the steps of the broker's image in a new Debian root, without Docker; needs root and debootstrap
 	@$(PYTHON) deploy/broker/check_image.py

@@ -13,6 +13,8 @@ PLATEAU_TIMES: Final = 3.0
 PLATEAU_MS: Final = 2.0
 # With a higher median messages queue up.
 HELD_MS: Final = 50.0
+# With more seconds of delay gained in a second a queue grows, however short it is at the end.
+HELD_GROWTH: Final = 0.02
 RETRIES: Final = 2
 
 
@@ -26,6 +28,10 @@ class Run(Protocol):
     @property
     def median_ms(self) -> float:
         """The median latency."""
+
+    @property
+    def growth(self) -> float:
+        """Seconds of delay gained in a second, from the middle of the run to its end."""
 
     @property
     def is_complete(self) -> bool:
@@ -59,12 +65,12 @@ class Knee:
 def is_on_plateau(run: Run, lowest_ms: float) -> bool:
     """Return whether everything arrived, about as quickly as at lower rates."""
     limit = max(PLATEAU_TIMES * lowest_ms, lowest_ms + PLATEAU_MS)
-    return run.is_complete and run.median_ms <= limit
+    return is_held(run) and run.median_ms <= limit
 
 
 def is_held(run: Run) -> bool:
     """Return whether everything arrived, and no queue grew."""
-    return run.is_complete and run.median_ms <= HELD_MS
+    return run.is_complete and run.median_ms <= HELD_MS and run.growth <= HELD_GROWTH
 
 
 def sweep(
@@ -102,7 +108,7 @@ class _Sweep(Generic[AnyRun]):
             if passes(run):
                 break
             again = self._measure(rate)
-            run = min(run, again, key=lambda one: (not one.is_complete, one.median_ms))
+            run = min(run, again, key=lambda one: (not is_held(one), one.median_ms))
         self.runs.append(run)
         return run
 

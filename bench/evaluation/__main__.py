@@ -1,7 +1,8 @@
 """The evaluation of the original design, repeated here: ``make evaluation``.
 
 Core 0 is the system's, with its store; core 1 the load generator's. Writes docs/evaluation.md, and
-its figures as JSON and as plots. ``--size quick`` takes five minutes, ``--size full`` forty-five.
+its figures as JSON and as plots. Results are kept after each step. The page is written from what
+is there, also when the run is stopped (Ctrl-C); ``--resume`` goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -11,30 +12,36 @@ import gc
 import json
 import os
 import platform
-import subprocess
+import signal
 import sys
 import tempfile
 import time
 from contextlib import ExitStack, suppress
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from bench.broker.connection import LoadError
-from bench.broker.peers import WORLD_ENTITIES, PeerMissingError
-from bench.evaluation.berlin import CityWorkload, measure_city, source_of
-from bench.evaluation.compared.servers import LOAD_CORE, SYSTEM_CORE, Servers
+from bench.evaluation.berlin import CityWorkload, city_steps
+from bench.evaluation.compared.servers import (
+    LOAD_CORE,
+    SYSTEM_CORE,
+    Servers,
+    dsn_of,
+    on_core,
+)
 from bench.evaluation.compared.systems import REDIS
-from bench.evaluation.filtering import measure_filtering
+from bench.evaluation.compared.worlds import Worlds
+from bench.evaluation.filtering import filtering_steps
+from bench.evaluation.plan import Plan, Row, Say, Step
 from bench.evaluation.report.page import write_page
 from bench.evaluation.report.plots import plot_all
-from bench.evaluation.scope import measure_scope
+from bench.evaluation.scope import scope_steps
 from bench.evaluation.sizes import SIZES, Sizes
-from bench.evaluation.throughput import Row, measure_throughput
+from bench.evaluation.throughput import throughput_steps
 from redis_link.connection.client import connect
 from redis_link.connection.embedded import EmbeddedRedis
 from testing.postgis_server import PostgisMissingError, postgis_server
 from testing.processor import cpu_name
-from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
@@ -46,85 +53,120 @@ PRIORITY: Final = -10
 
 
 def main() -> int:
-    """Measure and write; 2 when something is missing."""
+    """Measure and write; 2 when it cannot be measured here, 1 when something was left out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--size", choices=SIZES, default="full")
-    parser.add_argument("--only", choices=EXPERIMENTS, help="one experiment; the page needs all")
+    parser.add_argument("--only", choices=EXPERIMENTS, action="append", help="one experiment")
+    parser.add_argument("--step", default="", help="only steps whose names contain this text")
+    parser.add_argument("--minutes", type=float, help="begin nothing that would end later")
+    parser.add_argument("--resume", action="store_true", help="keep what was measured before")
+    parser.add_argument("--list", action="store_true", help="print the steps, measure nothing")
     parser.add_argument("--data", type=Path, default=DATA, help="folder with berlin/world.parquet")
     parser.add_argument("--out", type=Path, default=DOCS, help="folder of the page")
     parser.add_argument(
         "--from-figures", action="store_true", help="write plots and page again, measure nothing"
     )
     options = parser.parse_args()
+    sizes = SIZES[options.size]
+    if options.minutes is None:
+        options.minutes = sizes.minutes
     figures = options.out / "figures" / FIGURES
     if options.from_figures:
         results = json.loads(figures.read_text("utf-8"))
+    elif len(os.sched_getaffinity(0)) < 2:
+        print("two cores are needed: one for a system, one for its load", file=sys.stderr)
+        return 2
     else:
-        if len(os.sched_getaffinity(0)) < 2:
-            print("two cores are needed: one for a system, one for its load", file=sys.stderr)
-            return 2
-        try:
-            figures.parent.mkdir(parents=True, exist_ok=True)
-            results = measure(SIZES[options.size], options.data, options.only, figures)
-        except (PeerMissingError, PostgisMissingError, LoadError) as error:
-            print(error, file=sys.stderr)
-            return 2
+        figures.parent.mkdir(parents=True, exist_ok=True)
+        results = begin(sizes, figures if options.resume else None)
+        measure(sizes, options, figures, results)
+        if options.list:
+            return 0
     plot_all(results, figures.parent)
-    if all(name in results for name in EXPERIMENTS):
-        page = write_page(results, options.out)
-        print(f"written: {page}")
-    return 0
+    print(f"written: {write_page(results, options.out)}")
+    for step, reason in results["left_out"].items():
+        print(f"left out: {step}: {reason}", file=sys.stderr)
+    return 1 if results["left_out"] else 0
 
 
-def measure(sizes: Sizes, data: Path, only: str | None, figures: Path) -> Row:
-    """Run the experiments; write the figures after each, so that a failure loses one only."""
-    begun, load_average = time.monotonic(), os.getloadavg()[0]
+def begin(sizes: Sizes, before: Path | None) -> Row:
+    """Return the results so far: none, or those of a run of the same size and machine."""
+    machine = {"cpu": cpu_name(), "cores": os.cpu_count()}
+    load_average = round(os.getloadavg()[0], 2)
+    if before is not None and before.is_file():
+        results: Row = json.loads(before.read_text("utf-8"))
+        if (results["size"], results["machine"]) == (sizes.name, machine):
+            results["starts"] += 1
+            results["load_average"] = max(results["load_average"], load_average)
+            return results
+    return {
+        "size": sizes.name, "command": command_of(sizes), "load_average": load_average,
+        "machine": machine, "starts": 1, "minutes": 0.0, "versions": {}, "done": {}, "left_out": {},
+        "subscriptions": sizes.throughput[0], "members": sizes.throughput[1],
+        "messages": sizes.messages,
+    }  # fmt: skip
+
+
+def measure(sizes: Sizes, options: argparse.Namespace, figures: Path, results: Row) -> None:
+    """Do all steps; return early when interrupted."""
+    begun, before = time.monotonic(), results["minutes"]
 
     def say(line: str) -> None:
         minutes, seconds = divmod(int(time.monotonic() - begun), 60)
         print(f"{minutes:3}:{seconds:02} {line}", file=sys.stderr, flush=True)
 
+    def keep() -> None:
+        results["minutes"] = round(before + (time.monotonic() - begun) / 60, 1)
+        written = figures.with_suffix(".part")
+        written.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+        written.replace(figures)
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
     os.sched_setaffinity(0, {LOAD_CORE})
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
-    results: Row = {
-        "size": sizes.name, "command": command_of(sizes), "load_average": round(load_average, 2),
-        "machine": {"cpu": cpu_name(), "cores": os.cpu_count()},
-    }  # fmt: skip
-
-    def keep(**found: Any) -> None:
-        results.update(found, minutes=round((time.monotonic() - begun) / 60, 1))
-        figures.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
-
-    with ExitStack() as stack:
+    with suppress(KeyboardInterrupt), ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spaps-evaluation-")))
-        postgres = stack.enter_context(postgis_server({SYSTEM_CORE}))
-        small = str(folder / "small")
-        drawing = [sys.executable, "-m", "bench.live.world", small, str(WORLD_ENTITIES)]
-        subprocess.run(drawing, check=True)
-        servers = Servers(folder, small, postgres, _versions(folder))
-        version = postgres.execute("SHOW server_version").fetchall()[0][0]
-        servers.versions["PostgreSQL"] = version.partition(" ")[0]
+        worlds = Worlds(folder, options.data, sizes.resolved_entities)
+        results["city_name"] = worlds.city_name
+        servers = Servers(folder, worlds, None, results["versions"])
+        steps = [
+            step
+            for step in steps_of(servers, sizes)
+            if step.experiment in (options.only or EXPERIMENTS) and options.step in step.key
+        ]
+        if options.list:
+            for step in steps:
+                print(f"{step.seconds:6.0f} s  {step.key}")
+            print(f"{sum(step.seconds for step in steps) / 60:.1f} minutes")
+            return
+        servers.dsn = _start_postgres(stack, servers.versions, say)
+        servers.versions.update(_versions(folder))
         gc.collect()
         gc.freeze()
-        if only in (None, "throughput"):
-            keep(throughput=measure_throughput(servers, sizes, say))
-        if only in (None, "filtering"):
-            filtering, adding = measure_filtering(servers, sizes, say)
-            keep(filtering=filtering, adding=adding)
-        if only in (None, "city", "scope"):
-            source, name = source_of(data)
-            world = str(folder / "city")
-            import_world([source], world)
-            servers.world = world
-            keep(city_name=name)
-            city = CityWorkload(load_snapshot(world), sizes.vehicles)
-            if only in (None, "city"):
-                keep(city=measure_city(servers, city, sizes, say))
-            if only in (None, "scope"):
-                keep(scope=measure_scope(servers, city, sizes, say))
-        keep(versions=servers.versions)
-    return results
+        Plan(steps, results, keep, say, options.minutes).run()
+        return
+    say("interrupted: the page is written from what is there")
+
+
+def steps_of(servers: Servers, sizes: Sizes) -> list[Step]:
+    """Return all steps, those without which a page says the least first."""
+
+    @cache
+    def city() -> CityWorkload:
+        return CityWorkload(load_snapshot(servers.worlds.city_folder), sizes.vehicles)
+
+    return [
+        *throughput_steps(servers, sizes, 1),
+        *city_steps(servers, city, sizes),
+        *scope_steps(servers, city, sizes),
+        *filtering_steps(servers, sizes),
+        *(step for turn in range(2, sizes.rounds + 1)
+          for step in throughput_steps(servers, sizes, turn)),
+    ]  # fmt: skip
 
 
 def command_of(sizes: Sizes) -> str:
@@ -133,8 +175,22 @@ def command_of(sizes: Sizes) -> str:
     return commands.get(sizes.name, f"python -m bench.evaluation --size {sizes.name}")
 
 
+def _start_postgres(stack: ExitStack, versions: dict[str, str], say: Say) -> str | None:
+    """Start PostgreSQL on the core of the systems; return how to connect to it."""
+    try:
+        with on_core(SYSTEM_CORE):
+            connection = stack.enter_context(postgis_server({SYSTEM_CORE}))
+    except PostgisMissingError as error:
+        say(str(error))
+        return None
+    version = connection.execute("SHOW server_version").fetchall()[0][0]
+    versions["PostgreSQL"] = version.partition(" ")[0]
+    versions["PostGIS"] = connection.execute("SELECT postgis_lib_version()").fetchall()[0][0]
+    return dsn_of(connection)
+
+
 def _versions(folder: Path) -> dict[str, str]:
-    with EmbeddedRedis(folder / "redis-version") as server:
+    with EmbeddedRedis(folder / "version") as server:
         version = str(connect(server.url).info("server")["redis_version"])
     return {"Python": platform.python_version(), REDIS: version}
 

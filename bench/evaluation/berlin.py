@@ -8,9 +8,9 @@ references of their own, so that each must be resolved. Messages are about any e
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +19,9 @@ from bench.evaluation.compared.servers import RedisSystem, Servers
 from bench.evaluation.compared.systems import DATABASE, MEMORY, MOSQUITTO, REDIS
 from bench.evaluation.filtering import added
 from bench.evaluation.load.run import Timed
-from bench.evaluation.sizes import Sizes
-from bench.evaluation.throughput import Row, Say, run_row
+from bench.evaluation.plan import Row, Step
+from bench.evaluation.sizes import Sizes, set_up_seconds
+from bench.evaluation.throughput import run_row
 from bench.evaluation.workload import SEED, Published
 from schemas.language.descriptor_json import parse_descriptor
 from spatial_udfs.entity_table import EntityTable, Int64s
@@ -34,7 +35,10 @@ TRAFFIC: Final = {
     "motorway": 20.0, "trunk": 15.0, "primary": 10.0, "secondary": 6.0, "tertiary": 4.0,
     "residential": 2.0,
 }  # fmt: skip
-WINDOWS: Final = 25
+EXPERIMENT: Final = "city"
+# Seconds of the rolling median, and between two of its points.
+WINDOW: Final = 0.4
+STEP: Final = 0.1
 # A cold cache needs a moment; a run is not given up because of that.
 BACKLOG_SECONDS: Final = 2.0
 
@@ -134,61 +138,55 @@ def _references(table: EntityTable, vehicles: int) -> tuple[Int64s, Int64s]:
     return table.peids[drawn], table.peids[rng.permutation(roads)]
 
 
-def measure_city(servers: Servers, city: CityWorkload, sizes: Sizes, say: Say) -> Row:
-    """Return a run of every system at every rate, with its median over time."""
+def city_steps(servers: Servers, city: Callable[[], CityWorkload], sizes: Sizes) -> Iterator[Step]:
+    """Yield a step for each system at each rate. Each begins with cold caches."""
+    for rate in sizes.map_rates:
+        for name in COMPARED:
+            if name in sizes.systems:
+                seconds = set_up_seconds(name, 3 * sizes.vehicles, 0) + 1.5 * sizes.map_seconds
+                measure = partial(_measure, servers, city, name, rate, sizes)
+                yield Step(EXPERIMENT, f"{rate:,.0f} a second: {name}", seconds + 1, measure)
+
+
+def _measure(
+    servers: Servers, make_city: Callable[[], CityWorkload], name: str, rate: float, sizes: Sizes
+) -> Row:
+    city = make_city()
     published = city.published(max(sizes.messages, 1_000), 3)
-    rows: list[Row] = []
-    for name in COMPARED:
-        if name not in sizes.systems:
-            continue
-        say(f"city: {name}: {city.subscriptions:,} vehicles")
-        with servers.system(name, city) as system:
-            loop = system.open_loop(city, sizes.publishers)
-            if isinstance(system, RedisSystem):
-                system.push(city)
-            messages = system.messages(city, published)
-            loop.probe(messages)
-            first = 0
-            for rate in sizes.map_rates:
-                changes = system.changes(city, sizes.map_churn, first)
-                timed = loop.run(
-                    messages, rate, sizes.map_seconds, changes=changes, backlog=BACKLOG_SECONDS
-                )
-                first = changes.next_number
-                changes.socket.close()
-                rows.append(
-                    {"system": name, **run_row(timed.run), "rolling": rolling(timed),
-                     "adding": added(timed.run)}
-                )  # fmt: skip
-            loop.close()
-    sizes_of = [len(city.members(number)) for number in range(city.subscriptions)]
-    return {
-        "entities": len(city.table), "vehicles": city.subscriptions, "metres": METRES,
-        "publishers": sizes.publishers, "churn": sizes.map_churn,
-        "members": float(np.median(sizes_of)), "copies": float(published.copies.mean()),
-        "rows": rows,
+    with servers.system(name, city) as system, system.open_loop(city, sizes.publishers) as loop:
+        if isinstance(system, RedisSystem):
+            system.push(city)
+        messages = system.messages(city, published)
+        loop.probe(messages)
+        with system.changes(city, sizes.map_churn, 0) as changes:
+            timed = loop.run(
+                messages, rate, sizes.map_seconds, changes=changes, backlog=BACKLOG_SECONDS
+            )
+    found = {
+        "system": name, **run_row(timed.run), "rolling": rolling(timed), "adding": added(timed.run),
     }  # fmt: skip
+    sizes_of = [len(city.members(number)) for number in range(city.subscriptions)]
+    scene = {
+        "entities": len(city.table), "vehicles": city.subscriptions, "metres": METRES,
+        "publishers": sizes.publishers, "churn": sizes.map_churn, "seconds": sizes.map_seconds,
+        "members": float(np.median(sizes_of)), "copies": float(published.copies.mean()),
+        "window": WINDOW,
+    }  # fmt: skip
+    return {"city": [found], "city_scene": scene}
 
 
 def rolling(timed: Timed) -> list[tuple[float, float]]:
-    """Return seconds and the median of the messages that were due around then."""
+    """Return seconds, and the median of the messages that were due in the window around them."""
     if not len(timed.due):
         return []
-    edges = np.linspace(0.0, float(timed.due.max()) + 1e-9, WINDOWS + 1)
-    at = np.digitize(timed.due, edges) - 1
-    return [
-        (
-            round(float(edges[n] + edges[n + 1]) / 2, 3),
-            round(float(np.median(timed.took_ms[at == n])), 4),
-        )
-        for n in range(WINDOWS)
-        if (at == n).any()
-    ]
-
-
-def source_of(data: Path) -> tuple[Path, str]:
-    """Return the file of the city and its name; the sample world where Berlin is absent."""
-    berlin = data / "berlin" / "world.parquet"
-    if berlin.is_file():
-        return berlin, "Berlin"
-    return Path(__file__).resolve().parents[2] / "data" / "monaco.osm.pbf", "Monaco"
+    order = np.argsort(timed.due, kind="stable")
+    due, took = timed.due[order], timed.took_ms[order]
+    last = float(due[-1])
+    width = min(WINDOW, last)
+    found = []
+    for middle in np.arange(width / 2, last - width / 2 + 1e-9, STEP):
+        low, high = np.searchsorted(due, (middle - width / 2, middle + width / 2))
+        if high > low:
+            median = float(np.median(took[low:high]))
+            found.append((round(float(middle), 3), round(median, 4)))
+    return found

@@ -3,110 +3,96 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Iterator
 from dataclasses import asdict
-from statistics import median
+from functools import partial
 from typing import Any, Final
 
+from bench.broker.connection import LoadError
 from bench.evaluation.compared.servers import RedisSystem, Servers
 from bench.evaluation.compared.systems import (
     AMQTT,
-    BATCHED,
-    DATABASE,
     LIGHT,
+    MEMORY,
+    MEMORY_COLD,
+    NOTHING_REMEMBERED,
     REDIS,
     REDIS_COLD,
-    NeighborhoodSystem,
-    System,
 )
 from bench.evaluation.load.open_loop import OpenLoop
 from bench.evaluation.load.run import Run
-from bench.evaluation.sizes import Sizes
+from bench.evaluation.plan import Row, Step
+from bench.evaluation.sizes import Sizes, set_up_seconds
 from bench.evaluation.workload import DisjointWorkload, Messages
 from testing.knee import sweep
 
+EXPERIMENT: Final = "throughput"
 WARM_UP_SHARE: Final = 0.2
 # Messages before the measurement, so that caches hold what is published.
-WARM_UP_RATE: Final = 20_000.0
-# In-database nothing is remembered, and amqtt would not keep up.
-WITHOUT_WARM_UP: Final = (DATABASE, BATCHED, AMQTT)
-# Different entities for the cold cache, which remembers 200,000 of them: none comes again in time.
-COLD_MESSAGES: Final = 4
-Say = Callable[[str], None]
-Row = dict[str, Any]
+WARM_UP_RATE: Final = 40_000.0
+# Different entities for cold caches, which remember up to 200,000: none comes again in time.
+COLD_MESSAGES: Final = 250_000
+COLD: Final = {MEMORY: MEMORY_COLD, REDIS: REDIS_COLD}
+# Runs of a sweep beside those of the ladder, and what one costs beside its seconds: repetitions of
+# rates that fail, and what is under way at their end.
+FURTHER_RUNS: Final = 4
+DRAIN_SECONDS: Final = 0.2
 
 
-def measure_throughput(servers: Servers, sizes: Sizes, say: Say) -> Row:
-    """Return the runs and the knee of every system. All run at the same time and take turns."""
+def throughput_steps(servers: Servers, sizes: Sizes, turn: int) -> Iterator[Step]:
+    """Yield a step for each system; each turn starts all systems anew."""
     workload = DisjointWorkload(*sizes.throughput)
-    runs: dict[str, list[Run]] = {}
-    knees: dict[str, list[Row]] = {}
-    with ExitStack() as stack:
-        driven: list[tuple[str, OpenLoop, Messages, float]] = []
-        for name in sizes.systems:
-            say(f"throughput: {name}: subscribing")
-            system = stack.enter_context(servers.system(name, LIGHT if name == AMQTT else workload))
-            driven += _driven(system, workload, sizes, stack)
-        for turn in range(sizes.rounds):
-            for name, loop, messages, warm_up in driven:
-                if warm_up:
-                    loop.run(messages, warm_up, len(messages) / warm_up)
-                found, knee = sweep(
-                    lambda rate, loop=loop, messages=messages: loop.run(  # type: ignore[misc]
-                        messages, rate, sizes.sweep_seconds,
-                        warm_up=WARM_UP_SHARE * sizes.sweep_seconds,
-                    ).run,
-                    sizes.rates, sizes.refinements,
-                )  # fmt: skip
-                runs.setdefault(name, []).extend(found)
-                knees.setdefault(name, []).append(asdict(knee))
-                rates = f"knee {knee.rate:,.0f}, held {knee.held_rate:,.0f} a second"
-                say(f"throughput, round {turn + 1}: {name}: {rates}")
-    return {
-        "subscriptions": workload.subscriptions, "members": workload.size,
-        "runs": {name: [run_row(run) for run in found] for name, found in runs.items()},
-        "knees": knees,
-        "knee": {name: median(one["rate"] for one in found) for name, found in knees.items()},
-        "is_least": {name: any(one["is_least"] for one in each) for name, each in knees.items()},
-        "held": {name: median(one["held_rate"] for one in each) for name, each in knees.items()},
-        "held_is_least": {
-            name: any(one["held_is_least"] for one in each) for name, each in knees.items()
-        },
-    }  # fmt: skip
+    for name in sizes.systems:
+        runs = len(sizes.rates) + 2 * sizes.refinements + FURTHER_RUNS
+        seconds = runs * (sizes.sweep_seconds + DRAIN_SECONDS) * (2 if name in COLD else 1)
+        # A system that is full early climbs fewer steps.
+        seconds *= 0.6 if name in NOTHING_REMEMBERED else 1.0
+        seconds += set_up_seconds(name, workload.subscriptions, workload.pairs)
+        measure = partial(_sweep, servers, name, sizes, turn)
+        yield Step(EXPERIMENT, f"round {turn}: {name}", seconds, measure)
 
 
-def _driven(
-    system: System, workload: DisjointWorkload, sizes: Sizes, stack: ExitStack
-) -> list[tuple[str, OpenLoop, Messages, float]]:
-    """Return what is swept with a system; Redis twice, with a warm and a cold cache."""
-    work = LIGHT if system.name == AMQTT else workload
-    loop = system.open_loop(work)
-    stack.callback(loop.close)
-    if isinstance(system, RedisSystem):
-        system.push(work)
-    messages = system.messages(work, work.published(sizes.messages, 1))
-    loop.probe(messages)
-    warm_up = 0.0 if system.name in WITHOUT_WARM_UP else WARM_UP_RATE
-    driven = [(system.name, loop, messages, warm_up)]
-    if system.name == REDIS and isinstance(system, NeighborhoodSystem):
-        cold = system.messages(work, work.published(COLD_MESSAGES * sizes.messages, 2))
-        driven.append((REDIS_COLD, loop, cold, 0.0))
-    return driven
+def _sweep(servers: Servers, name: str, sizes: Sizes, turn: int) -> Row:
+    """Return the sweep of a system, and a second one with cold caches if it has caches."""
+    work = LIGHT if name == AMQTT else DisjointWorkload(*sizes.throughput)
+    found: list[Row] = []
+    with servers.system(name, work) as system, system.open_loop(work) as loop:
+        if isinstance(system, RedisSystem):
+            system.push(work)
+        messages = system.messages(work, work.published(sizes.messages, 1))
+        loop.probe(messages)
+        if name not in NOTHING_REMEMBERED:
+            loop.run(messages, WARM_UP_RATE, len(messages) / WARM_UP_RATE)
+        found.append({"system": name, "round": turn, **_swept(loop, messages, sizes)})
+        if name in COLD:
+            cold = system.messages(work, work.published(COLD_MESSAGES, 2))
+            found.append({"system": COLD[name], "round": turn, **_swept(loop, cold, sizes)})
+    return {"sweeps": found}
+
+
+def _swept(loop: OpenLoop, messages: Messages, sizes: Sizes) -> Row:
+    warm_up = WARM_UP_SHARE * sizes.sweep_seconds
+    runs, knee = sweep(
+        lambda rate: loop.run(messages, rate, sizes.sweep_seconds, warm_up=warm_up).run,
+        sizes.rates, sizes.refinements,
+    )  # fmt: skip
+    if not math.isfinite(knee.plateau_ms):
+        raise LoadError("no message arrived at any rate")
+    return {"knee": asdict(knee), "runs": [run_row(run) for run in runs]}
 
 
 def run_row(run: Run) -> Row:
     """Return a run as a row of the results."""
-    row = asdict(run)
+    row: dict[str, Any] = asdict(run)
     del row["add_ms"]
     return {
-        **{name: _rounded(value) for name, value in row.items()},
+        **{name: rounded(value) for name, value in row.items()},
         "generator_is_limit": run.generator_is_limit, "is_complete": run.is_complete,
-        "microseconds": _rounded(run.microseconds),
+        "microseconds": rounded(run.microseconds),
     }  # fmt: skip
 
 
-def _rounded(value: object) -> object:
+def rounded(value: object) -> object:
     """Round a number; JSON has no infinity."""
     if not isinstance(value, float):
         return value

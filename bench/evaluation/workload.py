@@ -126,6 +126,12 @@ def reference_of(descriptor: str) -> int:
     return int(json.loads(descriptor)["refs"][0])
 
 
+def is_of_workload(descriptor: str) -> bool:
+    """Return whether the disjoint workload made a descriptor: all its neighborhoods look alike."""
+    start, end = scene.descriptor_of(0).split("0", 1)
+    return descriptor.startswith(start) and descriptor.endswith(end)
+
+
 class Messages:
     """Encoded PUBLISH packets of one size, sent in turn; each ends with the time it was due."""
 

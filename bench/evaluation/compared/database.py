@@ -70,6 +70,8 @@ class DatabaseMemberships:
     """Knows nothing of members: every look-up must be asked for."""
 
     serves_neighborhoods = True
+    # None of them is in this process.
+    pairs = 0
 
     def __init__(self) -> None:
         self.slot_owners: list[SlotOwner] = []

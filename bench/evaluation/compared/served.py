@@ -2,8 +2,9 @@
 
     python -m bench.evaluation.compared.served --world DIR --mode memory|redis|none|database
 
-With ``--prepared SUBSCRIPTIONS,MEMBERS`` the members of each neighborhood are known before, so that
-the filter is measured and not the resolver. With ``--mode database`` memberships are in PostgreSQL.
+With ``--prepared SUBSCRIPTIONS,MEMBERS`` the members of the workload's neighborhoods are known
+before, so that the filter is measured and not the resolver; others are resolved in the world. With
+``--mode database`` memberships are in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import argparse
 from dataclasses import replace
 from typing import Any, Final
 
-from bench.broker.served import PreparedResolver
 from bench.evaluation.compared.database import (
     Database,
     DatabaseMemberships,
     DatabaseReader,
     DatabaseRegistry,
 )
-from bench.evaluation.workload import DisjointWorkload, reference_of
+from bench.evaluation.workload import DisjointWorkload, is_of_workload, reference_of
 from broker.core.broker_core import Core
-from broker.resolver.live_resolver import ComingMembers
-from broker.resolver.resolver_requests import VersionResolution
+from broker.filter.memberships import Memberships
+from broker.ports import Stores
+from broker.resolver.live_resolver import ComingMembers, LiveResolution, LiveResolver
+from broker.resolver.resolver_requests import Asker, VersionResolution
 from broker.shell import service
 from broker.shell.runner import run_broker
 from schemas.language.neighborhood import neighborhood_hash
@@ -38,20 +40,31 @@ LIMITS: Final = {
 }  # fmt: skip
 
 
-def prepared(workload: DisjointWorkload) -> type[PreparedResolver]:
-    """Return a resolver that knows the members of a workload."""
+def prepared(workload: DisjointWorkload) -> type[LiveResolver]:
+    """Return a resolver that knows the members of a workload, and resolves everything else."""
 
-    class WorkloadResolver(PreparedResolver):
+    class WorkloadResolver(LiveResolver):
+        async def resolve(self, descriptor: str, asker: Asker) -> LiveResolution:
+            """Return the members of the workload, or those in the world."""
+            if not is_of_workload(descriptor):
+                return await super().resolve(descriptor, asker)
+            return LiveResolution(await self.resolve_in_force(descriptor))
+
         async def resolve_in_force(self, descriptor: str) -> VersionResolution:
-            """Return the members of the workload."""
+            """Return the same for a subscription that was granted before."""
+            if not is_of_workload(descriptor):
+                return await super().resolve_in_force(descriptor)
             self.counts.resolved += 1
             digest = neighborhood_hash(read_neighborhood(descriptor))
             members = workload.members_of_reference(reference_of(descriptor))
-            return VersionResolution(1, descriptor, digest, members)
+            return VersionResolution(self.version, descriptor, digest, members)
 
         async def resolve_coming(self, descriptor: str) -> ComingMembers:
-            """Return the members of the workload."""
-            return ComingMembers(1, workload.members_of_reference(reference_of(descriptor)))
+            """Return the same in the coming world."""
+            if not is_of_workload(descriptor):
+                return await super().resolve_coming(descriptor)
+            members = workload.members_of_reference(reference_of(descriptor))
+            return ComingMembers(self.version, members)
 
     return WorkloadResolver
 
@@ -72,13 +85,25 @@ def use_database(dsn: str, loaded: int, *, batched: bool) -> None:
             shared.append(Database(dsn))
         return shared[0]
 
-    parts: Any = service
-    parts.Core = core
-    parts.memberships_of_mode = lambda _mode, **_: DatabaseMemberships()
-    parts.RegistryOfThisRun = lambda: DatabaseRegistry(database(), loaded)
-    parts.NoReader = lambda: DatabaseReader(
-        database(), lambda: cores[0].neighborhoods.slots_by_sub_id, batched=batched
-    )
+    def stores() -> Stores:
+        reader = DatabaseReader(
+            database(), lambda: cores[0].neighborhoods.slots_by_sub_id, batched=batched
+        )
+        return Stores(registry=DatabaseRegistry(database(), loaded), reader=reader)
+
+    def memberships(_mode: str, *, has_redis: bool) -> Memberships:  # noqa: ARG001 - its shape
+        return DatabaseMemberships()
+
+    put_in_place("Core", core)
+    put_in_place("memberships_of_mode", memberships)
+    put_in_place("Stores", stores)
+
+
+def put_in_place(name: str, part: object) -> None:
+    """Let the broker that is built next use a part instead of its own."""
+    if not hasattr(service, name):
+        raise AttributeError(f"the broker is no longer made of {name}")
+    setattr(service, name, part)
 
 
 def main() -> None:
@@ -93,9 +118,8 @@ def main() -> None:
     parser.add_argument("--loaded", type=int, default=0, help="subscriptions with rows")
     options = parser.parse_args()
     if options.prepared:
-        parts: Any = service
         subscriptions, members = map(int, options.prepared.split(","))
-        parts.LiveResolver = prepared(DisjointWorkload(subscriptions, members))
+        put_in_place("LiveResolver", prepared(DisjointWorkload(subscriptions, members)))
     if options.mode == DATABASE:
         use_database(options.dsn, options.loaded, batched=options.batched)
     settings = load_settings(

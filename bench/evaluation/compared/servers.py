@@ -7,9 +7,11 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +36,8 @@ from bench.evaluation.compared.systems import (
     TopicSystem,
     WholeTopicSystem,
 )
+from bench.evaluation.compared.worlds import Worlds
+from bench.evaluation.nearby import Nearby
 from bench.evaluation.workload import DisjointWorkload, Workload, reference_of
 from redis_link.connection.client import connect
 from redis_link.connection.embedded import EmbeddedRedis
@@ -45,18 +49,34 @@ from redis_link.registry.registry_reader import registered_subscriptions, regist
 SYSTEM_CORE, LOAD_CORE = 0, 1
 STOP_SECONDS: Final = 60.0
 SWITCH_SECONDS: Final = 120.0
+# What is shown of a broker's log when a step fails.
+LOG_LETTERS: Final = 2_000
 # Nothing is swept while the evaluation measures.
 KEPT: Final = Retention(grace_seconds=36_000)
 
 
 @dataclass
 class Servers:
-    """A folder, a world, and a PostgreSQL server if there is one."""
+    """Starts systems in a folder. ``worlds`` are made when first needed."""
 
     folder: Path
-    world: str
-    postgres: psycopg.Connection[Any] | None
+    worlds: Worlds
+    # How to connect to PostgreSQL; None when it is not installed.
+    dsn: str | None
     versions: dict[str, str]
+
+    @property
+    def nearby(self) -> Nearby:
+        """The city in which neighborhoods of a given size are found."""
+        return self.worlds.nearby
+
+    @contextmanager
+    def database(self) -> Iterator[psycopg.Connection[Any]]:
+        """Connect to PostgreSQL; a step that is ended in the middle harms no other."""
+        if self.dsn is None:
+            raise PeerMissingError("PostgreSQL with PostGIS is not installed")
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            yield connection
 
     @contextmanager
     def system(self, name: str, workload: Workload) -> Iterator[System]:
@@ -73,9 +93,10 @@ class Servers:
                 yield stack.enter_context(self._database(workload, batched=name == BATCHED))
             elif name == MOSQUITTO:
                 served = stack.enter_context(mosquitto(SYSTEM_CORE, self.folder))
-                self.versions[MOSQUITTO] = served.version
+                self.versions[MOSQUITTO] = served.version.rpartition(" ")[2]
                 yield TopicSystem(name, served)
             elif name == AMQTT:
+                self.versions[AMQTT] = metadata.version("amqtt")
                 yield OldTopicSystem(name, stack.enter_context(amqtt(SYSTEM_CORE, self.folder)))
             else:
                 raise ValueError(f"there is no system {name}")
@@ -94,18 +115,18 @@ class Servers:
         ]
         if isinstance(workload, DisjointWorkload):
             command += ["--prepared", f"{workload.subscriptions},{workload.size}"]
-        command += ["--world", self.world]
+            command += ["--world", self.worlds.synthetic_folder]
+        else:
+            command += ["--world", self.worlds.city_folder]
         with log.open("w") as errors:
             process = subprocess.Popen(
                 pinned(command, SYSTEM_CORE), stdout=subprocess.PIPE, stderr=errors, text=True
             )
-        assert process.stdout is not None
         try:
-            found = re.findall(r"[\d.]+:(\d+) \((\w+)\)", process.stdout.readline())
-            ports = {name: int(port) for port, name in found}
-            if not ports:
-                raise LoadError(f"our broker did not start: {log.read_text()}")
-            yield Served(mode, ports["default"], process.pid, http_port=ports["http"])
+            yield _served(mode, process)
+        except Exception:
+            print(log.read_text()[-LOG_LETTERS:], file=sys.stderr)
+            raise
         finally:
             process.send_signal(signal.SIGTERM)
             try:
@@ -113,32 +134,53 @@ class Servers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            process.stdout.close()
+            if process.stdout is not None:
+                process.stdout.close()
 
     @contextmanager
     def _redis(self, workload: Workload) -> Iterator[System]:
         """Run our broker and a Redis of its own."""
-        number = sum(1 for _ in self.folder.glob("redis*"))
-        with EmbeddedRedis(self.folder / f"redis{number}") as server:
+        folder = Path(tempfile.mkdtemp(prefix="redis", dir=self.folder))
+        with ExitStack() as stack:
+            # Its threads inherit the core.
+            with on_core(SYSTEM_CORE):
+                server = stack.enter_context(EmbeddedRedis(folder))
             pid = int(connect(server.url).info("server")["process_id"])
-            os.sched_setaffinity(pid, {SYSTEM_CORE})
             with self._ours("redis", workload, "--redis", server.url) as served:
                 yield RedisSystem(REDIS, served, (pid,), server.url)
 
     @contextmanager
     def _database(self, workload: Workload, *, batched: bool) -> Iterator[System]:
         """Run our broker with memberships in PostgreSQL."""
-        if self.postgres is None:
-            raise PeerMissingError("PostgreSQL with PostGIS is not installed")
-        loaded = workload.subscriptions if isinstance(workload, DisjointWorkload) else 0
-        blocks = ((workload.members(number), number + 1) for number in range(loaded))
-        database.load(self.postgres, blocks)
-        options = ["--dsn", dsn_of(self.postgres), "--loaded", str(loaded)]
-        options += ["--batched"] if batched else []
-        with self._ours("database", workload, *options) as served:
-            yield NeighborhoodSystem(
-                BATCHED if batched else DATABASE, served, (postmaster_of(self.postgres),)
-            )
+        with self.database() as connection:
+            loaded = workload.subscriptions if isinstance(workload, DisjointWorkload) else 0
+            blocks = ((workload.members(number), number + 1) for number in range(loaded))
+            database.load(connection, blocks)
+            options = ["--dsn", str(self.dsn), "--loaded", str(loaded)]
+            options += ["--batched"] if batched else []
+            name, processes = BATCHED if batched else DATABASE, (postmaster_of(connection),)
+            with self._ours("database", workload, *options) as served:
+                yield NeighborhoodSystem(name, served, processes)
+
+
+def _served(mode: str, process: subprocess.Popen[str]) -> Served:
+    """Wait until our broker says where it listens."""
+    line = "" if process.stdout is None else process.stdout.readline()
+    ports = {name: int(port) for port, name in re.findall(r"[\d.]+:(\d+) \((\w+)\)", line)}
+    if not ports:
+        raise LoadError("our broker did not start")
+    return Served(mode, ports["default"], process.pid, http_port=ports["http"])
+
+
+@contextmanager
+def on_core(core: int) -> Iterator[None]:
+    """Let what the block starts run on a core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 class RedisSystem(NeighborhoodSystem):

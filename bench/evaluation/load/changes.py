@@ -7,10 +7,11 @@ it counts with all of its delay. A new subscription takes the place of one of th
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Self
 
 from bench.broker.connection import SUBACK, Connection, LoadError
 from bench.evaluation.load.outbox import Outbox
@@ -35,9 +36,17 @@ class Changes:
         self._start = self._end = 0
         self._due: dict[int, int] = {}
         self._rest = b""
-        self._prepared: bytes | None = None
+        self._prepared: list[bytes] = []
         self.took_ms: list[float] = []
         self.refused = 0
+
+    def __enter__(self) -> Self:
+        """Return the client, which is connected already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection: all of its subscriptions end."""
+        self.socket.close()
 
     @property
     def socket(self) -> socket.socket:
@@ -54,21 +63,27 @@ class Changes:
         """The number of the next change."""
         return self._number
 
+    def prepare(self, seconds: float) -> None:
+        """Encode the requests of a run, so that the generator does nothing else meanwhile."""
+        self._first = self._number
+        last = self._first + math.ceil(seconds * self._rate) + 1
+        self._prepared = [
+            self._request(number, _identifier(number)) for number in range(self._first, last)
+        ]
+
     def begin(self, start: int, end: int) -> None:
         """Fix the times of all changes, in nanoseconds."""
         self._start, self._end = start, end
-        self._first = self._number
         self.took_ms, self._due, self.refused = [], {}, 0
-        self._prepare()
 
     def step(self, now: int) -> None:
         """Send what is due and read what has come."""
-        due = self._start + int((self._number - self._first + 0.5) * 1e9 / self._rate)
-        if due <= now and due < self._end and self._prepared is not None:
-            self._due[self._identifier()] = due
-            self._outbox.send(self._prepared)
+        place = self._number - self._first
+        due = self._start + int((place + 0.5) * 1e9 / self._rate)
+        if due <= now and due < self._end:
+            self._due[_identifier(self._number)] = due
+            self._outbox.send(self._prepared[place])
             self._number += 1
-            self._prepare()
         if self._outbox.rest:
             self._outbox.flush()
         try:
@@ -78,13 +93,6 @@ class Changes:
         if not data:
             raise LoadError("the broker closed the connection of the changing client")
         self._read(data, time.monotonic_ns())
-
-    def _prepare(self) -> None:
-        """Encode the next request before it is due."""
-        self._prepared = self._request(self._number, self._identifier())
-
-    def _identifier(self) -> int:
-        return self._number % IDENTIFIERS + 1
 
     def _read(self, data: bytes, now: int) -> None:
         data = self._rest + data if self._rest else data
@@ -99,6 +107,10 @@ class Changes:
                     self.took_ms.append((now - due) / 1e6)
             position = end
         self._rest = data[position:]
+
+
+def _identifier(number: int) -> int:
+    return number % IDENTIFIERS + 1
 
 
 def _whole_packet(data: bytes, position: int) -> tuple[int, int] | None:

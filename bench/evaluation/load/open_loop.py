@@ -11,7 +11,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from bench.broker.connection import Connection, LoadError
 from bench.evaluation.load.changes import Changes
 from bench.evaluation.load.outbox import Outbox
 from bench.evaluation.load.process_time import processor_seconds
-from bench.evaluation.load.run import Run, Timed
+from bench.evaluation.load.run import Run, Timed, growth_of
 from bench.evaluation.load.ticks import Ticks
 from bench.evaluation.workload import STAMP_BYTES, Messages
 
@@ -32,7 +32,7 @@ BACKLOG_SECONDS: Final = 0.75
 LEAST_BACKLOG: Final = 2_000
 QUIET_SECONDS: Final = 3.0
 DRAIN_SECONDS: Final = 15.0
-PROBE_SECONDS: Final = 60.0
+PROBE_SECONDS: Final = 20.0
 MOST_BURSTS_AT_ONCE: Final = 5
 
 
@@ -58,6 +58,14 @@ class OpenLoop:
         self._turn = 0
         # Bytes of a delivered packet.
         self._size = 0
+
+    def __enter__(self) -> Self:
+        """Return the loop, which is connected already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close all connections."""
+        self.close()
 
     def close(self) -> None:
         """Close all connections."""
@@ -87,6 +95,8 @@ class OpenLoop:
 
         The run is given up when more messages are under way than are sent in ``backlog`` seconds.
         """
+        if changes is not None:
+            changes.prepare(seconds)
         begun, own = processor_seconds(self._processes), time.process_time()
         start = time.monotonic_ns() + TICK
         end, bursts, sent, expected = start + int(seconds * 1e9), 0, 0, 0
@@ -106,7 +116,7 @@ class OpenLoop:
                     break
                 count = int((bursts + 1) * TICK * rate / 1e9) - sent
                 if count:
-                    late.append(now - due)
+                    late.append(time.monotonic_ns() - due)
                     rows, copies = messages.take(count, due)
                     self._send(rows)
                     sent += count
@@ -142,6 +152,7 @@ class OpenLoop:
             p99_ms=float(np.percentile(took, 99)) if len(took) else float("inf"),
             late_ms=float(np.median(late)) / 1e6 if late else 0.0,
             generator_share=shares[0], system_share=shares[1], gave_up=gave_up,
+            growth=growth_of((counted[0] - start) / 1e9, took),
             add_ms=() if changes is None else tuple(changes.took_ms),
             adds_missing=0 if changes is None else changes.missing + changes.refused,
         )  # fmt: skip

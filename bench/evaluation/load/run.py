@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 # From here on the generator itself may be what limits a run.
 LATE_MS: Final = 1.0
 FULL_SHARE: Final = 0.97
+# Messages from which on it can be seen whether a queue grows.
+LEAST_OF_GROWTH: Final = 40
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Run:
     generator_share: float
     system_share: float
     gave_up: bool
+    # Seconds of delay that were gained in a second: above zero when a queue grows.
+    growth: float = 0.0
     add_ms: tuple[float, ...] = ()
     adds_missing: int = 0
 
@@ -55,3 +59,18 @@ class Timed:
     run: Run
     due: NDArray[np.float64]
     took_ms: NDArray[np.float64]
+
+
+def growth_of(due: NDArray[np.float64], took_ms: NDArray[np.float64]) -> float:
+    """Return how many seconds of delay a second adds: from the second quarter to the last one."""
+    if len(due) < LEAST_OF_GROWTH:
+        return 0.0
+    low, high = float(due.min()), float(due.max())
+    quarter = (high - low) / 4
+    if quarter <= 0:
+        return 0.0
+    at = np.minimum(((due - low) / quarter).astype(np.int64), 3)
+    if not (at == 1).any() or not (at == 3).any():
+        return 0.0
+    risen = float(np.median(took_ms[at == 3]) - np.median(took_ms[at == 1])) / 1e3
+    return risen / (2 * quarter)

@@ -5,66 +5,80 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.evaluation.compared.systems import MEMORY, POSTGIS
-from bench.evaluation.report.sentences import Compared, is_held, paragraph, span
-from bench.evaluation.throughput import Row
+from bench.evaluation.plan import Row
+from bench.evaluation.report.sentences import (
+    Compared,
+    generator,
+    is_held,
+    listed,
+    milliseconds,
+    paragraph,
+    ranking,
+    span,
+    span_of_ratios,
+)
+
+SOURCES = {
+    "Berlin": "The data is that of OpenStreetMap: the roads of one district, and parking, stops, "
+    "railways and districts of the whole city.",
+    "Monaco": "The data of Berlin is not on this machine: the sample world, Monaco, stands in.",
+}
 
 
-def conditions(found: Row, name: str) -> str:
+def conditions(scene: Row, name: str) -> str:
     """Say what the city has, and what runs in it."""
-    source = (
-        "The data is that of OpenStreetMap: the roads of one district, and parking, stops, "
-        "railways and districts of the whole city."
-        if name == "Berlin"
-        else "The data of Berlin is not on this machine: the sample world, Monaco, stands in."
-    )
     return paragraph(
         [
-            f"{found['entities']:,} entities. {source}",
-            f"{found['vehicles']:,} clients are vehicles.",
+            f"{scene['entities']:,} entities. {SOURCES[name]}",
+            f"{scene['vehicles']:,} clients are vehicles.",
             "Each has a neighborhood of one stage: everything within",
-            f"{found['metres']} m of a road segment ({found['members']:.0f} entities, median).",
+            f"{scene['metres']} m of a road segment ({scene['members']:.0f} entities, median).",
             "Segments are ranked by the traffic of their kind of road, and drawn by Zipf's law.",
-            f"{found['publishers']:,} publishers send about entities drawn evenly from the world;",
-            f"a message goes to {found['copies']:.1f} vehicles on average. Meanwhile",
-            f"{found['churn']:g} neighborhoods a second come and go, and each must be resolved.",
-            "Clients of Mosquitto are given the members instead: it resolves nothing.",
+            f"{scene['publishers']:,} publishers send about entities drawn evenly from the world;",
+            f"a message goes to {scene['copies']:.1f} vehicles on average. Meanwhile",
+            f"{scene['churn']:g} neighborhoods a second come and go, and each must be resolved.",
+            "Clients of Mosquitto are given the members instead: it resolves nothing. amqtt is",
+            "left out, because it compares each message with every filter.",
+            f"Each run begins with cold caches and lasts {scene['seconds']:g} s; a point is the",
+            f"median of {scene['window']:g} s.",
         ]
     )
 
 
-def compared(found: Row, name: str, published: int) -> Compared:
+def compared(rows: Sequence[Row], scene: Row, name: str, published: int) -> Compared:
     """Return what the table says of the city."""
-    ours = [row for row in found["rows"] if row["system"] == MEMORY]
-    held = [row["rate"] for row in ours if is_held(row)]
-    best = max(held, default=0.0)
+    held = [row["rate"] for row in rows if row["system"] == MEMORY and is_held(row)]
     words = (
-        f"{name}: messages a second held, {found['publishers']} publishers, churn "
-        f"{found['churn']:g}"
+        f"{name}: messages a second held, {scene['publishers']} publishers, churn "
+        f"{scene['churn']:g}"
     )
-    return words, f"{published:,}", f"{best:,.0f}", best / published
+    if not held:
+        return words, f"{published:,}", "none of those tried", None
+    best = max(held)
+    most = max(row["rate"] for row in rows)
+    here = f"{best:,.0f}{' (the highest tried)' if best == most else ''}"
+    return words, f"{published:,}", here, best / published
 
 
-def city(found: Row) -> str:
+def city(rows: Sequence[Row]) -> str:
     """Return what the plot of the city shows."""
     lines = []
-    for rate in sorted({row["rate"] for row in found["rows"]}):
-        rows = [row for row in found["rows"] if row["rate"] == rate]
-        held = [row for row in rows if is_held(row)]
-        words = ", ".join(f"{row['system']} {row['median_ms']:.2f} ms" for row in held)
-        lines.append(f"At {rate:,.0f} messages a second the medians are: {words or 'none'}.")
-        lost = [row["system"] for row in rows if not is_held(row)]
-        if lost:
-            lines.append(f"Not held there: {', '.join(lost)}.")
-        limited = [row["system"] for row in rows if row["generator_is_limit"]]
-        if limited:
-            lines.append(f"The generator was at its limit with {', '.join(limited)}.")
-    adds = [
-        f"{row['system']} {row['adding']['median_ms']:.1f} ms"
-        for row in found["rows"]
-        if row["rate"] == min(one["rate"] for one in found["rows"]) and row["adding"]["median_ms"]
-    ]
-    lines.append(f"To add a neighborhood meanwhile took, at the lowest rate: {', '.join(adds)}.")
-    return paragraph(lines)
+    for rate in sorted({row["rate"] for row in rows}):
+        own = [row for row in rows if row["rate"] == rate]
+        held = {row["system"]: row["median_ms"] for row in own if is_held(row)}
+        words = f"the medians are {ranking(held)}" if held else "no system keeps up"
+        lost = [row["system"] for row in own if not is_held(row)]
+        behind = f"; {listed(lost)} {'falls' if len(lost) == 1 else 'fall'} behind" if lost else ""
+        lines.append(f"At {rate:,.0f} messages a second {words}{behind if held else ''}.")
+    for rate in dict.fromkeys(choice(row["rate"] for row in rows) for choice in (min, max)):
+        adds = {
+            row["system"]: row["adding"]["median_ms"]
+            for row in rows
+            if row["rate"] == rate and row["adding"]["median_ms"] is not None
+        }
+        if adds:
+            lines.append(f"To add a neighborhood takes, at {rate:,.0f} a second: {ranking(adds)}.")
+    return paragraph([*lines, generator(rows)])
 
 
 def scope(rows: Sequence[Row]) -> str:
@@ -83,16 +97,28 @@ def scope(rows: Sequence[Row]) -> str:
         ours = [at[(MEMORY, *place)] for place in common]
         theirs = [at[(POSTGIS, *place)] for place in common]
         ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+        worse = sum(ratio > 1 for ratio in ratios)
         lines.append(
-            f"With {stages} a change takes {span(ours, 1)} ms in the broker and"
-            f" {span(theirs, 1)} ms in PostGIS (medians of all scopes and rates):"
-            f" {span(ratios, 2)} times as long."
+            f"With {stages} a change takes {span(ours, ' ms')} in the broker and"
+            f" {span(theirs, ' ms')} in PostGIS (medians of all scopes and rates):"
+            f" {span_of_ratios(ratios)} as long; we are the slower ones at {worse} of"
+            f" {len(ratios)} points."
         )
-    behind = [row for row in rows if row["missing"]]
+    behind = [
+        f"{row['system']} ({row['metres']} m, {row['stages']}, {row['churn']:g} a second)"
+        for row in rows
+        if row["missing"]
+    ]
     if behind:
-        names = ", ".join(
-            f"{row['system']} ({row['metres']} m, {row['stages']}, {row['churn']:g} a second)"
-            for row in behind
+        lines.append(f"Changes were refused or not answered in time: {listed(behind)}.")
+    slowest = max(
+        (row for row in rows if row["median_ms"] is not None),
+        key=lambda row: row["median_ms"], default=None,
+    )  # fmt: skip
+    if slowest is not None:
+        lines.append(
+            f"The slowest point is {slowest['system']} with {slowest['metres']} m,"
+            f" {slowest['stages']} and {slowest['churn']:g} changes a second:"
+            f" {milliseconds(slowest['median_ms'])} ms."
         )
-        lines.append(f"Some changes were refused or never answered: {names}.")
-    return paragraph(lines)
+    return paragraph([*lines, generator(rows)])

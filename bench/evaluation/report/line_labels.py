@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 
 # Points between two names in a column or a row, and between a line and its name.
 STEP: Final = 11.0
-TOP_STEP: Final = 13.0
 GAP: Final = 10.0
 POINTS_OF_INCH: Final = 72.0
 SIZE: Final = 8.0
@@ -22,8 +21,12 @@ End: TypeAlias = tuple[float, float, str, str]
 
 def label_ends(panels: Sequence[tuple[Axes, Sequence[End]]]) -> None:
     """Write names at the right of the lines of all panels of a figure, which are drawn already."""
+    widened: list[Axes] = []
     for axes, _ in panels:
-        _make_room(axes)
+        # What shares its horizontal axis is wide enough already.
+        if not any(axes.get_shared_x_axes().joined(axes, one) for one in widened):
+            _make_room(axes)
+            widened.append(axes)
     # Panels may share their axes: only now does everything have its place.
     panels[0][0].figure.canvas.draw()
     for axes, ends in panels:
@@ -43,23 +46,6 @@ def _label(axes: Axes, ends: Sequence[End]) -> None:
             name, (x, y), (right - own, wanted - height), textcoords="offset points",
             color=color, fontsize=SIZE, va="center", annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": color, "lw": 0.5, "shrinkA": 0, "shrinkB": 3},
-        )  # fmt: skip
-
-
-def label_tops(axes: Axes, tops: Sequence[tuple[float, str, str]]) -> None:
-    """Write names above lines that leave at the top; ``tops`` are place, name and colour."""
-    axes.figure.canvas.draw()
-    scale = POINTS_OF_INCH / axes.figure.dpi
-    height = axes.get_ylim()[1]
-    places = [axes.transData.transform((x, height))[0] * scale for x, _, _ in tops]
-    for (x, name, color), place, wanted in zip(
-        tops, places, moved_apart(places, TOP_STEP), strict=True
-    ):
-        axes.annotate(
-            name, (x, height), (wanted - place, GAP), textcoords="offset points", color=color,
-            fontsize=SIZE, rotation=50, ha="left", va="bottom", rotation_mode="anchor",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": color, "lw": 0.5, "shrinkA": 0, "shrinkB": 0},
         )  # fmt: skip
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -12,78 +13,64 @@ import matplotlib as mpl
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-from bench.evaluation.compared import systems
-from bench.evaluation.report.line_labels import End, label_ends, label_tops
-from bench.evaluation.throughput import Row
+from bench.evaluation.plan import Row
+from bench.evaluation.report.knees import Sweeps
+from bench.evaluation.report.line_labels import End, label_ends
+from bench.evaluation.report.sentences import is_held
+from bench.evaluation.report.styles import STYLES, Style
 
 DPI: Final = 120
-CEILING_MS: Final = 2_000.0
-
-
-@dataclass(frozen=True)
-class Style:
-    """How one system is drawn everywhere: colour, marker, line."""
-
-    color: str
-    marker: str
-    line: str = "-"
-
-
-STYLES: Final = {
-    systems.MEMORY: Style("#000000", "o"),
-    systems.REDIS: Style("#0072b2", "s"),
-    systems.REDIS_COLD: Style("#0072b2", "s", "--"),
-    systems.NONE: Style("#777777", "v", ":"),
-    systems.DATABASE: Style("#b04a00", "D"),
-    systems.BATCHED: Style("#b04a00", "D", "--"),
-    systems.POSTGIS: Style("#b04a00", "D"),
-    systems.MOSQUITTO: Style("#008060", "^", "-."),
-    systems.AMQTT: Style("#a05080", "P", ":"),
-}
+CEILING_MS: Final = 100.0
+# Above every plot: nothing arrived.
+NEVER_MS: Final = 100_000.0
 
 
 def plot_all(results: Row, folder: Path) -> None:
     """Draw what was measured."""
     draws: dict[str, Callable[[Any, Path], None]] = {
-        "throughput": plot_throughput, "filtering": plot_filtering, "adding": plot_adding,
+        "sweeps": plot_throughput, "filtering": plot_filtering, "adding": plot_adding,
         "city": plot_city, "scope": plot_scope,
     }  # fmt: skip
     mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     for name, draw in draws.items():
-        if name in results:
+        if results.get(name):
             draw(results[name], folder)
 
 
-def plot_throughput(found: Row, folder: Path) -> None:
+def plot_throughput(sweeps: Sequence[Row], folder: Path) -> None:
     """Median latency by publish rate; a large ring is the knee, a cross the generator's limit."""
-    figure, axes = plt.subplots(figsize=(9, 5.2), layout="constrained")
-    tops: list[tuple[float, str, str]] = []
-    for name, rows in found["runs"].items():
-        style = STYLES[name]
-        points = _by_rate(rows)
-        places = [rate for rate, _ in points]
-        heights = [min(height, CEILING_MS) for _, height in points]
-        _line(axes, places, heights, style)
-        limited = [row for row in rows if row["generator_is_limit"]]
-        axes.plot(
-            [row["rate"] for row in limited],
-            [min(row["median_ms"] or CEILING_MS, CEILING_MS) for row in limited],
-            "x", color="black", markersize=9, zorder=5,
-        )  # fmt: skip
-        knee = found["knee"][name]
-        nearest = min(points, key=lambda point: abs(point[0] - knee))
-        axes.plot(*nearest, "o", markersize=14, markerfacecolor="none", color=style.color)
-        tops.append((places[-1], name, style.color))
+    figure, axes = plt.subplots(figsize=(9, 5.4), layout="constrained")
+    found = Sweeps(sweeps)
     axes.set_xscale("log")
     _plain_logarithm(axes)
-    axes.set_ylim(top=CEILING_MS * 1.2)
+    lines: dict[str, Line2D] = {}
+    for name, rows in found.runs.items():
+        style = STYLES[name]
+        points = _by_rate(rows)
+        label = f"{name} ({found.held_words(name)} held)"
+        lines[label] = _line(axes, [x for x, _ in points], [y for _, y in points], style)
+        _crosses(axes, [(row["rate"], row["median_ms"]) for row in rows if _is_limited(row)])
+        knee = found.knee(name)
+        nearest = min(points, key=lambda point: abs(point[0] - knee))
+        axes.plot(*nearest, "o", markersize=14, markerfacecolor="none", color=style.color)
+    axes.set_ylim(top=CEILING_MS)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("messages published a second")
     axes.set_ylabel("latency, median, ms")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    label_tops(axes, tops)
+    lines["knee"] = Line2D(
+        [], [], marker="o", markersize=11, markerfacecolor="none", color="black", ls=""
+    )
+    lines["the generator may be the limit"] = Line2D(
+        [], [], marker="x", markersize=9, color="black", ls=""
+    )
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside lower center", ncols=3, frameon=False,
+        handlelength=3.5,
+    )  # fmt: skip
     _save(figure, folder / "evaluation-throughput.png")
 
 
@@ -91,8 +78,8 @@ def _by_rate(rows: Sequence[Row]) -> list[tuple[float, float]]:
     """Return the rates, ascending, each with the median of its runs."""
     found: dict[float, list[float]] = {}
     for row in rows:
-        found.setdefault(row["rate"], []).append(row["median_ms"] or CEILING_MS)
-    return [(rate, sorted(each)[len(each) // 2]) for rate, each in sorted(found.items())]
+        found.setdefault(row["rate"], []).append(row["median_ms"] or NEVER_MS)
+    return [(rate, median(each)) for rate, each in sorted(found.items())]
 
 
 def plot_filtering(rows: Sequence[Row], folder: Path) -> None:
@@ -100,12 +87,12 @@ def plot_filtering(rows: Sequence[Row], folder: Path) -> None:
     rates = sorted({row["rate"] for row in rows})
     for axis, text in (("subscriptions", "subscriptions"), ("members", "members of each")):
         figure, panels = plt.subplots(
-            1, len(rates), figsize=(9, 4.2), layout="constrained", squeeze=False
+            1, len(rates), figsize=(9, 4.4), layout="constrained", squeeze=False
         )
         ends = []
         for axes, rate in zip(panels[0], rates, strict=True):
             part = [row for row in rows if row["axis"] == axis and row["rate"] == rate]
-            held = [row for row in part if row["is_complete"] and row["median_ms"] is not None]
+            held = [row for row in part if is_held(row)]
             ends.append((axes, _lines(axes, held, axis, ("median_ms", "p99_ms"))))
             axes.set_title(f"{rate:,.0f} messages a second")
             axes.set_xlabel(text)
@@ -115,7 +102,15 @@ def plot_filtering(rows: Sequence[Row], folder: Path) -> None:
 
 
 def plot_adding(rows: Sequence[Row], folder: Path) -> None:
-    """Time to add a subscription, a panel for each axis and churn."""
+    """Time to add a subscription, without and with resolution."""
+    for is_resolved, name in ((False, "adding"), (True, "resolved")):
+        own = [row for row in rows if row["is_resolved"] is is_resolved]
+        if own:
+            _plot_adding(own, folder / f"evaluation-{name}.png")
+
+
+def _plot_adding(rows: Sequence[Row], path: Path) -> None:
+    """Draw a panel for each axis and churn."""
     churns = sorted({row["churn"] for row in rows})
     figure, panels = plt.subplots(
         2, len(churns), figsize=(9, 7.5), layout="constrained", squeeze=False
@@ -126,31 +121,34 @@ def plot_adding(rows: Sequence[Row], folder: Path) -> None:
         for axes, churn in zip(line, churns, strict=True):
             part = [
                 row for row in rows
-                if row["axis"] == axis and row["churn"] == churn and row["p90_ms"] is not None
+                if row["axis"] == axis and row["churn"] == churn and row["median_ms"] is not None
             ]  # fmt: skip
             ends.append((axes, _lines(axes, part, axis, ("median_ms", "p90_ms"))))
             axes.set_title(f"{churn:g} changes a second")
             axes.set_xlabel(text)
             axes.set_ylabel("to add, ms: median, 90th percentile dotted")
     label_ends(ends)
-    _save(figure, folder / "evaluation-adding.png")
+    _save(figure, path)
 
 
-def plot_city(found: Row, folder: Path) -> None:
+def plot_city(rows: Sequence[Row], folder: Path) -> None:
     """The median over time, a panel for each rate."""
-    rates = sorted({row["rate"] for row in found["rows"]})
+    rates = sorted({row["rate"] for row in rows})
     figure, panels = plt.subplots(
-        1, len(rates), figsize=(9, 4.2), layout="constrained", squeeze=False, sharey=True
-    )
+        1, len(rates), figsize=(4.5 * max(2, len(rates)), 4.4), layout="constrained",
+        squeeze=False, sharey=True,
+    )  # fmt: skip
     panels_ends = []
     for axes, rate in zip(panels[0], rates, strict=True):
         ends: list[End] = []
-        for row in found["rows"]:
+        for row in rows:
             if row["rate"] != rate or not row["rolling"]:
                 continue
             style = STYLES[row["system"]]
             times, heights = zip(*row["rolling"], strict=True)
-            _line(axes, times, heights, style, marks=4)
+            _line(axes, times, heights, style, marks=5)
+            if _is_limited(row):
+                _crosses(axes, row["rolling"][-1:])
             ends.append((times[-1], heights[-1], row["system"], style.color))
         _plain_logarithm(axes)
         axes.set_title(f"{rate:,.0f} messages a second")
@@ -165,15 +163,16 @@ def plot_scope(rows: Sequence[Row], folder: Path) -> None:
     """Time to add with resolution, a panel for each scope and number of stages."""
     kinds = list(dict.fromkeys((row["metres"], row["stages"]) for row in rows))
     figure, panels = plt.subplots(
-        2, 2, figsize=(9, 7.5), layout="constrained", sharex=True, sharey=True
-    )
+        math.ceil(len(kinds) / 2), 2, figsize=(9, 7.5), layout="constrained", sharex=True,
+        sharey=True, squeeze=False,
+    )  # fmt: skip
     ends = []
-    for axes, (metres, stages) in zip(panels.flat, kinds, strict=True):
+    for axes, (metres, stages) in zip(panels.flat, kinds, strict=False):
         part = [
             row for row in rows
-            if (row["metres"], row["stages"]) == (metres, stages) and row["p90_ms"] is not None
+            if (row["metres"], row["stages"]) == (metres, stages) and row["median_ms"] is not None
         ]  # fmt: skip
-        ends.append((axes, _lines(axes, part, "churn", ("median_ms", "p90_ms"), is_log=False)))
+        ends.append((axes, _lines(axes, part, "churn", ("median_ms", "p90_ms"))))
         members = part[0]["members"] if part else 0
         axes.set_title(f"{metres} m, {stages} (about {members:,} members)")
         axes.set_xlabel("changes a second")
@@ -182,9 +181,17 @@ def plot_scope(rows: Sequence[Row], folder: Path) -> None:
     _save(figure, folder / "evaluation-scope.png")
 
 
-def _lines(
-    axes: Axes, rows: Sequence[Row], place: str, heights: tuple[str, str], *, is_log: bool = True
-) -> list[End]:
+def _is_limited(row: Row) -> bool:
+    return bool(row["generator_is_limit"])
+
+
+def _crosses(axes: Axes, places: Sequence[tuple[float, float | None]]) -> None:
+    """Mark points at which the generator may be the limit."""
+    for x, y in places:
+        axes.plot(x, y or NEVER_MS, "x", color="black", markersize=9, zorder=5)
+
+
+def _lines(axes: Axes, rows: Sequence[Row], place: str, heights: tuple[str, str]) -> list[End]:
     """Draw two figures of each system, the second dotted; return where the first ones end."""
     ends: list[End] = []
     for name in dict.fromkeys(row["system"] for row in rows):
@@ -193,13 +200,19 @@ def _lines(
         style = STYLES[name]
         _line(axes, places, [row[heights[0]] for row in own], style)
         axes.plot(
-            places, [row[heights[1]] for row in own], ":", color=style.color, linewidth=0.9,
-            marker=style.marker, markersize=3.5, markerfacecolor="white",
+            places, [math.nan if row[heights[1]] is None else row[heights[1]] for row in own],
+            ":", color=style.color, linewidth=0.9, marker=style.marker, markersize=3.5,
+            markerfacecolor="white",
         )  # fmt: skip
         ends.append((places[-1], own[-1][heights[0]], name, style.color))
-    if is_log:
-        axes.set_xscale("log")
+    _crosses(axes, [(row[place], row[heights[0]]) for row in rows if _is_limited(row)])
+    axes.set_xscale("log")
     _plain_logarithm(axes)
+    low, high = axes.get_ylim()
+    # A shorter scale would have ticks that are hard to read.
+    if high < 10 * low:
+        middle = math.sqrt(low * high)
+        axes.set_ylim(middle / math.sqrt(10), middle * math.sqrt(10))
     # Marks where something was measured, and nowhere else.
     axes.set_xticks(sorted({row[place] for row in rows}))
     axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -211,19 +224,20 @@ def _plain_logarithm(axes: Axes) -> None:
     """Make the vertical axis logarithmic, with plain numbers."""
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(which="major", alpha=0.25)
 
 
 def _line(
     axes: Axes, places: Sequence[float], heights: Sequence[float], style: Style, marks: int = 1
-) -> None:
+) -> Line2D:
     """Draw a line with a marker at every n-th point."""
-    axes.plot(
+    (drawn,) = axes.plot(
         places, heights, style.line, color=style.color, marker=style.marker, markersize=5,
         linewidth=1.3, markevery=marks,
     )  # fmt: skip
+    return drawn
 
 
 def _save(figure: Any, path: Path) -> None:

@@ -18,6 +18,7 @@ class Run:
     median_ms: float
     is_complete: bool = True
     generator_is_limit: bool = False
+    growth: float = 0.0
 
 
 def system(capacity: float) -> Callable[[float], Run]:
@@ -64,6 +65,13 @@ def test_a_system_may_hold_more_than_its_plateau() -> None:
 def test_losses_end_the_plateau_however_quick_the_rest_is() -> None:
     runs = [Run(1_000, 0.2), Run(2_000, 0.2, is_complete=False), Run(4_000, 0.2)]
     assert knee_of(runs).rate == 1_000
+
+
+def test_a_queue_that_grows_is_not_held_however_short_it_is() -> None:
+    runs = [Run(1_000, 0.2), Run(2_000, 0.3), Run(4_000, 0.4, growth=0.1)]
+    knee = knee_of(runs)
+    assert (knee.rate, knee.held_rate, knee.held_is_least) == (2_000, 2_000, False)
+    assert knee_of([*runs[:2], replace(runs[2], growth=0.01)]).held_rate == 4_000
 
 
 def test_a_sweep_without_an_end_gives_the_least_that_the_knee_can_be() -> None:
