@@ -18,8 +18,7 @@ from schemas.membership import PEID, STAGE_NO, SUB_ID
 from spaps.cli.neighborhood_input import Unresolved, read_subscriptions
 from spaps.cli.output_file import output_file
 from spaps.cli.terminal import PhaseProgress, printable, remarks, results
-from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
-from spatial_udfs.exact.named_resolution import resolve_named
+from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution, resolve_named
 from spatial_udfs.named_references import NamedPositions
 from world.snapshot import load_snapshot
 

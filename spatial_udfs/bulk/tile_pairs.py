@@ -20,7 +20,7 @@ from spatial_udfs.bulk.bucket_parts import (
     by_buckets,
 )
 from spatial_udfs.bulk.category_sets import Vocabulary, set_numbers
-from spatial_udfs.bulk.sedona_tiles import LARGE, TILE
+from spatial_udfs.bulk.sedona_joins import LARGE, TILE
 from spatial_udfs.bulk.world_tiles import Boxes
 from spatial_udfs.entity_table import Bools, Int32s, Positions
 from spatial_udfs.resolution_limits import UNLIMITED

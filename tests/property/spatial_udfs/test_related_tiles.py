@@ -16,7 +16,7 @@ from schemas.entity import CATEGORIES, GEOMETRY, PEID
 from spatial_udfs.bulk import tile_pairs
 from spatial_udfs.bulk.bucket_parts import BucketPart
 from spatial_udfs.bulk.buckets import bucket_of
-from spatial_udfs.bulk.sedona_tiles import LARGE, TILE
+from spatial_udfs.bulk.sedona_joins import LARGE, TILE
 from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
 from spatial_udfs.bulk.world_tiles import ENTITIES_PER_TILE, Boxes, cut_into_tiles
 from spatial_udfs.entity_table import EntityTable
