@@ -14,7 +14,7 @@ from pyproj import CRS
 from schemas import entity
 from schemas.entity_keys import is_hashed, number_of_key
 from spatial_udfs.entity_table import Geometries
-from world.imports.combination import Combined, combine
+from world.imports.combination import CombinedEntities, combine
 from world.imports.extent import Extent, extent_of, placement_warnings
 from world.imports.import_request import ImportRequest
 from world.imports.projection import epsg_code
@@ -130,7 +130,7 @@ def _ids(entities: pa.Table) -> Counter[str]:
     return counts
 
 
-def _first_rows(combined: Combined) -> list[FirstRow]:
+def _first_rows(combined: CombinedEntities) -> list[FirstRow]:
     rows = combined.entities.slice(0, FIRST_ROWS).to_pylist()
     return [
         FirstRow(

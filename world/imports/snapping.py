@@ -76,7 +76,7 @@ ROUNDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Snapped:
+class SnapResult:
     """The geometries with inserted vertices, and how many were inserted and joined with another.
 
     ``changed`` has the positions of the geometries that got vertices, ``refused`` those that stay
@@ -90,7 +90,7 @@ class Snapped:
     refused: Int64s
 
 
-def snap(geometries: Geometries, distance: float, tell: Progress) -> Snapped:
+def snap(geometries: Geometries, distance: float, tell: Progress) -> SnapResult:
     """Return the geometries with every missing vertex within ``distance`` metres inserted."""
     inserted = 0
     result, joined, changed, refused = _with_joined_vertices(geometries, distance)
@@ -108,7 +108,7 @@ def snap(geometries: Geometries, distance: float, tell: Progress) -> Snapped:
             changed[rows[valid]] = True
             refused[rows[~valid]] = True
         inserted += int((~refused[bent]).sum())
-    return Snapped(result, inserted, joined, np.flatnonzero(changed), np.flatnonzero(refused))
+    return SnapResult(result, inserted, joined, np.flatnonzero(changed), np.flatnonzero(refused))
 
 
 def _with_joined_vertices(
