@@ -23,7 +23,7 @@ from deltalake.transaction import AddAction
 
 from schemas.errors import RunBusyError, WorldError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
-from world.versions.delta_tables import delta_rows, table_errors
+from world.versions.delta_tables import delta_rows, open_table, table_errors
 
 # Key in the commit information of Delta's log.
 RUN_KEY: Final = "spapsRun"
@@ -167,7 +167,7 @@ def append_run(out: str, mark: RunMark) -> None:
             path, pa.Table.from_pylist([row], _SCHEMA), mode="append", schema_mode="merge",
             commit_properties=CommitProperties(max_commit_retries=ATTEMPTS),
         )  # fmt: skip
-        compact_small_files(DeltaTable(path))
+        compact_small_files(open_table(path))
 
 
 def read_marks(runs: DeltaTable | None) -> list[RunMark]:
