@@ -10,7 +10,7 @@ import typer
 
 from schemas.errors import Mistakes, SettingsError
 from schemas.settings import load_settings, read_settings
-from spaps.cli.options import ConfigOption, PlainCommand, PlainGroup, WorldOption
+from spaps.cli.options import ConfigOption, PlainCommand, WorldOption, command_group
 from spaps.cli.terminal import printable
 
 
@@ -108,16 +108,7 @@ def _password(user: str) -> str:
 
 MISTAKES: Final = 2
 
-config = typer.Typer(
-    cls=PlainGroup, help="Check the settings of a broker.", invoke_without_command=True
-)
-
-
-@config.callback()
-def start(context: typer.Context) -> None:
-    """Print help when no command is given."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+config = command_group("Check the settings of a broker.")
 
 
 @config.command("check", cls=PlainCommand)
