@@ -10,8 +10,7 @@ from collections.abc import Callable
 from rebuild.record import COMPARE, REBUILD, RESOLVE, RebuildRecord
 from rebuild.request import RebuildRequest
 from redis_link.connection.client import RedisClient
-from redis_link.generation.generation_losses import generation_in_force
-from redis_link.generation.quality_gate import QualityGate
+from redis_link.generation.quality_gate import QualityGate, generation_in_force
 from spatial_udfs.incremental.world_changes import WorldChanges
 from world.versions.store import WorldStore
 

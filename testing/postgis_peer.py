@@ -119,7 +119,7 @@ class PostgisPeer:
 
 
 def _goes_on(before: WrittenStage, stage: WrittenStage) -> bool:
-    """Whether the stage repeats the one before it with its members added to the references."""
+    """Return whether the stage repeats the one before it, with its members as references too."""
     return (
         before.condition == stage.condition
         and before.categories == stage.categories

@@ -7,7 +7,7 @@ MQTT 5, and does not ask for the version.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -92,22 +92,12 @@ MQTT_3_1_1: Final = Codec(
     unsuback=packet_writer_3.unsuback_3,
     refused_filters=packet_writer_3.refused_filters_3,
 )
-MQTT_3_1: Final = Codec(
+MQTT_3_1: Final = replace(
+    MQTT_3_1_1,
     name="MQTT 3.1",
     level=3,
-    has_properties=False,
-    read_publish=packet_reader_3.read_publish_3,
-    read_acknowledgement=packet_reader_3.read_acknowledgement_3,
-    read_subscribe=packet_reader_3.read_subscribe_3,
-    read_unsubscribe=packet_reader_3.read_unsubscribe_3,
-    read_disconnect=packet_reader_3.read_disconnect_3,
-    check_auth=packet_reader_3.check_auth_3,
     connack=packet_writer_3.connack_3_1,
-    connack_refusal=packet_writer_3.connack_refusal_3,
-    disconnect=packet_writer_3.no_disconnect,
-    acknowledgement=packet_writer_3.acknowledgement_3,
     suback=packet_writer_3.suback_3_1,
-    unsuback=packet_writer_3.unsuback_3,
     refused_filters=packet_writer_3.refused_filters_3_1,
     repeated=MappingProxyType({0x6A: 0x62, 0x8A: 0x82, 0xAA: 0xA2}),
 )

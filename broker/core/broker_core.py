@@ -6,7 +6,6 @@ docs/broker-design.md describes how the shell works with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from typing import Any
 
 from broker.codec.gateway_rules import GatewayRules
@@ -138,7 +137,10 @@ class Core:
         self._intake.receive_all(reads)
 
     def output_of(self, connection: Connection) -> bytes:
-        """Return what is to be written to a connection of ``outbox.writes``, and remove it."""
+        """Return what is to be written to a connection of ``outbox.writes``, and remove it.
+
+        The shell does this itself, for many connections at once.
+        """
         data = b"".join(connection.out)
         connection.out.clear()
         self.counters.bytes_sent += len(data)
@@ -221,12 +223,11 @@ class Core:
         """Note that everything up to a position of the journal is stored."""
         self._state.output_gate.commit(position)
 
-    def durable_state(self) -> Iterator[Record]:
-        """Return all that must survive, as records, for a store that begins again."""
-        return chain.from_iterable(self.durable_parts())
-
     def durable_parts(self) -> Iterator[list[Record]]:
-        """Return the same in parts, each as it is when it is asked for."""
+        """Return all that must survive, as records, for a store that begins again.
+
+        Each part is as it is when it is asked for.
+        """
         return durable_parts(self._state)
 
     def restore(self, records: Iterable[Record]) -> None:

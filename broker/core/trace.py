@@ -203,7 +203,7 @@ class FastPath(Protocol):
         """Return the first read that is not for this path, and a position in it."""
 
 
-class FastPathAround:
+class TracingFastPath:
     """The fast path while clients are traced: it leaves their packets to the general path."""
 
     __slots__ = ("_fast",)

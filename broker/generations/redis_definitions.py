@@ -10,7 +10,7 @@ from broker.durability.registrations import unknown_name
 from broker.ports import StoreAwayError
 from redis_link.connection.redis_connection import RedisConnection, Word
 from redis_link.connection.redis_router import RedisRouter, run_script
-from redis_link.registry.name_scripts import EDITION_FIELD, PUT_BACK_NAMES
+from redis_link.registry.named_neighborhoods import EDITION_FIELD, PUT_BACK_NAMES
 from schemas.errors import RedisLinkError
 from schemas.named_neighborhood import NamedNeighborhood
 from schemas.redis_keys import NAMES_CHANNEL, names_key

@@ -29,7 +29,7 @@ FILTER_BUCKETS: Final = (
 )  # fmt: skip
 
 # One value, or one for each value of the label.
-Reading: TypeAlias = float | Mapping[str, float]
+FigureValue: TypeAlias = float | Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Figure:
 
     name: str
     text: str
-    read: Callable[[], Reading]
+    read: Callable[[], FigureValue]
     is_counter: bool = False
     label: str | None = None
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 from broker.access.addresses import Address, parse_address
 from broker.resolver.search_process import SearchProcess
 from broker.shell.control_socket import ControlSocket
+from broker.shell.diagnosis.query_pages import entities_page, no_login_page, why_command, why_page
 from broker.shell.diagnosis.traces import Traces
 from broker.shell.diagnosis.why_answers import WhyAnswers
-from broker.shell.diagnosis.why_command import no_login_page, why_command, why_page
-from broker.shell.entities_page import entities_page
 from broker.shell.http_server import HttpServer
 from broker.shell.metrics import Metrics, add_figures, pages
 from schemas.settings import Settings, control_socket_path

@@ -28,10 +28,9 @@ from broker.core.requests import (
 )
 from broker.core.verdicts import Verdict
 from broker.ports import StoreAwayError, Stores
-from broker.resolver.key_lookups import KeyLookUps
 from broker.resolver.live_resolver import LiveResolver
 from broker.resolver.resolver_requests import Asker, NeighborhoodRefusedError
-from broker.resolver.search_process import SearchUnavailableError
+from broker.resolver.search_process import KeyLookUps, SearchUnavailableError
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from broker.core.broker_core import Core
 from broker.core.message import Message
 from broker.core.world_changes import world_of_this_run
 from broker.ports import Stores, memberships_of_mode
-from broker.resolver.key_lookups import KeyLookUps
 from broker.resolver.live_resolver import LiveResolver
+from broker.resolver.search_process import KeyLookUps
 from broker.shell.admission import Admission, forget_plugin_verdicts
 from broker.shell.core_driver import CoreDriver
 from broker.shell.limits import read_limits, use_all_files

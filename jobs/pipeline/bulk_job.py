@@ -23,8 +23,7 @@ from jobs.pipeline.subscriptions.subscription_lines import Subscriptions, open_s
 from jobs.pipeline.world_tables import world_id
 from redis_link.connection.client import connect
 from redis_link.connection.redis_choice import redis_or_embedded
-from redis_link.generation.generation_losses import generation_in_force
-from redis_link.generation.quality_gate import QualityGate, gate_of
+from redis_link.generation.quality_gate import QualityGate, gate_of, generation_in_force
 from redis_link.generation.sweep import BackgroundSweep
 from schemas.errors import EXIT_DONE, WorldError
 from schemas.generation import FROM_FILE, RegistryCoverage

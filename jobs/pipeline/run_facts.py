@@ -29,7 +29,7 @@ from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
 from schemas.errors import NothingResolvedError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
-from world.memberships.compaction import compact_small_files
+from world.memberships.run_commits import compact_small_files
 
 # The table ``problems`` has all of them.
 LISTED_IN_RUN: Final = 1_000

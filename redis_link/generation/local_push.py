@@ -11,11 +11,6 @@ from redis.exceptions import RedisError
 
 from redis_link.connection.client import RedisClient
 from redis_link.generation.fenced_writer import fenced_writer
-from redis_link.generation.generation_losses import (
-    count_losses,
-    generation_in_force,
-    losses_of_changes,
-)
 from redis_link.generation.generation_push import (
     GenerationPush,
     PushReport,
@@ -24,7 +19,12 @@ from redis_link.generation.generation_push import (
     report_of,
 )
 from redis_link.generation.generation_store import current_generation
-from redis_link.generation.quality_gate import QualityGate
+from redis_link.generation.quality_gate import (
+    QualityGate,
+    count_losses,
+    generation_in_force,
+    losses_of_changes,
+)
 from redis_link.generation.sweep import DEFAULT_RETENTION, Retention
 from redis_link.sets.pair_arrays import (
     Int64s,

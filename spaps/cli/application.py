@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from spaps.cli.commands.broker_command import broker, passwd
-from spaps.cli.commands.config_command import config
+from spaps.cli.commands.broker_command import broker, config, passwd
 from spaps.cli.commands.export_command import export
 from spaps.cli.commands.find_command import categories, find
 from spaps.cli.commands.import_command import import_sources

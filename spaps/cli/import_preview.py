@@ -12,10 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from spaps.cli.terminal import printable
-from world.imports.dry_run import DryRun
+from world.imports.dry_run import ADVICE, DryRun
 from world.imports.extent import Extent
 from world.sources.candidates import ProblemSummary
-from world.sources.problem_advice import ADVICE
 
 SHOWN_CATEGORIES: Final = 12
 

@@ -71,20 +71,20 @@ def _content(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Unresolved:
+class UnresolvedSubscription:
     """A subscription that could not be resolved; ``where`` is its line or its subId."""
 
     where: str
     reason: str
 
 
-def read_subscriptions(path: Path) -> tuple[list[Subscription], list[Unresolved]]:
+def read_subscriptions(path: Path) -> tuple[list[Subscription], list[UnresolvedSubscription]]:
     """Return the subscriptions of a file (JSON lines) in order, and its wrong lines.
 
     Of several lines with one subId the first counts.
     """
     good: dict[int, Subscription] = {}
-    bad: list[Unresolved] = []
+    bad: list[UnresolvedSubscription] = []
     try:
         # Not splitlines(): JSON strings may hold other characters that it takes for line ends.
         lines = path.read_text("utf-8").split("\n")
@@ -96,10 +96,12 @@ def read_subscriptions(path: Path) -> tuple[list[Subscription], list[Unresolved]
         try:
             subscription = parse_subscription(line)
         except SpapsError as error:
-            bad.append(Unresolved(f"line {number}", str(error)))
+            bad.append(UnresolvedSubscription(f"line {number}", str(error)))
             continue
         if subscription.sub_id in good:
-            bad.append(Unresolved(f"line {number}", f"subId {subscription.sub_id} came before"))
+            bad.append(
+                UnresolvedSubscription(f"line {number}", f"subId {subscription.sub_id} came before")
+            )
         else:
             good[subscription.sub_id] = subscription
     return list(good.values()), bad

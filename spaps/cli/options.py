@@ -43,6 +43,18 @@ class PlainGroup(TyperGroup):
         return without_flag_values(super().get_params(ctx))
 
 
+def command_group(purpose: str) -> typer.Typer:
+    """Return a command that has commands of its own, and prints its help when none is given."""
+    group = typer.Typer(cls=PlainGroup, help=purpose, invoke_without_command=True)
+
+    @group.callback()
+    def start(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    return group
+
+
 def without_flag_values(parameters: Any) -> Any:
     """Leave the column of values empty for flags, where typer would print ``<bool>``."""
     for parameter in parameters:

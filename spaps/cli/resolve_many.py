@@ -15,11 +15,10 @@ from rich.markup import escape
 
 from schemas.errors import DescriptorError, NoReferenceError, NothingResolvedError
 from schemas.membership import PEID, STAGE_NO, SUB_ID
-from spaps.cli.neighborhood_input import Unresolved, read_subscriptions
+from spaps.cli.neighborhood_input import UnresolvedSubscription, read_subscriptions
 from spaps.cli.output_file import output_file
 from spaps.cli.terminal import PhaseProgress, printable, remarks, results
-from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
-from spatial_udfs.exact.named_resolution import resolve_named
+from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution, resolve_named
 from spatial_udfs.named_references import NamedPositions
 from world.snapshot import load_snapshot
 
@@ -44,19 +43,21 @@ def resolve_many(subscriptions: Path, out: Path, world: str, version: int | None
         resolver = ExactResolver(table)
         known = NamedPositions(table, (each.neighborhood for each in good))
         resolved = 0
-        lacking: list[Unresolved] = []
+        lacking: list[UnresolvedSubscription] = []
         with MembershipFile(out) as memberships:
             for done, subscription in enumerate(good):
                 progress("resolving", done, len(good))
                 try:
                     found = resolve_named(resolver, table, subscription.neighborhood, known)
                 except (DescriptorError, NoReferenceError) as error:
-                    unresolved.append(Unresolved(f"subId {subscription.sub_id}", str(error)))
+                    unresolved.append(
+                        UnresolvedSubscription(f"subId {subscription.sub_id}", str(error))
+                    )
                     continue
                 if found.missing:
                     shown = ", ".join(map(str, found.missing))
                     reason = f"not in world version {table.version}: {shown}"
-                    lacking.append(Unresolved(f"subId {subscription.sub_id}", reason))
+                    lacking.append(UnresolvedSubscription(f"subId {subscription.sub_id}", reason))
                 memberships.add(subscription.sub_id, found.resolution)
                 resolved += 1
             if not resolved:
@@ -73,7 +74,7 @@ def resolve_many(subscriptions: Path, out: Path, world: str, version: int | None
     )
 
 
-def _nothing(subscriptions: Path, unresolved: list[Unresolved], version: int) -> str:
+def _nothing(subscriptions: Path, unresolved: list[UnresolvedSubscription], version: int) -> str:
     if not unresolved:
         return f"{subscriptions}: there is no subscription in it, and nothing was written"
     [first, *_] = unresolved

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from schemas.language.explain import neighborhood_warnings, stage_words
 from schemas.language.neighborhood import Neighborhood
+from schemas.language.reference_words import missing_words, no_reference
 from schemas.membership import STAGE_NO
 from spaps.cli.neighborhood_input import read_descriptor
 from spaps.cli.output_file import write_text
@@ -22,8 +24,10 @@ from spaps.cli.resolution_files import geojson, page_of, reference_names
 from spaps.cli.terminal import print_warning, printable, printable_json, remarks, results
 from spatial_udfs.entity_keys import key_at
 from spatial_udfs.entity_table import EntityTable, Int64s
-from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
-from spatial_udfs.exact.named_resolution import resolve_named
+from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution, resolve_named
+from spatial_udfs.named_references import bound_to
+from spatial_udfs.place_geometries import projected_places
+from world.entity_lookup import open_lookup
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
@@ -150,3 +154,22 @@ def _rows(table: EntityTable, members: Int64s, limit: int) -> Table:
     if len(shown) < len(members):
         rows.add_row("…", Text(f"and {len(members) - len(shown):,} more", style="dim"))
     return rows
+
+
+def checked_references(
+    neighborhood: Neighborhood, world: str, version: int | None
+) -> tuple[Neighborhood, str]:
+    """Return the neighborhood with peids for keys and names, and a warning, "" if none.
+
+    NoReferenceError when the version has none of the references.
+    """
+    table = open_lookup(world, version).table
+    bound, unknown = bound_to(neighborhood, table)
+    there, missing = table.positions_of(np.array(bound.refs, np.int64))
+    places, lacking = projected_places(bound.places, table.srid)
+    if not len(there) and not len(places):
+        raise no_reference(neighborhood, table.version)
+    absent = missing_words(unknown._replace(peids=tuple(missing.tolist()), places=lacking))
+    if not absent:
+        return bound, ""
+    return bound, f"not in world version {table.version}: {', '.join(map(str, absent))}"

@@ -8,8 +8,7 @@ from schemas.settings import load_settings
 from spaps.cli.command_line import run_safely
 from spaps.cli.terminal import results
 from spaps.demo.live_broker import run_live
-from spaps.demo.sample_bulk import resolve_in_bulk
-from spaps.demo.sample_neighborhoods import import_sample, resolve_sample
+from spaps.demo.sample_neighborhoods import import_sample, resolve_in_bulk, resolve_sample
 
 
 def main() -> None:

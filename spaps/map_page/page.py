@@ -19,10 +19,8 @@ import numpy as np
 
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.places import place_words
-from spaps.map_page.drawn_entities import grey_positions
-from spaps.map_page.drawn_places import with_places
+from spaps.map_page.drawn_entities import grey_positions, with_places
 from spaps.map_page.packed_world import pack
-from spaps.map_page.stage_colours import stage_colours
 from spatial_udfs.entity_table import EntityTable, Positions
 from spatial_udfs.exact.exact_resolver import Resolution
 
@@ -151,3 +149,28 @@ def _hash_source(text: str) -> str:
 
 def _resource(*path: str) -> str:
     return resources.files("spaps.map_page").joinpath(*path).read_text("utf-8")
+
+
+# The colours of Okabe and Ito, which people with any colour vision can tell apart, without yellow
+# (invisible on a light ground) and black (for references).
+DISTINCT: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+# Many stages are mostly hops: a ramp from dark to light shows their order better than hues.
+RAMP: Final = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (200, 190, 30))
+
+
+def stage_colours(count: int) -> tuple[str, ...]:
+    """Return one colour for each stage, in stage order."""
+    if count <= len(DISTINCT):
+        return DISTINCT[:count]
+    return tuple(_on_ramp(number / (count - 1)) for number in range(count))
+
+
+def _on_ramp(place: float) -> str:
+    """Return the colour at ``place`` (0..1) between the steps of the ramp."""
+    at = place * (len(RAMP) - 1)
+    lower = min(int(at), len(RAMP) - 2)
+    mixed = (
+        round(low + (high - low) * (at - lower))
+        for low, high in zip(RAMP[lower], RAMP[lower + 1], strict=True)
+    )
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from schemas.topology.relations import SHAPE_COUNT
 from spatial_udfs.bulk.batch_tables import BatchTables, LevelEdges, shape_pair, widest
+from spatial_udfs.bulk.buckets import BucketEntities, PairRows
 from spatial_udfs.bulk.placed_members import PlacedRows
 from spatial_udfs.bulk.stage_rows import FarTotals, Members, NearPairs, NearRows, RelatedRows
-from spatial_udfs.bulk.world_bucket import BucketEntities, PairRows
 from spatial_udfs.entity_table import Int32s, Int64s
 from spatial_udfs.position_sets import is_in, spread_out
-from spatial_udfs.topology.stored_kinds import reference_shapes
+from spatial_udfs.topology.pair_kinds import reference_shapes
 
 # The largest number of pairs that are looked up at once.
 PAIRS_AT_ONCE: Final = 2_000_000

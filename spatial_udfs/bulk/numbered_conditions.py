@@ -27,7 +27,7 @@ from schemas.language.conditions import (
 from schemas.topology.far_pairs import SHAPE_PAIRS, leaf_far_bits
 from schemas.topology.relations import MatrixSet
 from spatial_udfs.entity_table import Bools, Floats, Int32s, Int64s
-from spatial_udfs.topology.stored_kinds import decoded
+from spatial_udfs.topology.pair_kinds import decoded
 
 CONDITION: Final = "condition"
 

@@ -20,14 +20,19 @@ from spatial_udfs.bulk.bucket_parts import (
     by_buckets,
 )
 from spatial_udfs.bulk.category_sets import Vocabulary, set_numbers
-from spatial_udfs.bulk.sedona_tiles import LARGE, TILE
+from spatial_udfs.bulk.sedona_joins import LARGE, TILE
 from spatial_udfs.bulk.world_tiles import Boxes
 from spatial_udfs.entity_table import Bools, Int32s, Positions
 from spatial_udfs.resolution_limits import UNLIMITED
-from spatial_udfs.topology.pair_kinds import PAIRS_OF_SHAPES, Kinds, PairKinds
+from spatial_udfs.topology.pair_kinds import (
+    DISJOINT_KINDS,
+    PAIRS_OF_SHAPES,
+    Kinds,
+    PairKinds,
+    encoded_cells,
+)
 from spatial_udfs.topology.pair_matrices import PairMatrices
 from spatial_udfs.topology.shapes import shapes_of, stored_geometries
-from spatial_udfs.topology.stored_kinds import DISJOINT_KINDS, encoded_cells
 
 CHANGED: Final = "changed"  # Boolean: pairs without such an end are not looked for
 # Bounds the memory of a tile in which all entities lie in one place.

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from shapely.errors import GEOSException
 
-from schemas.errors import WorldError
+from schemas.errors import NoReferenceError, WorldError
 from schemas.language.neighborhood import Neighborhood, WrittenStage
-from schemas.language.reference_words import no_reference
+from schemas.language.reference_words import missing_words, no_reference
 from spatial_udfs.entity_table import CategoryMasks, EntityTable, Geometries, Int64s, Positions
 from spatial_udfs.exact.place_members import PlaceMembers
 from spatial_udfs.exact.stage_findings import StageFinding, stage_findings
 from spatial_udfs.exact.stage_members import OpenEntities, StageMembers
+from spatial_udfs.named_references import NamedPositions, bound_to
 from spatial_udfs.place_geometries import check_places, projected_places
 from spatial_udfs.position_sets import difference, union
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits
@@ -174,3 +175,33 @@ def _repeats(stage: WrittenStage, earlier: WrittenStage) -> bool:
         and earlier.number in stage.ref_stages
         and set(earlier.ref_stages) <= set(stage.ref_stages)
     )
+
+
+class NamedResolution(NamedTuple):
+    """What was resolved: the neighborhood has peids in place of keys and names.
+
+    ``missing`` are the references that the version does not have, for a person.
+    """
+
+    neighborhood: Neighborhood
+    resolution: Resolution
+    missing: tuple[int | str, ...]
+
+
+def resolve_named(
+    resolver: ExactResolver,
+    table: EntityTable,
+    neighborhood: Neighborhood,
+    known: NamedPositions | None = None,
+) -> NamedResolution:
+    """Return the members on the version that ``table`` is; ``resolver`` works on the same.
+
+    ``known`` are the keys and names of several neighborhoods, for one of many.
+    """
+    bound, unknown = bound_to(neighborhood, table, known)
+    try:
+        resolution = resolver.resolve(bound)
+    except NoReferenceError:
+        raise no_reference(neighborhood, table.version) from None
+    missing = unknown._replace(peids=resolution.missing_refs, places=resolution.missing_places)
+    return NamedResolution(bound, resolution, missing_words(missing))

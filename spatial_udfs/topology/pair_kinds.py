@@ -3,6 +3,9 @@
 A kind is a number of 16 bits made of the DE-9IM matrix and the two shapes. A city has few
 hundred kinds and millions of pairs, so a condition is evaluated once for each kind and then
 looked up.
+
+In memory matrices are numbered as they come. A stored kind has the matrix itself, packed into one
+integer: it is the same in every world, so pairs can be taken over from one version to the next.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from numpy.typing import NDArray
 
 from schemas.language.conditions import Leaf, Relate, Topological, WithinDistance
 from schemas.topology.far_pairs import SHAPE_PAIRS, leaf_far_bits
-from schemas.topology.relations import SHAPE_COUNT, masks_of
+from schemas.topology.relations import SHAPE_COUNT, Shape, disjoint_matrix, masks_of
 from spatial_udfs.entity_table import Bools
 from spatial_udfs.topology.shapes import ShapeCodes
 
@@ -129,3 +132,43 @@ def _fitting(cells: NDArray[Any], mask: str) -> Bools:
     wanted = np.array([_MASK_BITS[character] for character in mask], np.uint8)
     fits: Bools = ((cells & wanted) != 0).all(axis=1)
     return fits
+
+
+CELL_SYMBOLS: Final = "F012"
+
+_BITS_OF_CELL: Final = 2
+_CELLS: Final = 9
+_SHAPE_PAIR_BITS: Final = 4
+
+
+def reference_shapes(kinds: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """Return the place in ``SHAPES`` of the reference of pairs of these kinds."""
+    return ((kinds & (1 << _SHAPE_PAIR_BITS) - 1) // SHAPE_COUNT).astype(np.uint8)
+
+
+def _shift(cell: int) -> int:
+    """Return where a cell's bits are: the first cell is the highest digit, as it is written."""
+    return _SHAPE_PAIR_BITS + _BITS_OF_CELL * (_CELLS - 1 - cell)
+
+
+def decoded(kind: int) -> tuple[Shape, Shape, str]:
+    """Return the shape of the reference, the shape of the entity, and the matrix."""
+    reference, entity = SHAPE_PAIRS[kind & (1 << _SHAPE_PAIR_BITS) - 1]
+    cells = (kind >> _shift(cell) & (1 << _BITS_OF_CELL) - 1 for cell in range(_CELLS))
+    return reference, entity, "".join(CELL_SYMBOLS[cell] for cell in cells)
+
+
+def encoded(reference: Shape, entity: Shape, matrix: str) -> int:
+    """Return the kind of a matrix such as ``FF1F00102`` and the shapes of both ends."""
+    return encoded_cells(matrix) | SHAPE_PAIRS.index((reference, entity))
+
+
+def encoded_cells(matrix: str) -> int:
+    """Return the bits of a matrix in a kind; the place in ``SHAPE_PAIRS`` is added to them."""
+    return sum(CELL_SYMBOLS.index(symbol) << _shift(cell) for cell, symbol in enumerate(matrix))
+
+
+DISJOINT_KINDS: Final = tuple(
+    encoded(reference, entity, disjoint_matrix(reference, entity))
+    for reference, entity in SHAPE_PAIRS
+)

@@ -19,10 +19,10 @@ from world.imports.duplicates import with_unique_keys, without_duplicates
 from world.imports.extent import SourcePlace, joined_places, source_place
 from world.imports.near_misses import near_misses
 from world.imports.projection import choose_crs, given_crs, project, utm_zones
-from world.imports.snapping import Snapped, snap
+from world.imports.snapping import SnapResult, snap
 from world.long_work import Progress, in_threads
 from world.sources.candidates import Candidates, Problem, ProblemKind
-from world.sources.readings import Reading
+from world.sources.readings import SourceRows
 from world.versions import version_tables
 
 NO_GEOMETRY: Final = -1
@@ -95,7 +95,7 @@ def finite(geometries: Geometries) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Combined:
+class CombinedEntities:
     """The entities (UNVERSIONED_ENTITIES) of the next version, and its problems."""
 
     entities: pa.Table
@@ -108,7 +108,7 @@ class Combined:
     # Pairs of rows that are closer than a millimetre and do not touch.
     near_misses: Int64s
     # What was inserted, if vertices were to be.
-    snapped: Snapped | None = None
+    snapped: SnapResult | None = None
 
     def notes(self) -> tuple[str, ...]:
         """Return what there is to say about near misses and inserted vertices."""
@@ -140,8 +140,8 @@ def counted(count: int, one: str, several: str) -> str:
 
 
 def combine(
-    readings: Sequence[Reading], srid: int | None, tell: Progress, snap_metres: float = 0
-) -> Combined:
+    readings: Sequence[SourceRows], srid: int | None, tell: Progress, snap_metres: float = 0
+) -> CombinedEntities:
     """Return the entities of all readings, in the given CRS or in one chosen for the data.
 
     ``snap_metres``: the distance up to which missing vertices are inserted; 0 inserts none.
@@ -178,7 +178,7 @@ def combine(
     ]
     entities = pa.concat_tables(written)
     misses = near_misses(geometries, tell)
-    return Combined(entities, geometries, crs, problems, places, misses, snapped)
+    return CombinedEntities(entities, geometries, crs, problems, places, misses, snapped)
 
 
 def _fitting_crs(usable: Sequence[tuple[Candidates, CRS]]) -> CRS:

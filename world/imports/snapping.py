@@ -16,8 +16,58 @@ import shapely
 from numpy.typing import NDArray
 
 from spatial_udfs.entity_table import Bools, Floats, Geometries, Int64s
-from world.imports.vertices import Vertices
 from world.long_work import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Vertices:
+    """The places of distinct vertices; owner and vertex of each point of all geometries."""
+
+    places: NDArray[np.float64]
+    owners: Int64s
+    of_point: Int64s
+
+    @classmethod
+    def of(cls, geometries: Geometries) -> Vertices:
+        """Return the vertices of geometries in two dimensions."""
+        coordinates, owners = shapely.get_coordinates(geometries, return_index=True)
+        distinct, of_point = np.unique(coordinates.view(np.complex128).ravel(), return_inverse=True)
+        return cls(np.column_stack([distinct.real, distinct.imag]), owners, of_point)
+
+    def owned(self) -> Int64s:
+        """Return one number for each entity and vertex that it has: entity * count + vertex."""
+        pairs: Int64s = np.unique(self.owners * len(self.places) + self.of_point)
+        return pairs
+
+    def joined(self, distance: float) -> Int64s:
+        """Return for each vertex the vertex that it becomes, mostly itself.
+
+        Vertices within the distance of each other become the first of them. A chain of such
+        vertices stays as it is if one entity has two of them: its shape would lose an edge.
+        """
+        points: Any = shapely.points(self.places)
+        count = len(self.places)
+        one, other = shapely.STRtree(points).query(points, predicate="dwithin", distance=distance)
+        near = one < other
+        first = _smallest_reachable(count, one[near], other[near])
+        owned = self.owned()
+        entity, vertex = np.divmod(owned, max(count, 1))
+        chains, counts = np.unique(entity * count + first[vertex], return_counts=True)
+        lost = np.isin(first, chains[counts > 1] % max(count, 1))
+        return np.where(lost, np.arange(count), first)
+
+
+def _smallest_reachable(count: int, one: Int64s, other: Int64s) -> Int64s:
+    """Return the smallest number that each number is connected with."""
+    first = np.arange(count)
+    while True:
+        before = first.copy()
+        smaller = np.minimum(first[one], first[other])
+        np.minimum.at(first, one, smaller)
+        np.minimum.at(first, other, smaller)
+        if np.array_equal(before, first):
+            return first
+
 
 # LineString, Polygon, MultiLineString, MultiPolygon: what has edges.
 WITH_EDGES: Final = (1, 3, 5, 6)
@@ -26,7 +76,7 @@ ROUNDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Snapped:
+class SnapResult:
     """The geometries with inserted vertices, and how many were inserted and joined with another.
 
     ``changed`` has the positions of the geometries that got vertices, ``refused`` those that stay
@@ -40,7 +90,7 @@ class Snapped:
     refused: Int64s
 
 
-def snap(geometries: Geometries, distance: float, tell: Progress) -> Snapped:
+def snap(geometries: Geometries, distance: float, tell: Progress) -> SnapResult:
     """Return the geometries with every missing vertex within ``distance`` metres inserted."""
     inserted = 0
     result, joined, changed, refused = _with_joined_vertices(geometries, distance)
@@ -58,7 +108,7 @@ def snap(geometries: Geometries, distance: float, tell: Progress) -> Snapped:
             changed[rows[valid]] = True
             refused[rows[~valid]] = True
         inserted += int((~refused[bent]).sum())
-    return Snapped(result, inserted, joined, np.flatnonzero(changed), np.flatnonzero(refused))
+    return SnapResult(result, inserted, joined, np.flatnonzero(changed), np.flatnonzero(refused))
 
 
 def _with_joined_vertices(

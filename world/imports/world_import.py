@@ -20,7 +20,7 @@ from pyproj import CRS
 from schemas import entity
 from schemas.errors import SourceError
 from spatial_udfs.entity_table import EntityTable
-from world.imports.combination import Combined, combine
+from world.imports.combination import CombinedEntities, combine
 from world.imports.extent import Extent, extent_of, placement_warnings
 from world.imports.import_request import ImportRequest, request_of
 from world.imports.projection import epsg_code
@@ -55,7 +55,7 @@ class ImportReport:
     # Only for a new version: near misses, and what --snap did.
     notes: tuple[str, ...] = ()
     # Only for a new version: its entities, so that a caller need not read them again.
-    combined: Combined | None = field(default=None, compare=False, repr=False)
+    combined: CombinedEntities | None = field(default=None, compare=False, repr=False)
 
     def entities(self) -> pa.Table | None:
         """Return the rows (UNVERSIONED_ENTITIES) of a new version, in any order; else None."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -22,8 +23,7 @@ from deltalake.transaction import AddAction
 
 from schemas.errors import RunBusyError, WorldError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
-from world.memberships.compaction import compact_small_files
-from world.versions.delta_tables import delta_rows, table_errors
+from world.versions.delta_tables import delta_rows, open_table, table_errors
 
 # Key in the commit information of Delta's log.
 RUN_KEY: Final = "spapsRun"
@@ -167,7 +167,7 @@ def append_run(out: str, mark: RunMark) -> None:
             path, pa.Table.from_pylist([row], _SCHEMA), mode="append", schema_mode="merge",
             commit_properties=CommitProperties(max_commit_retries=ATTEMPTS),
         )  # fmt: skip
-        compact_small_files(DeltaTable(path))
+        compact_small_files(open_table(path))
 
 
 def read_marks(runs: DeltaTable | None) -> list[RunMark]:
@@ -198,3 +198,20 @@ def chosen_run(marks: list[RunMark], where: str, version: int | None, run: str) 
 def newest_run(marks: list[RunMark], version: int) -> RunMark | None:
     """Return the newest complete run of a world version; None if there is none."""
     return next((mark for mark in reversed(marks) if mark.version == version), None)
+
+
+# Each run adds a file. So many files are read in about the time of one large file.
+MOST_FILES: Final = 64
+
+
+def compact_small_files(table: DeltaTable, most_files: int = MOST_FILES) -> bool:
+    """Join the small files of a table that has more than ``most_files``; return whether it did.
+
+    The rows stay the same, and so do earlier states of the table. A run that writes at the same
+    moment comes first: then the files are joined by a later run.
+    """
+    if len(table.file_uris()) <= most_files:
+        return False
+    with suppress(CommitFailedError):
+        return bool(table.optimize.compact()["numFilesAdded"])
+    return False

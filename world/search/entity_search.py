@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from schemas import entity
 from schemas.errors import SearchError
-from world.search.places import Place
+from world.search.places import Place, read_place
 from world.search.searched_world import SearchedWorld
 from world.search.text_match import NO_MATCH, match_levels
 
@@ -162,3 +163,45 @@ def _entities(
         )
         for number, row in enumerate(taken)
     )
+
+
+PARAMETERS: Final = ("text", "category", "near", "within", "limit")
+DEFAULT_LIMIT: Final = 20
+# A result stays below a few hundred kilobytes.
+MOST_ENTITIES: Final = 1_000
+
+
+def read_request(parameters: Mapping[str, Sequence[str]]) -> EntityQuery:
+    """Return the query of the parameters; SearchError for one that is unknown or impossible."""
+    for name, values in parameters.items():
+        if name not in PARAMETERS:
+            known = ", ".join(PARAMETERS)
+            raise SearchError(f"unknown parameter {name[:40]!a}; there are {known}")
+        if len(values) > 1:
+            raise SearchError(f"the parameter {name!a} is given {len(values)} times")
+    given = {name: values[0] for name, values in parameters.items()}
+    near = given.get("near")
+    return EntityQuery(
+        text=given.get("text"),
+        category=given.get("category"),
+        near=None if near is None else read_place(near),
+        within=_metres(given.get("within")),
+        limit=_limit(given.get("limit")),
+    )
+
+
+def _metres(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise SearchError(f"within is a number of metres, not {text[:40]!a}") from None
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_LIMIT
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_ENTITIES):
+        raise SearchError(f"limit is a whole number from 1 to {MOST_ENTITIES}, not {text[:40]!a}")
+    return int(text)

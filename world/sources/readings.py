@@ -28,7 +28,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourceRows:
     """Some rows of a source, and the problems found in reading them."""
 
     rows: Candidates
@@ -36,7 +36,7 @@ class Reading:
     problems: list[Problem]
 
 
-def read_sources(sources: Sequence[Source], tell: Progress) -> Iterator[Reading]:
+def read_sources(sources: Sequence[Source], tell: Progress) -> Iterator[SourceRows]:
     """Yield the rows of all sources in order; all OSM extracts at the place of the first."""
     extracts = [source for source in sources if kind_of(source.path) is SourceKind.OSM]
     for source in sources:
@@ -48,7 +48,7 @@ def read_sources(sources: Sequence[Source], tell: Progress) -> Iterator[Reading]
             extracts = []
 
 
-def _read_osm(extracts: Sequence[Source], tell: Progress) -> Reading:
+def _read_osm(extracts: Sequence[Source], tell: Progress) -> SourceRows:
     # Imported only when needed, because loading osmium takes long.
     from world.sources.osm.entities import read_osm  # noqa: PLC0415
 
@@ -56,16 +56,16 @@ def _read_osm(extracts: Sequence[Source], tell: Progress) -> Reading:
     if any(each.options.osm_rules().sha256 != rules.sha256 for each in extracts):
         raise SettingsError("all OSM extracts of an import are one map: give them the same rules")
     rows, problems = read_osm([each.path for each in extracts], rules, tell)
-    return Reading(rows, WGS84, problems)
+    return SourceRows(rows, WGS84, problems)
 
 
-def _read(source: Source, kind: SourceKind, tell: Progress) -> Iterator[Reading]:
+def _read(source: Source, kind: SourceKind, tell: Progress) -> Iterator[SourceRows]:
     path, options = source.path, source.options
     tell(f"reading {path.name}", 0, None)
     match kind:
         case SourceKind.GEOJSON | SourceKind.GEOJSON_LINES:
             by_lines = kind is SourceKind.GEOJSON_LINES
-            yield Reading(*read_geojson(path, options, by_lines=by_lines))
+            yield SourceRows(*read_geojson(path, options, by_lines=by_lines))
         case SourceKind.GEOPARQUET:
             layout = parquet.read_layout(path, options)
             batches = parquet.read_batches(path, layout)
@@ -88,10 +88,10 @@ def _told(
     total: int | None,
     path: Path,
     tell: Progress,
-) -> Iterator[Reading]:
+) -> Iterator[SourceRows]:
     """Yield the batches as readings, and tell how many rows are read."""
     done = 0
     for rows, problems in batches:
         done += parquet.BATCH_ROWS
         tell(f"reading {path.name}", done if total is None else min(done, total), total)
-        yield Reading(rows, layout.geometry.crs, problems)
+        yield SourceRows(rows, layout.geometry.crs, problems)

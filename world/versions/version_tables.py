@@ -156,8 +156,8 @@ def content_checksum(entities: pa.Table) -> str:
         for batch in entities.to_batches(max_chunksize=ROWS_AT_ONCE)
         for text in _row_texts(batch).cast(pa.binary()).to_pylist()
     )
-    lanes = np.frombuffer(digests, dtype=">u8").reshape(-1, 4).astype(np.uint64)
-    return "".join(f"{int(lane):016x}" for lane in lanes.sum(axis=0, dtype=np.uint64))
+    quarters = np.frombuffer(digests, dtype=">u8").reshape(-1, 4).astype(np.uint64)
+    return "".join(f"{int(quarter):016x}" for quarter in quarters.sum(axis=0, dtype=np.uint64))
 
 
 def _row_texts(rows: pa.RecordBatch) -> pa.StringArray:

@@ -14,7 +14,7 @@ from broker.core.message import Message
 from broker.core.sessions.session import Session
 from broker.core.subscribe.routes import Route
 from broker.core.verdicts import Action, denial_text
-from schemas.near_names import name_warnings
+from schemas.mqtt_names import name_warnings
 
 # User properties of a message that are looked at for a name that is nearly ours.
 MOST_NAMES: Final = 20

@@ -21,7 +21,7 @@ from broker.core.sessions.connection import Connection, State
 from broker.core.sessions.input_faults import InputFaults
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.subscribe.subscribe_queue import SubscribeQueue
-from broker.core.trace import FastPath, FastPathAround
+from broker.core.trace import FastPath, TracingFastPath
 
 _CONNECT: Final = 0x10
 _PUBLISH: Final = 0x30
@@ -66,7 +66,7 @@ class Intake:
 
     def leave_traced(self, *, clients: bool) -> None:
         """Let the fast path leave packets of traced clients, if there are any."""
-        self._fast = FastPathAround(self._untraced) if clients else self._untraced
+        self._fast = TracingFastPath(self._untraced) if clients else self._untraced
 
     def receive_all(self, reads: Iterator[Read]) -> None:
         """Take bytes of any connections, as ``Core.receive_all``."""

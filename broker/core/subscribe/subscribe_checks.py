@@ -19,9 +19,8 @@ from broker.core.subscribe.subscribe_jobs import (
 from broker.core.subscribe.subscription_index import subscription_bytes
 from broker.core.verdicts import denial_text
 from schemas.errors import DescriptorError
-from schemas.mqtt_names import NEIGHBORHOOD
+from schemas.mqtt_names import NEIGHBORHOOD, name_warnings
 from schemas.named_neighborhood import NAME_SIGN, name_in_property
-from schemas.near_names import name_warnings
 
 NO_MORE: Final = "subscriptions of this user or address take all the memory that it may have"
 

@@ -26,8 +26,7 @@ from broker.core.subscribe.subscribe_jobs import (
     nsids_of,
 )
 from broker.core.subscribe.subscription import Subscription
-from schemas.mqtt_names import WARNING
-from schemas.near_names import name_warnings
+from schemas.mqtt_names import WARNING, name_warnings
 
 # What a topic filter that waits takes in memory beside its text.
 FILTER_BYTES: Final = 300

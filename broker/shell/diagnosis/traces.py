@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from typing import Any, Final
 
 from broker.core.broker_core import Core
 from broker.core.trace import TraceEvent, Watch
 from broker.shell.control_socket import Rows
-from broker.shell.diagnosis.log_lines import client_lines
 from broker.shell.diagnosis.trace_request import TraceError, TraceRequest, read_trace
 
 log = logging.getLogger(__name__)
@@ -149,3 +148,60 @@ def _row(event: TraceEvent, *, with_payload: bool) -> dict[str, Any]:
     if with_payload and event.payload is not None:
         row["payload"] = event.payload[:SHOWN_PAYLOAD].decode("utf-8", "backslashreplace")
     return row
+
+
+# Lines of the broker with the fields client and user.
+_LOGGER: Final = "broker"
+_FIELDS: Final = ("from", "reason", "nsids")
+
+
+class ClientLogHandler(logging.Handler):
+    """Gives ``sink`` each line about a client id, except those that traces write themselves."""
+
+    def __init__(self, client_id: str, sink: Callable[[TraceEvent], None], traces: str) -> None:
+        """``traces`` is the name of the logger by which traces write."""
+        super().__init__(logging.INFO)
+        self._client_id = client_id
+        self._sink = sink
+        self._traces = traces
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a line of the log."""
+        if record.name == self._traces or getattr(record, "client", None) != self._client_id:
+            return
+        given = vars(record)
+        fields: dict[str, Any] = {name: given[name] for name in _FIELDS if name in given}
+        user = getattr(record, "user", None)
+        self._sink(TraceEvent(record.created, self._client_id, user, record.getMessage(), fields))
+
+
+class _FromLevel(logging.Filter):
+    """Keeps lines below the level of the log out of it."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__()
+        self._level = level
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the line is to be written."""
+        return record.levelno >= self._level
+
+
+@contextmanager
+def client_lines(client_id: str, sink: Callable[[TraceEvent], None], traces: str) -> Iterator[None]:
+    """Give ``sink`` the lines about a client; what the broker writes stays the same."""
+    logger, root = logging.getLogger(_LOGGER), logging.getLogger()
+    tap, floor = ClientLogHandler(client_id, sink, traces), _FromLevel(root.level)
+    for handler in root.handlers:
+        handler.addFilter(floor)
+    logger.addHandler(tap)
+    logger.setLevel(min(root.level, logging.INFO))
+    try:
+        yield
+    finally:
+        logger.removeHandler(tap)
+        if not any(isinstance(one, ClientLogHandler) for one in logger.handlers):
+            # As the root logger, which has the level of the log.
+            logger.setLevel(logging.NOTSET)
+        for handler in root.handlers:
+            handler.removeFilter(floor)

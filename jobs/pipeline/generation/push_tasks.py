@@ -24,8 +24,8 @@ from jobs.pipeline.lake_tables import LakeTable
 from jobs.pipeline.memberships.membership_parts import FilePart, read_parts, usable_pairs
 from redis_link.connection.client import connect
 from redis_link.generation.fenced_writer import fenced_writer
-from redis_link.generation.generation_losses import Losses, count_losses
 from redis_link.generation.generation_push import PushToken
+from redis_link.generation.quality_gate import Losses, count_losses
 from redis_link.sets.pair_arrays import Int64s, Tally, tally_of
 from redis_link.sets.set_reader import read_shards
 from schemas.errors import GenerationError, SpapsError

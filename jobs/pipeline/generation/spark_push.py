@@ -37,7 +37,6 @@ from jobs.pipeline.spark_errors import spark_errors_as
 from jobs.pipeline.stage_progress import stage_progress
 from redis_link.connection.client import connect
 from redis_link.connection.url import masked
-from redis_link.generation.generation_losses import Losses, generation_in_force
 from redis_link.generation.generation_push import (
     GenerationPush,
     PushReport,
@@ -46,7 +45,7 @@ from redis_link.generation.generation_push import (
     StepClock,
     report_of,
 )
-from redis_link.generation.quality_gate import QualityGate
+from redis_link.generation.quality_gate import Losses, QualityGate, generation_in_force
 from redis_link.generation.sweep import DEFAULT_RETENTION, Retention
 from redis_link.sets.pair_arrays import Tally
 from schemas.errors import GenerationError, SourceError

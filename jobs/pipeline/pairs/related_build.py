@@ -41,7 +41,7 @@ from spatial_udfs.bulk.bucket_parts import (
     taken_over,
 )
 from spatial_udfs.bulk.buckets import bucket_count
-from spatial_udfs.bulk.sedona_tiles import LARGE, TILE, tiled
+from spatial_udfs.bulk.sedona_joins import LARGE, TILE, tiled
 from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
 from spatial_udfs.bulk.world_tiles import cut_into_tiles
 from spatial_udfs.entity_table import Int32s

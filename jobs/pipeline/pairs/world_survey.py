@@ -19,7 +19,7 @@ from jobs.pipeline.lake_tables import TableFile, lake_errors
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import CATEGORIES, ENTITIES_TABLE, GEOMETRY, PEID
 from spatial_udfs.bulk.category_sets import Vocabulary, in_order, vocabulary_of
-from spatial_udfs.bulk.sedona_tiles import LARGE_BYTES
+from spatial_udfs.bulk.sedona_joins import LARGE_BYTES
 from spatial_udfs.bulk.world_tiles import LARGEST_SAMPLE, Places
 from spatial_udfs.topology.shapes import stored_geometries
 

@@ -17,8 +17,8 @@ from jobs.pipeline.pairs.world_buckets import WorldBuckets
 from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.stages.compiled_slice import CompiledSlice
 from jobs.pipeline.subscriptions.named_references import BoundSlice
+from spatial_udfs.bulk.buckets import BucketEntities
 from spatial_udfs.bulk.stage_rows import KNOWN, Members, all_members, taken
-from spatial_udfs.bulk.world_bucket import BucketEntities
 from spatial_udfs.entity_table import Int32s, Int64s
 
 # The level of references as written.

@@ -19,12 +19,12 @@ from jobs.pipeline.subscriptions.graph_tables import GraphTables, exploded_lists
 from schemas.entity import NODE
 from schemas.errors import SpapsError
 from spatial_udfs.bulk.batch_tables import BatchTables, LevelEdges
+from spatial_udfs.bulk.category_sets import NumberedPatterns, numbered_patterns
 from spatial_udfs.bulk.numbered_conditions import (
     CONDITION,
     NumberedConditions,
     numbered_conditions,
 )
-from spatial_udfs.bulk.numbered_patterns import NumberedPatterns, numbered_patterns
 from spatial_udfs.bulk.shown_rows import ShownNodes
 from spatial_udfs.bulk.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED
 from spatial_udfs.entity_table import Int32s, Int64s

@@ -24,7 +24,7 @@ from jobs.pipeline.stages.compiled_slice import LevelPlan
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import GEOMETRY, REFERENCE
 from spatial_udfs.bulk.bulk_stage import BulkStage
-from spatial_udfs.bulk.sedona_distances import REACH, near_pairs
+from spatial_udfs.bulk.sedona_joins import REACH, near_pairs
 from spatial_udfs.bulk.stage_rows import NearPairs, by_bucket, routed, taken
 
 # Up to so many references are sent to every task that measures distances.

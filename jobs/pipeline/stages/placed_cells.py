@@ -11,8 +11,8 @@ from jobs.pipeline.stages.batch_state import CellReader
 from jobs.pipeline.subscriptions.named_references import PlaceQuestion, SliceReferences
 from schemas.language.condition_parser import parse_condition
 from spatial_udfs.bulk.batch_tables import BatchTables, LevelEdges
+from spatial_udfs.bulk.buckets import BucketEntities
 from spatial_udfs.bulk.placed_members import PlacedBucket, PlacedRows, rows_of_nodes
-from spatial_udfs.bulk.world_bucket import BucketEntities
 from spatial_udfs.entity_table import Bools
 from spatial_udfs.place_geometries import projected_places
 from spatial_udfs.topology.shapes import stored_geometries

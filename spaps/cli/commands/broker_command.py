@@ -1,16 +1,17 @@
-"""``spaps broker`` runs the MQTT broker; ``spaps passwd`` manages its users."""
+"""``spaps broker`` runs the MQTT broker, ``passwd`` and ``config check`` manage its settings."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from schemas.errors import SettingsError
-from schemas.settings import load_settings
-from spaps.cli.options import ConfigOption, WorldOption
+from schemas.errors import Mistakes, SettingsError
+from schemas.settings import load_settings, read_settings
+from spaps.cli.options import ConfigOption, PlainCommand, WorldOption, command_group
+from spaps.cli.terminal import printable
 
 
 def broker(
@@ -103,3 +104,33 @@ def _password(user: str) -> str:
     if not password:
         raise SettingsError("the password is empty")
     return password
+
+
+MISTAKES: Final = 2
+
+config = command_group("Check the settings of a broker.")
+
+
+@config.command("check", cls=PlainCommand)
+def check_config(*, config: ConfigOption = None) -> None:
+    """Read the settings, users, access rules and certificates as the broker does at its start.
+
+    Each mistake is one line, and the exit code is 2. Without mistakes this says what the broker
+    would do: where it listens, who may connect, what it keeps. Nothing is started.
+    """
+    from broker.shell.operations.settings_report import report_on
+
+    mistakes = Mistakes()
+    settings = read_settings(mistakes, config)
+    report = None
+    if settings is not None:
+        with mistakes.noted():
+            report = report_on(settings)
+    for mistake in mistakes:
+        typer.echo(f"spaps: {printable(' '.join(mistake.split()))}", err=True)
+    if mistakes or report is None:
+        raise typer.Exit(MISTAKES)
+    for line in report.statements:
+        typer.echo(printable(line))
+    for line in report.warnings:
+        typer.echo(f"warning: {printable(line)}", err=True)

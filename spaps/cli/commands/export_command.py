@@ -11,7 +11,7 @@ from schemas.settings import load_settings
 from spaps.cli.options import ConfigOption, VersionOption, WorldOption
 
 if TYPE_CHECKING:  # at run time only when the command runs
-    from world.exports.export_file import Members
+    from world.export_file import Members
 
 
 def export(
@@ -30,7 +30,7 @@ def export(
     """Write entities as GeoParquet, GeoJSON or CSV, by the ending of the file."""
     from spaps.cli.output_file import output_file
     from spaps.cli.terminal import print_result, remarks
-    from world.exports.export_file import exported_rows, writer_of
+    from world.export_file import exported_rows, writer_of
     from world.versions.store import WorldStore
 
     write = writer_of(file)
@@ -52,9 +52,8 @@ def _members(world: str, version: int, descriptor: str) -> Members:
     from schemas.language.explain import neighborhood_warnings
     from spaps.cli.neighborhood_input import read_descriptor
     from spaps.cli.terminal import print_warning
-    from spatial_udfs.exact.exact_resolver import ExactResolver
-    from spatial_udfs.exact.named_resolution import resolve_named
-    from world.exports.export_file import Members
+    from spatial_udfs.exact.exact_resolver import ExactResolver, resolve_named
+    from world.export_file import Members
     from world.snapshot import load_snapshot
 
     table = load_snapshot(world, version)

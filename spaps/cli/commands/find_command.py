@@ -20,7 +20,7 @@ def find(  # noqa: PLR0913  one for each option of the contract
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TEXT]",
+            metavar="TEXT",
             help="A name or a part of it, a key, a peid, or a level of a category.",
         ),
     ] = None,

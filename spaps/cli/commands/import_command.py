@@ -20,7 +20,7 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="SOURCE…",
+            metavar="SOURCE",
             help="OSM, GeoJSON, Parquet, Delta, Shapefile, GeoPackage, or one import file (.toml).",
         ),
     ],
@@ -39,7 +39,8 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
     category: Annotated[
         str | None,
         typer.Option(
-            metavar="PREFIX", help="Category to put before those of the file, or alone for none."
+            metavar="PREFIX",
+            help="Category to put before those of the file, or to take where it has none.",
         ),
     ] = None,
     rules: Annotated[

@@ -11,7 +11,7 @@ import typer
 from schemas.errors import SettingsError
 from schemas.settings import NO_REDIS, Settings, load_settings
 from spaps.cli.neighborhood_input import DescriptorArgument, read_descriptor
-from spaps.cli.options import ConfigOption, PlainCommand, PlainGroup, RedisOption, WorldOption
+from spaps.cli.options import ConfigOption, PlainCommand, RedisOption, WorldOption, command_group
 from spaps.cli.terminal import (
     plain_table,
     print_remark,
@@ -33,18 +33,7 @@ JsonOption: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print JSON, each neighborhood on a line.")
 ]
 
-neighborhood = typer.Typer(
-    cls=PlainGroup,
-    help="Manage named neighborhoods, which clients subscribe to as @NAME.",
-    invoke_without_command=True,
-)
-
-
-@neighborhood.callback()
-def start(context: typer.Context) -> None:
-    """Print help when no command is given."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+neighborhood = command_group("Manage named neighborhoods, which clients subscribe to as @NAME.")
 
 
 @neighborhood.command("add", cls=PlainCommand)

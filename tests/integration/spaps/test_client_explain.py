@@ -9,7 +9,7 @@ from pathlib import Path
 
 from schemas.language.notation import parse_notation, read_neighborhood
 from spaps import SpatialClient
-from spaps.cli.stage_subscriptions import stage_subscriptions
+from spaps.cli.message_printer import stage_subscriptions
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from tests.scenes.surroundings import Surroundings
 from tests.servers.running_broker import PATIENCE, RunningBroker

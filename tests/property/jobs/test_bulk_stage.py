@@ -47,9 +47,10 @@ from schemas.language.notation import read_neighborhood
 from spatial_udfs.bulk import placed_members, tile_pairs
 from spatial_udfs.bulk.batch_tables import numbers_among
 from spatial_udfs.bulk.bucket_parts import BucketPart, EntityColumns, PairColumns
+from spatial_udfs.bulk.buckets import BucketEntities, PairRows
 from spatial_udfs.bulk.bulk_stage import BulkStage
 from spatial_udfs.bulk.placed_members import PlacedBucket, PlacedRows
-from spatial_udfs.bulk.sedona_tiles import LARGE, TILE
+from spatial_udfs.bulk.sedona_joins import LARGE, TILE
 from spatial_udfs.bulk.shown_rows import ShownNodes
 from spatial_udfs.bulk.stage_rows import (
     FarTotals,
@@ -63,7 +64,6 @@ from spatial_udfs.bulk.stage_rows import (
     taken,
 )
 from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
-from spatial_udfs.bulk.world_bucket import BucketEntities, PairRows
 from spatial_udfs.entity_table import EntityTable
 from tests.oracle.definition import entities_of, resolve_by_definition
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world

@@ -16,12 +16,12 @@ from schemas.entity import CATEGORIES, GEOMETRY, PEID
 from spatial_udfs.bulk import tile_pairs
 from spatial_udfs.bulk.bucket_parts import BucketPart
 from spatial_udfs.bulk.buckets import bucket_of
-from spatial_udfs.bulk.sedona_tiles import LARGE, TILE
+from spatial_udfs.bulk.sedona_joins import LARGE, TILE
 from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
 from spatial_udfs.bulk.world_tiles import ENTITIES_PER_TILE, Boxes, cut_into_tiles
 from spatial_udfs.entity_table import EntityTable
+from spatial_udfs.topology.pair_kinds import decoded
 from spatial_udfs.topology.shapes import shape_codes
-from spatial_udfs.topology.stored_kinds import decoded
 from tests.oracle.definition import entities_of, meet, pair_matrix
 from tests.strategies.near_degenerate import near_degenerate_worlds, pair_world
 from tests.strategies.worlds import table_of, worlds

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from schemas.language.notation import read_neighborhood
 from spatial_udfs.bulk import world_tiles
-from spatial_udfs.bulk.sedona_tiles import LARGE_CORNERS, tiled
+from spatial_udfs.bulk.sedona_joins import LARGE_CORNERS, tiled
 from spatial_udfs.bulk.world_tiles import cut_into_tiles
 from spatial_udfs.entity_table import EntityTable
 from tests.scenes.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world

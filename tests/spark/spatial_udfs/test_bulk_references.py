@@ -20,8 +20,7 @@ from schemas.language.notation import read_neighborhood
 from schemas.membership import SUB_ID
 from spatial_udfs.bulk import buckets
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.exact.exact_resolver import ExactResolver
-from spatial_udfs.exact.named_resolution import resolve_named
+from spatial_udfs.exact.exact_resolver import ExactResolver, resolve_named
 from testing.synthetic_city import synthetic_city
 from tests.scenes.bulk_scene import Row, bulk_rows, run_bulk, write_lines, write_world
 

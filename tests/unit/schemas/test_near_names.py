@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.near_names import MOST_CHARACTERS, OUR_NAMES, name_meant, name_warnings
+from schemas.mqtt_names import MOST_CHARACTERS, OUR_NAMES, name_meant, name_warnings
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,10 @@ def by_definition(rows: list[Row]) -> str:
         keyed = "" if key in (None, str(peid)) else f"|{len(key)}:{key}"
         text = f"{peid}|{listed}|{named}|{geometry.hex().upper()}{keyed}"
         digest = hashlib.sha256(text.encode())
-        for lane in range(4):
-            part = digest.digest()[8 * lane : 8 * lane + 8]
-            sums[lane] = (sums[lane] + int.from_bytes(part, "big")) % 2**64
-    return "".join(f"{lane:016x}" for lane in sums)
+        for quarter in range(4):
+            part = digest.digest()[8 * quarter : 8 * quarter + 8]
+            sums[quarter] = (sums[quarter] + int.from_bytes(part, "big")) % 2**64
+    return "".join(f"{quarter:016x}" for quarter in sums)
 
 
 @pytest.mark.parametrize("count", range(len(ROWS) + 1))

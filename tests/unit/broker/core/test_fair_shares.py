@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import chain
 
 import pytest
 
@@ -253,7 +254,7 @@ def test_what_is_restored_counts() -> None:
     away(harness, "a")
     publish(harness.connect("w"), "t", 3)
     again = Harness(durable=True, limits=BrokerLimits(total_queued_bytes=7 * SIZE))
-    again.core.restore(harness.core.durable_state())
+    again.core.restore(chain.from_iterable(harness.core.durable_parts()))
     assert queued(again, "a") == 3
     assert again.core._state.shares.queues.used >= 3 * SIZE
     publish(again.connect("w"), "t", 3)

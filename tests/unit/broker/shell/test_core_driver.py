@@ -24,7 +24,7 @@ from tests.servers.raw_client import (
 )
 
 
-class Wire:
+class RecordingTransport:
     """In the place of a transport: keeps what is written, piece by piece."""
 
     def __init__(self) -> None:
@@ -73,9 +73,9 @@ class Scene:
         self.service = BrokerService(replace(settings, redis=replace(settings.redis, url=None)))
         self._links: list[TcpLink] = []
 
-    def open(self) -> tuple[TcpLink, Wire]:
+    def open(self) -> tuple[TcpLink, RecordingTransport]:
         """A connection."""
-        link, transport = TcpLink(self.service.core_driver), Wire()
+        link, transport = TcpLink(self.service.core_driver), RecordingTransport()
         link.connection_made(transport)  # type: ignore[arg-type]
         self._links.append(link)
         return link, transport
@@ -87,7 +87,9 @@ class Scene:
         await self.service.core_driver.stop()
         self.service.admission.logins.close()
 
-    async def client(self, client_id: str, topic_filter: str = "") -> tuple[TcpLink, Wire]:
+    async def client(
+        self, client_id: str, topic_filter: str = ""
+    ) -> tuple[TcpLink, RecordingTransport]:
         """A client at work."""
         link, transport = self.open()
         link.data_received(connect_packet(client_id))

@@ -9,11 +9,10 @@ import shapely
 
 from spaps.cli.command_line import run
 from tests.scenes.source_files import feature, write_geojson
-from world.imports.dry_run import dry_run
+from world.imports.dry_run import ADVICE, dry_run
 from world.imports.import_request import request_of
 from world.imports.world_import import import_world
 from world.sources.candidates import ProblemKind
-from world.sources.problem_advice import ADVICE
 
 VILLAGE = Path(__file__).resolve().parents[3] / "extracts" / "village.osm"
 BOW_TIE = shapely.Polygon([(13, 52), (13.1, 52.1), (13.1, 52), (13, 52.1)])

@@ -7,9 +7,8 @@ from urllib.parse import parse_qs
 import pytest
 
 from schemas.errors import SearchError
-from world.search.entity_search import EntityQuery
+from world.search.entity_search import EntityQuery, read_request
 from world.search.places import Place
-from world.search.search_request import read_request
 
 
 def test_parameters_become_a_query() -> None:

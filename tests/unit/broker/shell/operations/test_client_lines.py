@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from broker.shell.operations.client_lines import MOST_ADDRESSES, ClientLines
+from broker.shell.operations.logs import MOST_ADDRESSES, ClientLineLimit
 
 
 class Log:
     """Sends records through the filter, at times that the test says."""
 
     def __init__(self, most: int, most_of_address: int) -> None:
-        self._filter = ClientLines(most, most_of_address)
+        self._filter = ClientLineLimit(most, most_of_address)
         self.now = 1_700_000_000.0
 
     def line(self, origin: str | None) -> logging.LogRecord | None:

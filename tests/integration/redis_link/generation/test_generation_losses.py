@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from redis_link.connection.client import RedisClient
-from redis_link.generation.generation_losses import Losses, count_losses, generation_in_force
 from redis_link.generation.generation_store import current_generation, current_number
 from redis_link.generation.local_push import push_changes, push_pairs
-from redis_link.generation.quality_gate import QualityGate
+from redis_link.generation.quality_gate import (
+    Losses,
+    QualityGate,
+    count_losses,
+    generation_in_force,
+)
 from redis_link.generation.sweep import Retention
 from redis_link.sets.pair_arrays import Pairs
 from schemas.errors import QualityError

@@ -174,7 +174,8 @@ def test_rights_and_refusals(broker: RunningBroker, clients: ExitStack, world: s
     gate = why(broker, f"open/gate/{INSIDE}")
     assert gate["message"]["peid"] == str(INSIDE)
     assert verdicts(gate) == {("c", 1): "delivered"}
-    # The keys of this world are its peids.
+    # The keys of this world are its peids. The first question starts the process that knows them.
+    until(lambda: why(broker, f"open/key/{INSIDE}")["message"]["peid"] is not None, "the key")
     by_key = why(broker, f"open/key/{INSIDE}")
     assert (by_key["message"]["peid"], by_key["message"]["key"]) == (str(INSIDE), None)
     no_key = command(world, "-t", "open/key/none")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import chain, product
 
 import pytest
 
@@ -135,7 +135,7 @@ def test_what_is_restored_counts_the_same() -> None:
         client.subscribe(pattern)
     client.send(encode.publish("kept/" + "a/" * 50, b"x", retain=True))
     again = Harness(durable=True)
-    again.core.restore(harness.core.durable_state())
+    again.core.restore(chain.from_iterable(harness.core.durable_parts()))
     assert again.core.shares.subscriptions.used == harness.core.shares.subscriptions.used
     assert again.core.retained.bytes == harness.core.retained.bytes
 
@@ -216,7 +216,7 @@ def test_one_user_leaves_room_for_retained_messages_of_others(
 
     assert kept(as_user(harness, "a", "greedy"), "a") == 4
     if is_restored:
-        state = harness.core.durable_state()
+        state = chain.from_iterable(harness.core.durable_parts())
         harness = Harness(durable=True, limits=BrokerLimits(**{limit: most}))
         harness.core.restore(state)
     again = as_user(harness, "b", "greedy")

@@ -12,8 +12,8 @@ from broker.ports import StoreAwayError
 from broker.resolver.resolver_requests import NeighborhoodRefusedError
 from redis_link.connection.client import RedisClient
 from redis_link.connection.redis_router import RedisRouter
-from redis_link.registry.name_scripts import EDITION_FIELD
 from redis_link.registry.named_neighborhoods import (
+    EDITION_FIELD,
     add_name,
     all_names,
     find_name,

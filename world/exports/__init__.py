@@ -1,1 +1,0 @@
-"""Writes entities of a world as GeoParquet, GeoJSON or CSV."""
