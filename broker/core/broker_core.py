@@ -17,18 +17,18 @@ from broker.core.counters import SysTopics
 from broker.core.journal import Record
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
-from broker.core.publish.fan_out import FanOut
-from broker.core.publish.fast_publish import FastPublisher, Read
-from broker.core.publish.fast_publish_3 import FastPaths, FastPublisher3
+from broker.core.publish.fast_publish import Read
 from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.publish.message_delivery import MessageDelivery
+from broker.core.publish.publish_answers import PublishAnswers
 from broker.core.publish.router import Router
 from broker.core.restore import StateRestore, durable_parts
 from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler, random_client_id
 from broker.core.sessions.connection import Connection
+from broker.core.sessions.fast_paths import make_fast_paths
 from broker.core.sessions.intake import Intake
 from broker.core.sessions.session import Session
 from broker.core.sessions.session_lifecycle import SessionLifecycle
@@ -83,21 +83,20 @@ class Core:
         self._message_delivery = delivery = MessageDelivery(state)
         self._retained_writer = RetainedWriter(state)
         sampler = FilterSampler(state)
+        answers = PublishAnswers(state, self._resume)
         self._general_publish = GeneralPublish(
-            state, Router(state, delivery, sampler), self._retained_writer, self._resume
+            state, Router(state, delivery, sampler), self._retained_writer, answers, self._resume
         )
-        fan_out = FanOut(state, delivery)
+        acknowledgements = Acknowledgements(state, delivery)
         wills = Wills(state, self._general_publish)
         self._lifecycle = SessionLifecycle(state, wills, delivery.share_groups)
         self._intake = Intake(
             state,
             self._lifecycle,
-            FastPaths(
-                FastPublisher(state, fan_out, sampler), FastPublisher3(state, fan_out, sampler)
-            ),
+            make_fast_paths(state, delivery, answers, acknowledgements, sampler),
             ConnectHandler(state, self._lifecycle, delivery, self._resume, new_client_id),
             self._general_publish,
-            Acknowledgements(state, delivery),
+            acknowledgements,
             SubscribeQueue(state, delivery, self._lifecycle),
         )
         # For the shell, when the world in force changes.
