@@ -81,22 +81,20 @@ class Core:
         self.shares = state.shares
         self.input_budget = state.input_budget
         self._message_delivery = delivery = MessageDelivery(state)
-        self._retained_writer = RetainedWriter(state)
-        sampler = FilterSampler(state)
-        answers = PublishAnswers(state, self._resume)
-        self._general_publish = GeneralPublish(
-            state, Router(state, delivery, sampler), self._retained_writer, answers, self._resume
-        )
-        acknowledgements = Acknowledgements(state, delivery)
+        self._retained_writer = retained = RetainedWriter(state)
+        sampler, answers = FilterSampler(state), PublishAnswers(state, self._resume)
+        router = Router(state, delivery, sampler)
+        self._general_publish = GeneralPublish(state, router, retained, answers, self._resume)
+        acks = Acknowledgements(state, delivery)
         wills = Wills(state, self._general_publish)
         self._lifecycle = SessionLifecycle(state, wills, delivery.share_groups)
         self._intake = Intake(
             state,
             self._lifecycle,
-            make_fast_paths(state, delivery, answers, acknowledgements, sampler),
+            make_fast_paths(state, delivery, answers, acks, sampler),
             ConnectHandler(state, self._lifecycle, delivery, self._resume, new_client_id),
             self._general_publish,
-            acknowledgements,
+            acks,
             SubscribeQueue(state, delivery, self._lifecycle),
         )
         # For the shell, when the world in force changes.
@@ -219,6 +217,10 @@ class Core:
     def committed(self, position: int) -> None:
         """Note that everything up to a position of the journal is stored."""
         self._state.output_gate.commit(position)
+
+    def commit_acknowledged(self) -> None:
+        """Release promises that nothing in the journal holds back; no step may be on its way."""
+        self._state.output_gate.commit_settled()
 
     def durable_state(self) -> Iterator[Record]:
         """Return all that must survive, as records, for a store that begins again."""

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from broker.core.subscribe.subscription import Subscription
 
 # Properties and payload as they are sent; how many bytes are properties; the route of the topic;
-# the subscription that matched; the bytes that limits count.
-PlainDelivery: TypeAlias = "tuple[bytes, int, Route, Subscription, int]"
-# Where the last of these stands.
+# the subscription that matched; the bytes that limits count; its place in the session's order and
+# its position in the journal, 0 if it is not recorded.
+PlainDelivery: TypeAlias = "tuple[bytes, int, Route, Subscription, int, int, int]"
+# Where the last three of these stand.
 SIZE: Final = 4
+PLACE: Final = 5
+RECORD: Final = 6
 
 
 def plain_message(route: Route, content: bytes, length: int) -> Message:
@@ -37,8 +40,9 @@ def plain_message(route: Route, content: bytes, length: int) -> Message:
 
 def to_delivery(plain: PlainDelivery, packet_id: int) -> Delivery:
     """Return the same as an object: sent, and not acknowledged."""
-    content, length, route, subscription, _ = plain
+    content, length, route, subscription, _, place, _ = plain
     delivery = Delivery(plain_message(route, content, length), 1, (subscription,))
+    delivery.position = place
     delivery.packet_id = packet_id
     delivery.stage = Stage.SENT
     return delivery

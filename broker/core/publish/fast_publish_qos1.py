@@ -137,6 +137,8 @@ class FastPublisherQos1:
             counters.publish_bytes_received += position - start
             counters.spatial_publishes += spatial
             held = received - unheld if is_held else 0
+            if journal.unsaved:
+                state.watch_unsaved()
             self._answers.answer_plain(connection, session, b"".join(answers), received, held)
             if spatial and peid >= 0:
                 self._filter_sampler.look_at(topic, peid)

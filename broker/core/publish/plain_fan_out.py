@@ -46,26 +46,30 @@ class PlainFanOut:
         # Without the properties that a subscription adds.
         remaining = len(topic_field) + 3 + len(content)
         message = None
+        journal, place, record = state.journal, 0, 0
         for hit in hits:
             receiver = hit.session
+            if journal.enabled:
+                place = record = 0
+                if receiver.is_recorded:
+                    place, record = receiver.last_position + 1, journal.position + 1
+            plain = (content, length, route, hit, size, place, record)
             target = receiver.direct or receiver.direct_3
             if (
                 target is None
                 or not hit.qos
-                or receiver.is_recorded
                 or hit.record_bytes > SHORT_RECORD_BYTES
                 or (readers is not None and receiver not in readers)
-                or not (
-                    packet_id := receiver.outgoing.start_plain(
-                        (content, length, route, hit, size), size
-                    )
-                )
+                or not (packet_id := receiver.outgoing.start_plain(plain, size))
             ):
                 message = message or plain_message(route, content, length)
                 self._message_delivery.deliver(receiver, message, (hit,), retain=False)
                 if readers is not None and self._message_delivery.is_reader(receiver, route.topic):
                     state.routes.add_reader(route, receiver)
                 continue
+            if record:
+                receiver.last_position = place
+                journal.write_plain(receiver, plain)
             out = target.out
             if not out:
                 writes.append(target)

@@ -11,7 +11,7 @@ from broker.codec.reason_codes import ReasonCode, violation
 from broker.core.core_state import CoreState
 from broker.core.journal import MessageReleased, PacketReleased
 from broker.core.message import Stage
-from broker.core.plain_delivery import SIZE
+from broker.core.plain_delivery import RECORD, SIZE
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
@@ -33,7 +33,7 @@ class Acknowledgements:
 
     def pubacks(self, session: Session, data: bytes, position: int) -> int:
         """Take short PUBACK packets in a row, as busy clients send them; return where they end."""
-        flow, start = session.outgoing, position
+        flow, start, journal = session.outgoing, position, self._state.journal
         unacknowledged = flow.unacknowledged
         plain = plain_bytes = 0
         whole = (len(data) - start) & ~3
@@ -45,6 +45,8 @@ class Acknowledgements:
                 del unacknowledged[packet_id]
                 plain += 1
                 plain_bytes += one[SIZE]
+                if one[RECORD]:
+                    journal.plain_done(session, one)
             elif one is not None:
                 if one.qos != 1:
                     break

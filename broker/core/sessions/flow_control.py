@@ -50,7 +50,7 @@ class OutgoingFlow:
         one = self.unacknowledged.get(packet_id)
         if isinstance(one, tuple):
             one = self.unacknowledged[packet_id] = to_delivery(one, packet_id)
-        return cast("Delivery | None", one)
+        return one
 
     def restart(self, receive_maximum: int) -> list[Delivery]:
         """Begin on a new connection: what was not acknowledged is sent again, before the queue.
