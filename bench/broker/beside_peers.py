@@ -29,6 +29,8 @@ from bench.broker.players import (
     TopicPlayer,
     WholeTopicPlayer,
 )
+from bench.broker.qos.latency import latencies
+from bench.broker.qos.rates import qos_rates
 from bench.broker.rate import Rate
 from bench.broker.report import SINGLES, STREAM, BrokerReport
 from bench.broker.scene import FAN_OUT, MEMBERS, ONE_MATCH, Scene, members_of, number_of
@@ -54,7 +56,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each single run")
     parser.add_argument(
-        "--only", default="", choices=("", "throughput", "filter", "singles"),
+        "--only", default="", choices=("", "throughput", "qos", "latency", "filter", "singles"),
         help="singles: one message a packet by 100 publishers, beside Mosquitto; a minute",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, default=OUT)
@@ -72,6 +74,10 @@ def main() -> int:
             singles(report, options.repeats, options.seconds)
         if options.only in ("", "throughput"):
             throughput(report, options.repeats, options.seconds)
+        if options.only in ("", "qos"):
+            qos_rates(report, options.repeats, options.seconds)
+        if options.only in ("", "latency"):
+            latencies(report, options.seconds)
         if options.only in ("", "filter"):
             filter_alone(report)
     except (PeerMissingError, LoadError) as error:
@@ -140,7 +146,6 @@ def _settings(scene: Scene, seconds: float) -> list[tuple[str, str, Run]]:
         ("one message a packet, 1 publisher", "singles", lambda one: one.singles(1, seconds)),
         ("one message a packet, 10 publishers", "singles", lambda one: one.singles(10, seconds)),
         (SINGLES, "singles", lambda one: one.singles(100, seconds)),
-        ("QoS 1", "acknowledged", lambda one: one.acknowledged(seconds)),
     ]
 
 

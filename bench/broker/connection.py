@@ -19,11 +19,11 @@ class LoadError(Exception):
 class Connection:
     """One client that has connected; it waits for each answer."""
 
-    def __init__(self, port: int, client_id: str, version: int) -> None:
+    def __init__(self, port: int, client_id: str, version: int, *, kept: bool = False) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.version = version
-        self.ask(scene.connect(client_id, version), CONNACK)
+        self.ask(scene.connect(client_id, version, kept=kept), CONNACK)
 
     def ask(self, request: bytes, answer: int) -> bytes:
         """Send a packet and wait for its answer."""

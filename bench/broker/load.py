@@ -1,14 +1,14 @@
 """The load generator: one lean thread with raw sockets and packets that were encoded before.
 
 All packets that a run delivers have one size, so counting bytes counts packets, and what is needed
-of a packet (its sender, its identifier) stands at a fixed place. Nothing is parsed one by one.
+of a packet (its sender) stands at a fixed place. Nothing is parsed one by one. ``qos.load`` has
+the runs at QoS 1 and 2.
 """
 
 from __future__ import annotations
 
 import itertools
 import select
-import socket
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -25,19 +25,19 @@ class Load:
     """The subscribers of a broker, and runs of publishers against it."""
 
     def __init__(self, subscribers: Sequence[Connection], copies: int, broker_pid: int) -> None:
-        self._subscribers = {one.socket.fileno(): one.socket for one in subscribers}
-        self._copies = copies
-        self._pid = broker_pid
+        self.subscribers = {one.socket.fileno(): one.socket for one in subscribers}
+        self.copies = copies
+        self.pid = broker_pid
         self._buffer = bytearray(BUFFER)
-        self._poll = select.epoll()
-        for file, subscriber in self._subscribers.items():
+        self.poll = select.epoll()
+        for file, subscriber in self.subscribers.items():
             subscriber.settimeout(0)
-            self._poll.register(file, select.EPOLLIN)
+            self.poll.register(file, select.EPOLLIN)
 
     def close(self) -> None:
         """Let all subscribers go."""
-        self._poll.close()
-        for subscriber in self._subscribers.values():
+        self.poll.close()
+        for subscriber in self.subscribers.values():
             subscriber.close()
 
     def delivered(self, publisher: Connection, packet: bytes) -> dict[int, bytes]:
@@ -45,11 +45,11 @@ class Load:
         publisher.socket.sendall(packet)
         found: dict[int, bytes] = {}
         deadline = time.monotonic() + PATIENCE
-        while len(found) < self._copies or len({*map(len, found.values())}) != 1:
+        while len(found) < self.copies or len({*map(len, found.values())}) != 1:
             if time.monotonic() > deadline:
-                raise LoadError(f"{len(found)} of {self._copies} copies were delivered")
-            for file, _ in self._poll.poll(0.1):
-                found[file] = found.get(file, b"") + self._subscribers[file].recv(BUFFER)
+                raise LoadError(f"{len(found)} of {self.copies} copies were delivered")
+            for file, _ in self.poll.poll(0.1):
+                found[file] = found.get(file, b"") + self.subscribers[file].recv(BUFFER)
         return found
 
     # --- streams
@@ -67,7 +67,7 @@ class Load:
         ready = [(b"".join(chunk), len(chunk)) for chunk in chunks]
         buffers = [SendBuffer(one.socket) for one in publishers]
         sent = received = turn = 0
-        clock = Clock(self._pid)
+        clock = Clock(self.pid)
         end = clock.began + seconds
         last = clock.began
         while True:
@@ -96,8 +96,8 @@ class Load:
 
     def _read_all(self) -> int:
         """Take what is there; the number of bytes."""
-        received, buffer, subscribers = 0, self._buffer, self._subscribers
-        for file, _ in self._poll.poll(0.01):
+        received, buffer, subscribers = 0, self._buffer, self.subscribers
+        for file, _ in self.poll.poll(0.01):
             received += subscribers[file].recv_into(buffer)
         return received
 
@@ -114,9 +114,9 @@ class Load:
         sends = [one.socket.send for one in publishers]
         turns = [itertools.cycle(own) for own in packets]
         rests: dict[int, bytes] = {}
-        copies = self._copies
+        copies = self.copies
         missing = [0] * len(publishers)
-        clock = Clock(self._pid)
+        clock = Clock(self.pid)
         end = clock.began + seconds
         sent = under_way = len(publishers)
         for number, send in enumerate(sends):
@@ -124,12 +124,12 @@ class Load:
             send(next(turns[number]))
         is_over = False
         while under_way:
-            events = self._poll.poll(PATIENCE)
+            events = self.poll.poll(PATIENCE)
             if not events:
                 raise LoadError(f"{under_way} publishes were lost")
             is_over = is_over or time.monotonic() >= end
             for file, _ in events:
-                data = self._subscribers[file].recv(BUFFER)
+                data = self.subscribers[file].recv(BUFFER)
                 if file in rests:
                     data = rests.pop(file) + data
                 if len(data) % size:
@@ -145,91 +145,3 @@ class Load:
                     sends[number](next(turns[number]))
                     sent += 1
         return clock.rate(sent)
-
-    # --- QoS 1
-
-    def acknowledged(  # noqa: C901 - one loop of its own, for speed
-        self, publishers: Sequence[Connection], batches: Sequence[Sequence[bytes]], seconds: float
-    ) -> Rate:
-        """Publish at QoS 1 with two batches of each publisher under way; subscribers acknowledge.
-
-        ``batches`` are lists of packets; two that follow each other share no identifier.
-        """
-        for publisher in publishers:
-            publisher.socket.settimeout(PATIENCE)
-        (receiver, example), *_ = self.delivered(publishers[0], batches[0][0]).items()
-        size, identifier_at = len(example), _identifier_at(example)
-        self._subscribers[receiver].send(_acknowledgement(example, identifier_at))
-        publishers[0].read_packet()
-        ready = [(b"".join(batch), len(batch)) for batch in batches]
-        files = {one.socket.fileno(): number for number, one in enumerate(publishers)}
-        for file in files:
-            self._poll.register(file, select.EPOLLIN)
-        sent = [0] * len(publishers)
-        acknowledged = [0] * len(publishers)
-        turns = [0] * len(publishers)
-        rests: dict[int, bytes] = {}
-        clock = Clock(self._pid)
-        end = clock.began + seconds
-        count = ready[0][1]
-
-        def send_batch(number: int) -> None:
-            data, _ = ready[turns[number] % len(ready)]
-            publishers[number].socket.sendall(data)
-            turns[number] += 1
-            sent[number] += count
-
-        for number in range(len(publishers)):
-            send_batch(number)
-            send_batch(number)
-        received, is_over = 0, False
-        while not (is_over and received >= sum(sent) * self._copies and acknowledged == sent):
-            events = self._poll.poll(PATIENCE)
-            if not events:
-                raise LoadError("acknowledged publishes were lost")
-            is_over = is_over or time.monotonic() >= end
-            for file, _ in events:
-                number = files.get(file, -1)
-                if number >= 0:
-                    acknowledged[number] += _pubacks(publishers[number].socket)
-                    while not is_over and acknowledged[number] >= sent[number] - count:
-                        send_batch(number)
-                    continue
-                subscriber = self._subscribers[file]
-                data = subscriber.recv(BUFFER)
-                if file in rests:
-                    data = rests.pop(file) + data
-                whole = len(data) // size
-                if whole * size < len(data):
-                    rests[file] = data[whole * size :]
-                received += whole
-                subscriber.sendall(
-                    b"".join(
-                        [
-                            _acknowledgement(data, at)
-                            for at in range(identifier_at, whole * size, size)
-                        ]
-                    )
-                )
-        for file in files:
-            self._poll.unregister(file)
-        return clock.rate(sum(sent))
-
-
-def _identifier_at(packet: bytes) -> int:
-    """Return where the packet identifier of a QoS 1 PUBLISH stands."""
-    body = 2 if packet[1] < 0x80 else 3
-    return body + 2 + int.from_bytes(packet[body : body + 2], "big")
-
-
-def _acknowledgement(data: bytes, at: int) -> bytes:
-    """Return PUBACK for the packet whose identifier stands there."""
-    return b"\x40\x02" + data[at : at + 2]
-
-
-def _pubacks(publisher: socket.socket) -> int:
-    """Count the acknowledgements that a publisher has got: four bytes each, of a success."""
-    data = publisher.recv(BUFFER)
-    while len(data) % 4:
-        data += publisher.recv(4 - len(data) % 4)
-    return len(data) // 4

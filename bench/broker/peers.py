@@ -24,7 +24,7 @@ STOP_SECONDS: Final = 30.0
 MOSQUITTO: Final = """\
 listener {port} 127.0.0.1
 allow_anonymous true
-persistence false
+{persistence}
 log_type error
 max_inflight_messages 1000
 max_queued_messages 0
@@ -90,15 +90,21 @@ def ours(mode: str, core: int, log: Path, redis_url: str = "none") -> Iterator[S
 
 
 @contextmanager
-def mosquitto(core: int, folder: Path) -> Iterator[Served]:
-    """Run Mosquitto as Debian packs it."""
+def mosquitto(core: int, folder: Path, *, persistent: bool = False) -> Iterator[Served]:
+    """Run Mosquitto as Debian packs it; ``persistent``: with a store, written by its defaults."""
     found = find_program("mosquitto")
     if found is None:
         raise PeerMissingError(missing_line("mosquitto"))
     program = str(found)
     help_text = subprocess.run([program, "-h"], capture_output=True, text=True, check=False).stdout
     version = help_text.partition("\n")[0].strip()
-    with _configured([program, "-c"], MOSQUITTO, core, folder / "mosquitto.conf") as (port, pid):
+    persistence, name = "persistence false", "mosquitto.conf"
+    if persistent:
+        # As root it would change to a user that may not write into the folder.
+        persistence = f"persistence true\npersistence_location {folder}/\nuser root"
+        name = "mosquitto-persistent.conf"
+    settings = MOSQUITTO.replace("{persistence}", persistence)
+    with _configured([program, "-c"], settings, core, folder / name) as (port, pid):
         yield Served("Mosquitto", port, pid, version)
 
 

@@ -25,9 +25,6 @@ CHUNK: Final = 500
 WINDOW: Final = 20_000
 MOST_SINGLES: Final = 100
 SINGLE_PACKETS: Final = 500
-QOS_1_PUBLISHERS: Final = 20
-QOS_1_BATCH: Final = 50
-QOS_1_BATCHES: Final = 40
 # Filters in one SUBSCRIBE.
 FILTERS: Final = 2_000
 
@@ -38,14 +35,13 @@ class Player:
     version = MQTT_5
     window = WINDOW
     chunk = CHUNK
-    settings: tuple[str, ...] = ("stream", "singles", "acknowledged")
+    settings: tuple[str, ...] = ("stream", "singles")
 
     def __init__(self, served: Served) -> None:
         self.name = served.name
         self.served = served
         self._load: Load | None = None
         self._packets: list[bytes] = []
-        self._batches: list[list[bytes]] = []
         self._names = itertools.count()
         self._publishers: list[Connection] = []
 
@@ -59,10 +55,6 @@ class Player:
         self._load = Load(clients, scene.copies, self.served.pid)
         published = scene.published()
         self._packets = [self._publish(scene, *one) for one in published]
-        numbered = zip(published, itertools.cycle(range(1, 2 * QOS_1_BATCH + 1)), strict=False)
-        of_qos_1 = [self._publish(scene, *one, packet_id=number) for one, number in numbered]
-        starts = range(0, QOS_1_BATCH * QOS_1_BATCHES, QOS_1_BATCH)
-        self._batches = [of_qos_1[start : start + QOS_1_BATCH] for start in starts]
         self._publishers = [self._connect("p") for _ in range(MOST_SINGLES)]
 
     def leave(self) -> None:
@@ -93,11 +85,6 @@ class Player:
         ]
         return self._running().singles(self._publishers[:count], own, seconds)
 
-    def acknowledged(self, seconds: float) -> Rate:
-        """Publish and subscribe at QoS 1."""
-        publishers = self._publishers[:QOS_1_PUBLISHERS]
-        return self._running().acknowledged(publishers, self._batches, seconds)
-
     def _running(self) -> Load:
         if self._load is None:
             raise LoadError(f"{self.name} has no subscribers")
@@ -109,7 +96,7 @@ class Player:
     def _client(self, scene: Scene, number: int) -> Connection:
         raise NotImplementedError
 
-    def _publish(self, scene: Scene, peid: int, neighborhood: int, packet_id: int = 0) -> bytes:
+    def _publish(self, scene: Scene, peid: int, neighborhood: int) -> bytes:
         raise NotImplementedError
 
 
@@ -126,9 +113,9 @@ class NeighborhoodPlayer(Player):
             )  # fmt: skip
         return client
 
-    def _publish(self, scene: Scene, peid: int, neighborhood: int, packet_id: int = 0) -> bytes:  # noqa: ARG002 - the filter finds it
+    def _publish(self, scene: Scene, peid: int, neighborhood: int) -> bytes:  # noqa: ARG002 - the filter finds it
         about = scenes.user_property("peid", str(peid))
-        return scenes.publish(scene.topic, self.version, about, packet_id=packet_id)
+        return scenes.publish(scene.topic, self.version, about)
 
     def wait_for_generation(self, generation: int, seconds: float) -> None:
         """Wait until the broker filters by a generation in Redis."""
@@ -151,10 +138,10 @@ class WholeTopicPlayer(Player):
         client.subscribe(topics, 1)
         return client
 
-    def _publish(self, scene: Scene, peid: int, neighborhood: int, packet_id: int = 0) -> bytes:
+    def _publish(self, scene: Scene, peid: int, neighborhood: int) -> bytes:
         about = scenes.user_property("peid", str(peid))
         topic = f"{scene.topic}/{neighborhood:03}"
-        return scenes.publish(topic, self.version, about, packet_id=packet_id)
+        return scenes.publish(topic, self.version, about)
 
 
 class TopicPlayer(Player):
@@ -168,8 +155,8 @@ class TopicPlayer(Player):
                 client.subscribe(topics[start : start + FILTERS], 1)
         return client
 
-    def _publish(self, scene: Scene, peid: int, neighborhood: int, packet_id: int = 0) -> bytes:  # noqa: ARG002 - the topic says it
-        return scenes.publish(f"{scene.topic}/{peid}", self.version, packet_id=packet_id)
+    def _publish(self, scene: Scene, peid: int, neighborhood: int) -> bytes:  # noqa: ARG002 - the topic says it
+        return scenes.publish(f"{scene.topic}/{peid}", self.version)
 
 
 class AmqttPlayer(Player):
@@ -193,6 +180,6 @@ class AmqttPlayer(Player):
         client.subscribe([f"{scene.topic}/{number}"], 0)
         return client
 
-    def _publish(self, scene: Scene, peid: int, neighborhood: int, packet_id: int = 0) -> bytes:  # noqa: ARG002 - its clients have one topic each
+    def _publish(self, scene: Scene, peid: int, neighborhood: int) -> bytes:  # noqa: ARG002 - its clients have one topic each
         topic = f"{scene.topic}/{neighborhood // scenes.SUBSCRIPTIONS_OF_CLIENT}"
-        return scenes.publish(topic, self.version, packet_id=packet_id)
+        return scenes.publish(topic, self.version)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import matplotlib as mpl
 
@@ -12,6 +13,9 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from bench.broker.rate import Rate
+
+if TYPE_CHECKING:
+    from bench.broker.aims import Latency
 
 MOSQUITTO, AMQTT = "Mosquitto", "amqtt"
 MEMORY, REDIS, NONE = "spaps memory", "spaps redis", "spaps none"
@@ -42,6 +46,37 @@ def plot_rates(rates: dict[str, dict[str, list[Rate]]], path: Path) -> None:
     axes.set_xlabel("publishes a second, one core (median of the rounds)")
     axes.grid(axis="x", which="both", alpha=0.25)
     figure.legend(loc="outside upper center", ncols=len(names))
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def plot_latencies(latencies: Sequence[Latency], path: Path) -> None:
+    """Draw median and p99 by rate and broker, with all rounds as points."""
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    names = list(dict.fromkeys(one.broker for one in latencies))
+    rates = sorted({one.rate for one in latencies})
+    for name in names:
+        own = [
+            [one for one in latencies if (one.rate, one.broker) == (rate, name)] for rate in rates
+        ]
+        for label, style, value in (
+            ("median", "o-", [median(one.median_ms for one in runs) for runs in own]),
+            ("p99", "s--", [median(one.p99_ms for one in runs) for runs in own]),
+        ):
+            axes.plot(rates, value, style, color=COLORS[name], label=f"{name}, {label}")
+        every = [one for runs in own for one in runs]
+        axes.plot(
+            [one.rate for one in every], [one.p99_ms for one in every], ".",
+            color=COLORS[name], alpha=0.5,
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_xticks(rates, [f"{rate:,}" for rate in rates])
+    axes.set_xlabel("messages a second at QoS 1")
+    axes.set_ylabel("from due to delivered, ms")
+    axes.grid(which="both", alpha=0.25)
+    figure.legend(loc="outside upper center", ncols=len(names) * 2, fontsize="small")
     figure.savefig(path, dpi=130)
     plt.close(figure)
 

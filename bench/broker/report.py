@@ -10,34 +10,23 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from bench.broker.plots import AMQTT, MEMORY, MOSQUITTO, NONE, REDIS, plot_filter, plot_rates
+from bench.broker.aims import Aim, Latency, latency_lines, qos_aims
+from bench.broker.plots import (
+    AMQTT,
+    MEMORY,
+    MOSQUITTO,
+    NONE,
+    REDIS,
+    plot_filter,
+    plot_latencies,
+    plot_rates,
+)
 from bench.broker.rate import Rate
 from testing.processor import cpu_name
 
 STREAM, SINGLES = "stream", "one message a packet, 100 publishers"
 ADDED_MEMBERS: Final = 2_000
 FEW, MANY = 1_000, 100_000
-
-
-@dataclass(frozen=True)
-class Aim:
-    """What was to be reached."""
-
-    name: str
-    figure: float
-    wanted: float
-    at_least: bool = True
-
-    @property
-    def reached(self) -> bool:
-        """Whether it is."""
-        return self.figure >= self.wanted if self.at_least else self.figure <= self.wanted
-
-    def line(self) -> str:
-        """Return a row of the table."""
-        sign = "≥" if self.at_least else "≤"
-        verdict = "reached" if self.reached else "**not reached**"
-        return f"| {self.name} | {self.figure:.2f} | {sign} {self.wanted:g} | {verdict} |"
 
 
 @dataclass
@@ -50,10 +39,15 @@ class BrokerReport:
     seconds: float = 0.0
     rates: dict[str, dict[str, list[Rate]]] = field(default_factory=dict)
     filter: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    latencies: list[Latency] = field(default_factory=list)
 
     def add(self, setting: str, broker: str, rate: Rate) -> None:
         """Add one run of a round."""
         self.rates.setdefault(setting, {}).setdefault(broker, []).append(rate)
+
+    def add_latency(self, latency: Latency) -> None:
+        """Add one run at a fixed rate."""
+        self.latencies.append(latency)
 
     def ratio(self, setting: str, broker: str, other: str) -> float:
         """Return how many times more publishes a second: the median of the rounds' ratios."""
@@ -77,6 +71,7 @@ class BrokerReport:
         if SINGLES in self.rates:
             ratio = self.ratio(SINGLES, MEMORY, MOSQUITTO)
             found.append(Aim(f"times Mosquitto, {SINGLES}", ratio, 1.0))
+        found += qos_aims(self)
         if self.filter:
             by_count = {one["subscriptions"]: one for one in self.filter["subscriptions"]}
             by_size = {one["members"]: one for one in self.filter["members"]}
@@ -115,6 +110,8 @@ class BrokerReport:
         (folder / "broker-figures.md").write_text(self.markdown())
         if self.rates:
             plot_rates(self.rates, folder / "broker-throughput.png")
+        if self.latencies:
+            plot_latencies(self.latencies, folder / "broker-latency.png")
         if self.filter:
             plot_filter(self.filter, folder / "broker-filter.png")
 
@@ -135,6 +132,8 @@ class BrokerReport:
         ]
         if self.rates:
             lines += self._rate_lines()
+        if self.latencies:
+            lines += latency_lines(self)
         if self.filter:
             lines += self._filter_lines()
         return "\n".join(lines) + "\n"

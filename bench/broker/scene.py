@@ -31,6 +31,10 @@ FIRST_NSID: Final = 10
 LOWEST_PEID, HIGHEST_PEID = 10**9, 10**10
 
 CONNECT, SUBSCRIBE, PUBLISH = 0x10, 0x82, 0x30
+# An hour: the session outlives its connection and is stored.
+EXPIRY: Final = b"\x11" + (3_600).to_bytes(4, "big")
+# DISCONNECT that ends the session too.
+LEAVE: Final = b"\xe0\x07\x00\x05\x11" + bytes(4)
 MQTT_5, MQTT_311 = 5, 4
 
 
@@ -113,10 +117,10 @@ def section(version: int, *properties: bytes) -> bytes:
     return varint(len(content)) + content
 
 
-def connect(client_id: str, version: int) -> bytes:
-    """Return CONNECT with a clean start and without keep alive."""
+def connect(client_id: str, version: int, *, kept: bool = False) -> bytes:
+    """Return CONNECT with a clean start and without keep alive; ``kept``: with a session."""
     head = text("MQTT") + bytes([version, 0x02, 0, 0])
-    return packet(CONNECT, head, section(version), text(client_id))
+    return packet(CONNECT, head, section(version, EXPIRY if kept else b""), text(client_id))
 
 
 def subscribe(topics: list[str], version: int, qos: int, *properties: bytes) -> bytes:
@@ -125,10 +129,12 @@ def subscribe(topics: list[str], version: int, qos: int, *properties: bytes) -> 
     return packet(SUBSCRIBE, b"\x00\x01", section(version, *properties), filters)
 
 
-def publish(topic: str, version: int, *properties: bytes, packet_id: int = 0) -> bytes:
-    """Return PUBLISH; QoS 1 when there is a packet identifier."""
+def publish(
+    topic: str, version: int, *properties: bytes, packet_id: int = 0, qos: int = 1
+) -> bytes:
+    """Return PUBLISH; ``qos`` counts when there is a packet identifier."""
     first, identifier = PUBLISH, b""
     if packet_id:
-        first, identifier = PUBLISH | 0x02, packet_id.to_bytes(2, "big")
+        first, identifier = PUBLISH | qos << 1, packet_id.to_bytes(2, "big")
     payload = bytes(PAYLOAD_BYTES)
     return packet(first, text(topic), identifier, section(version, *properties), payload)

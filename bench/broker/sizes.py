@@ -28,8 +28,6 @@ from redis_link.connection.embedded import EmbeddedRedis
 CONNACK, PUBACK, UNUSED = 0x20, 0x40, 0
 PAYLOAD: Final = bytes(100)
 RETAINED, QOS_1 = 0x01, 0x02
-# An hour: the session outlives its connection and is stored.
-EXPIRY: Final = b"\x11" + (3_600).to_bytes(4, "big")
 SUBSCRIPTIONS_OF_SESSION: Final = 100
 NEIGHBORHOODS_OF_SESSION: Final = 50
 WARM: Final = 100
@@ -47,7 +45,9 @@ class Client(Connection):
         if answer == CONNACK and not self._plain:
             head = scene.text("MQTT") + bytes([scene.MQTT_5, 0, 0, 0])
             name = request[request.index(b"\x00\x00\x00", 8) + 3 :]
-            request = scene.packet(scene.CONNECT, head, scene.section(scene.MQTT_5, EXPIRY), name)
+            request = scene.packet(
+                scene.CONNECT, head, scene.section(scene.MQTT_5, scene.EXPIRY), name
+            )
         body = super().ask(request, answer)
         if answer == CONNACK and body[1]:
             raise LoadError(f"a client was refused: {body[1]:#x}")

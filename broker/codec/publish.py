@@ -31,6 +31,9 @@ MAX_PEID_DIGITS: Final = 19
 # The first byte of a QoS 0 PUBLISH, and the same with each remaining length of up to two bytes.
 QOS_0: Final = 0x30
 QOS_0_HEADERS: Final = tuple(bytes((QOS_0,)) + length for length in SHORT_VARINTS)
+# The same for QoS 1.
+QOS_1: Final = 0x32
+QOS_1_HEADERS: Final = tuple(bytes((QOS_1,)) + length for length in SHORT_VARINTS)
 # Lengths of properties that take one byte.
 SHORT_LENGTHS: Final = SHORT_VARINTS[:0x80]
 

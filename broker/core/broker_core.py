@@ -16,18 +16,18 @@ from broker.core.counters import SysTopics
 from broker.core.journal import Record
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
-from broker.core.publish.fan_out import FanOut
-from broker.core.publish.fast_publish import FastPublisher, Read
-from broker.core.publish.fast_publish_3 import FastPaths, FastPublisher3
+from broker.core.publish.fast_publish import Read
 from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.publish.message_delivery import MessageDelivery
+from broker.core.publish.publish_answers import PublishAnswers
 from broker.core.publish.router import Router
 from broker.core.restore import StateRestore, durable_parts
 from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler, random_client_id
 from broker.core.sessions.connection import Connection
+from broker.core.sessions.fast_paths import make_fast_paths
 from broker.core.sessions.intake import Intake
 from broker.core.sessions.session import Session
 from broker.core.sessions.session_lifecycle import SessionLifecycle
@@ -80,23 +80,20 @@ class Core:
         self.shares = state.shares
         self.input_budget = state.input_budget
         self._message_delivery = delivery = MessageDelivery(state)
-        self._retained_writer = RetainedWriter(state)
-        sampler = FilterSampler(state)
-        self._general_publish = GeneralPublish(
-            state, Router(state, delivery, sampler), self._retained_writer, self._resume
-        )
-        fan_out = FanOut(state, delivery)
+        self._retained_writer = retained = RetainedWriter(state)
+        sampler, answers = FilterSampler(state), PublishAnswers(state, self._resume)
+        router = Router(state, delivery, sampler)
+        self._general_publish = GeneralPublish(state, router, retained, answers, self._resume)
+        acks = Acknowledgements(state, delivery)
         wills = Wills(state, self._general_publish)
         self._lifecycle = SessionLifecycle(state, wills, delivery.share_groups)
         self._intake = Intake(
             state,
             self._lifecycle,
-            FastPaths(
-                FastPublisher(state, fan_out, sampler), FastPublisher3(state, fan_out, sampler)
-            ),
+            make_fast_paths(state, delivery, answers, acks, sampler),
             ConnectHandler(state, self._lifecycle, delivery, self._resume, new_client_id),
             self._general_publish,
-            Acknowledgements(state, delivery),
+            acks,
             SubscribeQueue(state, delivery, self._lifecycle),
         )
         # For the shell, when the world in force changes.
@@ -222,6 +219,10 @@ class Core:
     def committed(self, position: int) -> None:
         """Note that everything up to a position of the journal is stored."""
         self._state.output_gate.commit(position)
+
+    def commit_acknowledged(self) -> None:
+        """Release promises that nothing in the journal holds back; no step may be on its way."""
+        self._state.output_gate.commit_settled()
 
     def durable_parts(self) -> Iterator[list[Record]]:
         """Return all that must survive, as records, for a store that begins again.

@@ -33,15 +33,17 @@ KnowsEntity: TypeAlias = Callable[[int], bool | None]
 _SWEEP_STEPS: Final = 64
 _SWEEP_SOON: Final = 0.005
 _SWEEP_LATER: Final = 1.0
+# A delivery that is not acknowledged is stored after so many seconds, or twice as many.
+_UNSAVED_SECONDS: Final = 0.001
 
 
 class CoreState:
-    """The shared state of one ``Core``; no attribute is ever assigned again."""
+    """The shared state of one ``Core``; no public attribute is ever assigned again."""
 
     __slots__ = (
-        "access", "clock", "counters", "index", "input_budget", "journal", "keys", "knows_entity",
-        "limits", "memberships", "named_arrivals", "outbox", "output_gate", "retained", "routes",
-        "sessions", "shares", "slots", "timers", "trace",
+        "_is_watching", "access", "clock", "counters", "index", "input_budget", "journal", "keys",
+        "knows_entity", "limits", "memberships", "named_arrivals", "outbox", "output_gate",
+        "retained", "routes", "sessions", "shares", "slots", "timers", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +80,8 @@ class CoreState:
         # Subscriptions by name that came into force: what they hold is to be compared with what
         # the name stands for.
         self.named_arrivals: dict[Subscription, None] = {}
+        # Whether a deadline is set for deliveries that are not stored.
+        self._is_watching = False
         self.timers.at(clock() + _SWEEP_LATER, self.sweep)
 
     def count_drop(self, session: Session, message: Message, cause: Drop) -> None:
@@ -89,6 +93,17 @@ class CoreState:
     def soon(self, action: Callable[[], None]) -> None:
         """Have ``action`` called at the next ``Core.tick``, after packets of other clients."""
         self.timers.at(self.clock(), action)
+
+    def watch_unsaved(self) -> None:
+        """Have deliveries that are not acknowledged soon stored."""
+        if not self._is_watching:
+            self._is_watching = True
+            self.timers.at(self.clock() + _UNSAVED_SECONDS, self._flush_old)
+
+    def _flush_old(self) -> None:
+        self._is_watching = self.journal.flush_old()
+        if self._is_watching:
+            self.timers.at(self.clock() + _UNSAVED_SECONDS, self._flush_old)
 
     def sweep(self) -> None:
         """Clean the memberships a little, now and again later."""

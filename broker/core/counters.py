@@ -76,7 +76,7 @@ class Counters:
 
     __slots__ = (
         "bytes_received", "bytes_sent", "connections", "drops", "filter_times", "matches",
-        "packets_received", "protocol_errors", "publish_bytes_received",
+        "packets_received", "protocol_errors", "puback_bytes_received", "publish_bytes_received",
         "publish_bytes_sent", "publishes_received", "publishes_sent", "refusals",
         "refused_connects", "sessions_expired", "spatial_publishes", "turns_given_up", "work",
         "work_limit",
@@ -91,6 +91,8 @@ class Counters:
         self.protocol_errors = 0
         self.publishes_received = 0
         self.publish_bytes_received = 0
+        # Those of short PUBACK packets in a row.
+        self.puback_bytes_received = 0
         self.publishes_sent = 0
         self.publish_bytes_sent = 0
         # PUBLISHes with a peid, and the neighborhood subscriptions that matched.
@@ -166,7 +168,7 @@ class SysTopics:
         dropped = sum(counters.drops.values())
         packets_sent = counters.publishes_sent + state.output_gate.answers
         connected = sessions.connected
-        stored = [len(one.outgoing.queue) + len(one.outgoing.identified) for one in sessions]
+        stored = [len(one.outgoing.queue) + len(one.outgoing.unacknowledged) for one in sessions]
         totals = {
             "clients/total": len(sessions),
             "clients/connected": connected,

@@ -10,10 +10,15 @@ record before it is stored (``OutputGate``). Without a store nothing is recorded
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.message import Message
+from broker.core.plain_delivery import PLACE, RECORD, PlainDelivery, plain_message
 from broker.core.subscribe.subscription import SubscriptionKey, SubscriptionTerms
+
+if TYPE_CHECKING:
+    from broker.core.sessions.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,22 +156,80 @@ Record: TypeAlias = (
 
 
 class Journal:
-    """Numbers the records; positions count them from 1, 0 stands for "nothing"."""
+    """Numbers the records; positions count them from 1, 0 stands for "nothing".
 
-    __slots__ = ("committed", "enabled", "position", "records")
+    Deliveries of the fast path wait in ``unsaved`` for their PUBACK, because one that has it need
+    not be stored. They become records when they are old (``flush_old``), or when any other
+    record is written, so that the order is kept.
+    """
+
+    __slots__ = ("_old", "committed", "enabled", "position", "records", "unsaved")
 
     def __init__(self, *, enabled: bool) -> None:
         self.enabled = enabled
         self.position = 0
         self.committed = 0
         self.records: list[Record] = []
+        # By position, in order.
+        self.unsaved: dict[int, tuple[Session, PlainDelivery]] = {}
+        self._old = 0
 
     def write(self, record: Record) -> None:
         """Add a record; callers look at ``enabled`` first, so that none is built in vain."""
+        if self.unsaved:
+            self._flush(self.position)
         self.records.append(record)
         self.position += 1
 
     def take(self) -> tuple[int, list[Record]]:
         """Return the position to commit and all records not taken yet, for the store."""
         taken, self.records = self.records, []
-        return self.position, taken
+        return self.settled, taken
+
+    @property
+    def settled(self) -> int:
+        """The position up to which nothing waits for a PUBACK."""
+        return next(iter(self.unsaved)) - 1 if self.unsaved else self.position
+
+    def write_plain(self, session: Session, plain: PlainDelivery) -> None:
+        """Note a delivery of the fast path, which has the next position."""
+        self.position += 1
+        self.unsaved[self.position] = (session, plain)
+
+    def plain_done(self, session: Session, plain: PlainDelivery) -> None:
+        """Note its PUBACK: it is removed from the store, if it is there."""
+        if self.unsaved.pop(plain[RECORD], None) is None:
+            # Nothing depends on the order of this record: what it removes was written before.
+            self.records.append(MessageDone(session.name, plain[PLACE]))
+            self.position += 1
+
+    def flush_old(self) -> bool:
+        """Make records of what has waited since the last call; return whether more waits."""
+        self._flush(self._old)
+        self._old = self.position
+        return bool(self.unsaved)
+
+    def flush(self) -> None:
+        """Make records of all that waits."""
+        self._flush(self.position)
+
+    def _flush(self, last: int) -> None:
+        # Receivers of one message have the same bytes, and get the same object.
+        messages: dict[int, Message] = {}
+        done = 0
+        for position, (session, plain) in self.unsaved.items():
+            if position > last:
+                break
+            content, length, route, subscription, _, place, _ = plain
+            message = messages.get(id(content))
+            if message is None:
+                message = messages[id(content)] = plain_message(route, content, length)
+            keys = (subscription.terms.key,)
+            queued = MessageQueued(session.name, place, message, qos=1, retain=False, keys=keys)
+            self.records.append(queued)
+            done += 1
+        if done == len(self.unsaved):
+            self.unsaved.clear()
+        else:
+            for position in list(islice(self.unsaved, done)):
+                del self.unsaved[position]

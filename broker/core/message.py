@@ -70,10 +70,8 @@ class Message:
         self.expires_at = expires_at
         self.expiry_offset = expiry_offset
         self.author = author
-        # Bytes that keeping the message costs, as limits count them. The topic is there twice, and
-        # a text that is not ASCII may take four bytes for each letter.
-        topics = 2 if topic.isascii() else 5
-        self.size = topics * len(topic_field) + len(properties) + len(payload)
+        # Bytes that keeping the message costs, as limits count them.
+        self.size = topic_bytes(topic, topic_field) + len(properties) + len(payload)
 
     def name_entity(self, peid: int, peid_property: bytes) -> None:
         """Set the entity that the topic names, of which receivers are told by a property."""
@@ -116,6 +114,14 @@ class Message:
         remaining = len(self.topic_field) + len(self.payload) + (2 if first & 0x06 else 0)
         before = b"".join((bytes((first,)), varint(remaining), self.topic_field))
         return before, b"" if apart else self.payload
+
+
+def topic_bytes(topic: str, topic_field: bytes) -> int:
+    """Return what the topic of a message costs.
+
+    It is there twice, and a text that is not ASCII may take four bytes for each letter.
+    """
+    return (2 if topic.isascii() else 5) * len(topic_field)
 
 
 # Stands for a message that its client has: only the packet identifier matters then.

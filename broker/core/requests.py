@@ -210,6 +210,12 @@ class OutputGate:
             if not promised:
                 self._waiting.pop(connection, None)
 
+    def commit_settled(self) -> None:
+        """Do so for what need not be stored, because it is acknowledged by its receivers."""
+        journal = self._journal
+        if not journal.records and (settled := journal.settled) > journal.committed:
+            self.commit(settled)
+
     def forget(self, connection: Connection) -> None:
         """Drop all promises of a connection that is closed."""
         connection.promised.clear()

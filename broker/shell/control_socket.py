@@ -205,7 +205,7 @@ def session_row(session: Session) -> dict[str, Any]:
         "expires": _time(ends),
         "expirySeconds": session.expiry_interval,
         "subscriptions": len(session.subscriptions),
-        "queued": len(session.outgoing.queue) + len(session.outgoing.identified),
+        "queued": len(session.outgoing.queue) + len(session.outgoing.unacknowledged),
         "queuedBytes": session.outgoing.bytes,
     }
 

@@ -133,6 +133,7 @@ class CoreDriver:
         """Send every client a DISCONNECT, store what is left, and close."""
         self._take_in()
         self.core.shut_down()
+        self.core.journal.flush()
         self._empty()
         for connection in list(self.connections):
             connection.peer.close()
@@ -195,6 +196,8 @@ class CoreDriver:
     def _empty(self) -> None:
         self._is_scheduled = False
         self._take_in()
+        if self._saving is None:
+            self.core.commit_acknowledged()
         self._write_out()
         outbox = self.core.outbox
         if outbox.requests:

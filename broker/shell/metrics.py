@@ -166,7 +166,7 @@ def add_figures(metrics: Metrics, service: BrokerService) -> None:
         Figure("spaps_queued_messages", "QoS 1 and 2 messages that wait for a client",
                lambda: sum(len(one.outgoing.queue) for one in core.sessions)),
         Figure("spaps_in_flight_messages", "QoS 1 and 2 messages in flight to a client",
-               lambda: sum(len(one.outgoing.identified) for one in core.sessions)),
+               lambda: sum(len(one.outgoing.unacknowledged) for one in core.sessions)),
         Figure("spaps_queued_bytes", "Bytes of waiting and in-flight messages",
                lambda: sum(one.outgoing.bytes for one in core.sessions)),
         Figure("spaps_longest_queue", "Messages that wait for the client with the most",

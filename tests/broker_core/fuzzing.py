@@ -129,6 +129,7 @@ class Fuzzer:
         """What a shell does after each call; a core that never comes to rest fails."""
         core, outbox = self._core, self._core.outbox
         for _ in range(10_000):
+            core.journal.flush()
             position, _records = core.journal.take()
             if position > core.journal.committed:
                 core.committed(position)

@@ -151,6 +151,7 @@ class Harness:
         """Answer, store and write until nothing is left to do."""
         outbox = self.core.outbox
         while True:
+            self.core.journal.flush()
             position, records = self.core.journal.take()
             self.records += records
             if self.stores and position > self.core.journal.committed:

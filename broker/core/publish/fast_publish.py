@@ -8,7 +8,7 @@ hold both paths equal; docs/decisions/0061-two-ways-to-publish.md says what this
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from broker.codec.publish import (
     MAX_PEID_DIGITS,
@@ -22,11 +22,20 @@ from broker.core.core_state import CoreState
 from broker.core.publish.fan_out import FanOut, LookUpFunction
 from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.sessions.connection import Connection
+from broker.core.sessions.session import Session
 from broker.filter.memberships import SlotOwner, Slots
 
 # Bytes of a connection, and a position in them.
 Read: TypeAlias = tuple[Connection, bytes]
 Stop: TypeAlias = tuple[Connection, bytes, int]
+
+
+class AcknowledgedRuns(Protocol):
+    """The port for packets of QoS 1 in a row: ``sessions/fast_paths`` has what takes them."""
+
+    def run(self, connection: Connection, session: Session, data: bytes, position: int) -> int:
+        """Take PUBLISH and PUBACK packets; return where the first begins that is left."""
+
 
 # Longer packets take the general path, so that lengths stay in the table.
 MOST_BYTES: Final = 0x2000
@@ -41,11 +50,19 @@ class FastPublisher:
     """Takes runs of plain QoS 0 PUBLISH packets."""
 
     __slots__ = (
-        "_fan_out", "_filter_sampler", "_is_restricted", "_most_remaining", "_routes", "_state",
+        "_acknowledged", "_fan_out", "_filter_sampler", "_is_restricted", "_most_remaining",
+        "_routes", "_state",
     )  # fmt: skip
 
-    def __init__(self, state: CoreState, fan_out: FanOut, filter_sampler: FilterSampler) -> None:
+    def __init__(
+        self,
+        state: CoreState,
+        fan_out: FanOut,
+        filter_sampler: FilterSampler,
+        acknowledged: AcknowledgedRuns,
+    ) -> None:
         self._state = state
+        self._acknowledged = acknowledged
         self._fan_out = fan_out
         self._filter_sampler = filter_sampler
         # The same object as long as the broker lives.
@@ -174,6 +191,8 @@ class FastPublisher:
                     spatial += 1
                 position = end
             bytes_taken += position - start
+            if position < size and data[position] != QOS_0:
+                position = self._acknowledged.run(connection, session, data, position)
             if position < size:
                 stop = connection, data, position
                 break

@@ -6,15 +6,12 @@ Their topic may name the entity by a gateway rule. At the first other packet it 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from broker.codec.publish import QOS_0
 from broker.core.core_state import CoreState
 from broker.core.publish.fan_out import FanOut
 from broker.core.publish.fast_publish import (
     MOST_BYTES,
     MOST_HEADER,
-    FastPublisher,
     look_up_in_both,
 )
 from broker.core.publish.filter_sampler import FilterSampler
@@ -86,10 +83,3 @@ class FastPublisher3:
             if peid >= 0:
                 self._filter_sampler.look_at(topic, peid)
         return position
-
-
-class FastPaths(NamedTuple):
-    """The fast paths of all versions."""
-
-    mqtt_5: FastPublisher
-    mqtt_3: FastPublisher3

@@ -46,6 +46,7 @@ class GeneralPublish:
         state: CoreState,
         router: Router,
         retained_writer: RetainedWriter,
+        answers: PublishAnswers,
         resume: Callable[[Connection], None],
     ) -> None:
         self._state = state
@@ -53,7 +54,7 @@ class GeneralPublish:
         self._retained_writer = retained_writer
         self._resume = resume
         self._look_ahead = LookAhead(state, resume)
-        self._answers = PublishAnswers(state, resume)
+        self._answers = answers
 
     def handle(
         self, connection: Connection, session: Session, data: bytes, start: int, body: int, end: int

@@ -28,6 +28,12 @@ class PublishAnswers:
         self._resume = resume
         self._most_unanswered = state.limits.receive_maximum
 
+    def room(self, connection: Connection, session: Session) -> int:
+        """Return how many QoS 1 messages may come before the first of them is answered."""
+        if connection.has_properties:
+            return session.incoming.room
+        return self._most_unanswered - session.incoming.unanswered
+
     def must_wait(self, connection: Connection, session: Session) -> bool:
         """Block a client that knows of no receive maximum, and has reached it at QoS 1."""
         if connection.has_properties or session.incoming.unanswered < self._most_unanswered:
@@ -71,8 +77,21 @@ class PublishAnswers:
             packet = connection.best_packet(packet, lambda: write(kind, packet_id, reason, text))
         self._state.output_gate.promise(connection, packet, then)
 
-    def _answered(self, connection: Connection, session: Session) -> None:
-        session.incoming.answered_qos1()
+    def answer_plain(
+        self, connection: Connection, session: Session, pubacks: bytes, count: int, held: int
+    ) -> None:
+        """Send PUBACKs of the fast path, in one piece; the last ``held`` must wait."""
+        gate = self._state.output_gate
+        if not held:
+            gate.answers += count
+            gate.write(connection, pubacks)
+            return
+        session.incoming.begin_many_qos1(held)
+        gate.answers += count - 1
+        gate.promise(connection, pubacks, lambda: self._answered(connection, session, held))
+
+    def _answered(self, connection: Connection, session: Session, count: int = 1) -> None:
+        session.incoming.answered_qos1(count)
         if connection.waits_for_answers:
             connection.waits_for_answers = False
             self._resume(connection)

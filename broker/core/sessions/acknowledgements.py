@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 
 from broker.codec.packet_reader import RECEIPT_CODES, RELEASE_CODES
@@ -10,11 +11,14 @@ from broker.codec.reason_codes import ReasonCode, violation
 from broker.core.core_state import CoreState
 from broker.core.journal import MessageReleased, PacketReleased
 from broker.core.message import Stage
+from broker.core.plain_delivery import RECORD, SIZE
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 
-_SHORT_PUBACK: Final = b"\x40\x02"
+# First byte and length of a PUBACK without a reason, and its packet identifier.
+_PUBACKS: Final = Struct(">HH")
+_SHORT_PUBACK: Final = 0x4002
 
 
 class Acknowledgements:
@@ -29,18 +33,32 @@ class Acknowledgements:
 
     def pubacks(self, session: Session, data: bytes, position: int) -> int:
         """Take short PUBACK packets in a row, as busy clients send them; return where they end."""
-        identified, size = session.outgoing.identified, len(data)
-        while position + 4 <= size and data[position : position + 2] == _SHORT_PUBACK:
-            packet_id = data[position + 2] << 8 | data[position + 3]
-            delivery = identified.get(packet_id)
-            if delivery is not None:
-                if delivery.qos != 1:
+        flow, start, journal = session.outgoing, position, self._state.journal
+        unacknowledged = flow.unacknowledged
+        plain = plain_bytes = 0
+        whole = (len(data) - start) & ~3
+        for head, packet_id in _PUBACKS.iter_unpack(data[start : start + whole]):
+            if head != _SHORT_PUBACK:
+                break
+            one = unacknowledged.get(packet_id)
+            if isinstance(one, tuple):
+                del unacknowledged[packet_id]
+                plain += 1
+                plain_bytes += one[SIZE]
+                if one[RECORD]:
+                    journal.plain_done(session, one)
+            elif one is not None:
+                if one.qos != 1:
                     break
                 self._finish(session, packet_id)
             elif not packet_id:
                 break
             position += 4
-            self._state.counters.packets_received += 1
+        if plain:
+            flow.finish_plain(plain, plain_bytes)
+            self._go_on(session)
+        self._state.counters.packets_received += (position - start) >> 2
+        self._state.counters.puback_bytes_received += position - start
         return position
 
     def puback(self, connection: Connection, session: Session, data: bytes, at: range) -> None:
@@ -83,7 +101,7 @@ class Acknowledgements:
         """Take PUBCOMP: a QoS 2 message is done."""
         packet_id, _ = self._read(connection, data, at, RELEASE_CODES)
         _check_qos(session, packet_id, 2, "PUBCOMP")
-        delivery = session.outgoing.identified.get(packet_id)
+        delivery = session.outgoing.find(packet_id)
         if delivery is not None and delivery.stage is not Stage.RELEASED:
             raise violation("PUBCOMP for a message that has had no PUBREC")
         self._finish(session, packet_id)
@@ -100,12 +118,16 @@ class Acknowledgements:
         if delivery is None:
             return
         session.record_done(self._state.journal, delivery)
+        self._go_on(session)
+
+    def _go_on(self, session: Session) -> None:
+        """Send what waited for an acknowledgement."""
         if session.outgoing.queue or (session.connection and session.connection.backlog):
             self._message_delivery.drain(session)
 
 
 def _check_qos(session: Session, packet_id: int, qos: int, name: str) -> None:
     """Refuse an acknowledgement of the wrong kind; one of an unknown message is only late."""
-    delivery = session.outgoing.identified.get(packet_id)
+    delivery = session.outgoing.find(packet_id)
     if delivery is not None and delivery.qos != qos:
         raise violation(f"{name} for a message of QoS {delivery.qos}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, cast
 
 from broker.core.counters import Drop
 from broker.core.limits import Account, BrokerLimits
 from broker.core.message import DELIVERY_BYTES, Delivery, Stage
+from broker.core.plain_delivery import PlainDelivery, to_delivery
 
 MAX_PACKET_ID: Final = 65_535
 
@@ -16,8 +17,8 @@ class OutgoingFlow:
     """Deliveries of one session: in flight, then the queue. At most ``quota`` are in flight."""
 
     __slots__ = (
-        "_account", "_charged", "_in_flight", "_last_id", "_limits", "_spare", "bytes",
-        "identified", "queue", "quota",
+        "_account", "_charged", "_in_flight", "_last_id", "_limits", "_spare", "bytes", "queue",
+        "quota", "unacknowledged",
     )  # fmt: skip
 
     def __init__(self, limits: BrokerLimits, account: Account) -> None:
@@ -26,7 +27,7 @@ class OutgoingFlow:
         self.quota = limits.in_flight
         self.queue: deque[Delivery] = deque()
         # Everything that has a packet identifier, in the order of first sending.
-        self.identified: dict[int, Delivery] = {}
+        self.unacknowledged: dict[int, Delivery | PlainDelivery] = {}
         # Sent on this connection, or released.
         self._in_flight = 0
         self._last_id = 0
@@ -34,6 +35,22 @@ class OutgoingFlow:
         # What the user's account is charged with: never less than the bytes.
         self._charged = 0
         self._spare = min(limits.queued_bytes >> 8, limits.total_queued_bytes >> 13)
+
+    @property
+    def identified(self) -> dict[int, Delivery]:
+        """Everything that has a packet identifier, as objects."""
+        found = self.unacknowledged
+        for packet_id, one in found.items():
+            if isinstance(one, tuple):
+                found[packet_id] = to_delivery(one, packet_id)
+        return cast("dict[int, Delivery]", found)
+
+    def find(self, packet_id: int) -> Delivery | None:
+        """Return what has a packet identifier, as an object."""
+        one = self.unacknowledged.get(packet_id)
+        if isinstance(one, tuple):
+            one = self.unacknowledged[packet_id] = to_delivery(one, packet_id)
+        return one
 
     def restart(self, receive_maximum: int) -> list[Delivery]:
         """Begin on a new connection: what was not acknowledged is sent again, before the queue.
@@ -73,7 +90,7 @@ class OutgoingFlow:
     def reason_to_refuse(self, size: int) -> Drop | None:
         """Return why a delivery of ``size`` bytes cannot be kept, or None when it can."""
         # By the session's own limits an empty flow takes any one.
-        if self.queue or self.identified:
+        if self.queue or self.unacknowledged:
             limits = self._limits
             if len(self.queue) >= limits.queued_messages or self.bytes + size > limits.queued_bytes:
                 return Drop.QUEUE_FULL
@@ -89,7 +106,7 @@ class OutgoingFlow:
     def clear(self) -> None:
         """Forget everything, because the session has ended."""
         self.queue.clear()
-        self.identified.clear()
+        self.unacknowledged.clear()
         self._in_flight = 0
         self.bytes = 0
         self.charge()
@@ -103,10 +120,37 @@ class OutgoingFlow:
         again = delivery.packet_id != 0
         if not again:
             delivery.packet_id = self._free_id()
-            self.identified[delivery.packet_id] = delivery
+            self.unacknowledged[delivery.packet_id] = delivery
         delivery.stage = Stage.SENT
         self._in_flight += 1
         return again
+
+    def start_plain(self, plain: PlainDelivery, size: int) -> int:
+        """Put a delivery of the fast path in flight; return its packet identifier.
+
+        Return 0 if it cannot start now, within limits and in order.
+        """
+        if self.queue or self._in_flight >= self.quota:
+            return 0
+        held = self.bytes + size
+        if held > self._charged:
+            if self.reason_to_refuse(size) is not None:
+                return 0
+            self.bytes = held
+            self.charge(self._spare)
+        else:
+            self.bytes = held
+        packet_id = self._free_id()
+        self.unacknowledged[packet_id] = plain
+        self._in_flight += 1
+        return packet_id
+
+    def finish_plain(self, count: int, size: int) -> None:
+        """Count deliveries of the fast path that were acknowledged and taken out."""
+        self.bytes = held = self.bytes - size
+        if held + 2 * self._spare < self._charged:
+            self.charge(self._spare)
+        self._in_flight -= count
 
     def take_back(self, delivery: Delivery) -> None:
         """Queue a delivery that waits for the journal again, before those without an identifier."""
@@ -121,11 +165,11 @@ class OutgoingFlow:
         """Forget a delivery that was taken from the queue and will not be sent."""
         self._count(-delivery.size)
         if delivery.packet_id:
-            del self.identified[delivery.packet_id]
+            del self.unacknowledged[delivery.packet_id]
 
     def release(self, packet_id: int) -> Delivery | None:
         """Take PUBREC: from now on only PUBREL is sent for the message."""
-        delivery = self.identified.get(packet_id)
+        delivery = self.find(packet_id)
         if delivery is None or delivery.stage is Stage.WAITING:
             return None
         if delivery.stage is Stage.SENT:
@@ -135,10 +179,10 @@ class OutgoingFlow:
 
     def finish(self, packet_id: int) -> Delivery | None:
         """Take the last acknowledgement of a message: its identifier is free."""
-        delivery = self.identified.get(packet_id)
+        delivery = self.find(packet_id)
         if delivery is None or delivery.stage is Stage.WAITING:
             return None
-        del self.identified[packet_id]
+        del self.unacknowledged[packet_id]
         self.bytes = held = self.bytes - delivery.size
         if held + 2 * self._spare < self._charged:
             self.charge(self._spare)
@@ -151,7 +195,7 @@ class OutgoingFlow:
             delivery.release()
         self._count(delivery.size)
         if delivery.packet_id:
-            self.identified[delivery.packet_id] = delivery
+            self.unacknowledged[delivery.packet_id] = delivery
         else:
             self.queue.append(delivery)
 
@@ -171,7 +215,7 @@ class OutgoingFlow:
     def _free_id(self) -> int:
         """Return an identifier that is not in use; far fewer may be in flight than there are."""
         candidate = self._last_id % MAX_PACKET_ID + 1
-        while candidate in self.identified:
+        while candidate in self.unacknowledged:
             candidate = candidate % MAX_PACKET_ID + 1
         self._last_id = candidate
         return candidate

@@ -38,14 +38,23 @@ class IncomingFlow:
         """The number of QoS 1 messages whose PUBACK was not sent."""
         return self._unanswered
 
+    @property
+    def room(self) -> int:
+        """How many more may be without an answer."""
+        return self._maximum - self._unanswered - len(self._open)
+
+    def begin_many_qos1(self, count: int) -> None:
+        """Take QoS 1 PUBLISHes for which there is room."""
+        self._unanswered += count
+
     def begin_qos1(self) -> None:
         """Take a QoS 1 PUBLISH; ProtocolError beyond the receive maximum."""
         self._check_maximum()
         self._unanswered += 1
 
-    def answered_qos1(self) -> None:
-        """Note that its PUBACK was sent."""
-        self._unanswered -= 1
+    def answered_qos1(self, count: int = 1) -> None:
+        """Note that its PUBACK was sent, or those of so many."""
+        self._unanswered -= count
 
     def begin_qos2(self, packet_id: int) -> None:
         """Take a QoS 2 PUBLISH; ProtocolError beyond the receive maximum."""

@@ -13,11 +13,11 @@ from broker.codec.reason_codes import ProtocolError, malformed, violation
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_PACKET
 from broker.core.publish.fast_publish import Read
-from broker.core.publish.fast_publish_3 import FastPaths
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler
 from broker.core.sessions.connection import Connection, State
+from broker.core.sessions.fast_paths import FastPaths
 from broker.core.sessions.input_faults import InputFaults
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.subscribe.subscribe_queue import SubscribeQueue
@@ -25,7 +25,6 @@ from broker.core.trace import FastPath, TracingFastPath
 
 _CONNECT: Final = 0x10
 _PUBLISH: Final = 0x30
-_PUBACK: Final = 0x40
 # Units of work (broker/core/counters.py) of one read before other clients get their turn: 10 to
 # 20 milliseconds.
 WORK_AT_ONCE: Final = 40_000
@@ -39,7 +38,8 @@ class Intake:
 
     __slots__ = (
         "_acknowledgements", "_clock", "_connect_handler", "_counters", "_fast", "_fast_3",
-        "_faults", "_general_publish", "_lifecycle", "_state", "_subscribe_queue", "_untraced",
+        "_faults", "_general_publish", "_lifecycle", "_qos_1", "_state", "_subscribe_queue",
+        "_untraced",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +55,7 @@ class Intake:
         self._state = state
         self._lifecycle = lifecycle
         self._fast: FastPath = fast.mqtt_5
-        self._untraced, self._fast_3 = fast
+        self._untraced, self._fast_3, self._qos_1 = fast
         self._faults = InputFaults(state, lifecycle, connect_handler)
         self._connect_handler = connect_handler
         self._general_publish = general_publish
@@ -73,9 +73,10 @@ class Intake:
         counters = self._counters
         while True:
             counters.work_limit = counters.work + WORK_AT_ONCE
-            before = counters.publish_bytes_received
+            before = counters.publish_bytes_received + counters.puback_bytes_received
             stop = self._fast.run(reads)
-            counters.bytes_received += counters.publish_bytes_received - before
+            after = counters.publish_bytes_received + counters.puback_bytes_received
+            counters.bytes_received += after - before
             if stop is None:
                 return
             self._take(*stop)
@@ -176,8 +177,7 @@ class Intake:
                 read = iter(((connection, data),))
                 stop = self._fast.run(read, position, connection.found)
                 return len(data) if stop is None else stop[2]
-            if data[position] == _PUBACK and not session.is_traced:
-                return self._acknowledgements.pubacks(session, data, position)
+            return self._qos_1.run(connection, session, data, position)
         return position
 
     def _take_packet(  # noqa: C901, PLR0912 - one case for each packet type

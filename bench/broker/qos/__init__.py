@@ -1,0 +1,1 @@
+"""QoS 1 and 2 beside Mosquitto: rates, latency, many clients."""

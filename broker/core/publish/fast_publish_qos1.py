@@ -1,0 +1,145 @@
+"""The fast path of QoS 1: PUBLISH packets of any version in a row, scanned and copied.
+
+It does what ``general_publish`` does, for the packets that ``fast_publish`` takes at QoS 0, if
+somebody gets them and the publisher itself does not. PUBACKs leave in one piece at the end of a
+run. docs/decisions/0244-qos-1-without-objects.md says what this gains.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.codec.publish import MAX_PEID_DIGITS, PEID_PREFIX, PEID_VALUE_AT, QOS_1
+from broker.core.core_state import CoreState
+from broker.core.publish.fan_out import LookUpFunction
+from broker.core.publish.fast_publish import MOST_BYTES, MOST_HEADER, look_up_in_both
+from broker.core.publish.filter_sampler import FilterSampler
+from broker.core.publish.plain_fan_out import PlainFanOut
+from broker.core.publish.publish_answers import PublishAnswers
+from broker.core.sessions.connection import Connection
+from broker.core.sessions.session import Session
+
+_PUBACK: Final = b"\x40\x02"
+_NO_IDENTIFIER: Final = b"\x00\x00"
+_MOST_PROPERTIES: Final = PEID_VALUE_AT + MAX_PEID_DIGITS - 1
+
+
+class FastPublisherQos1:
+    """Takes runs of plain QoS 1 PUBLISH packets of one connection."""
+
+    __slots__ = (
+        "_answers", "_fan_out", "_filter_sampler", "_is_restricted", "_most_remaining", "_routes",
+        "_state",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        state: CoreState,
+        fan_out: PlainFanOut,
+        answers: PublishAnswers,
+        filter_sampler: FilterSampler,
+    ) -> None:
+        self._state = state
+        self._fan_out = fan_out
+        self._answers = answers
+        self._filter_sampler = filter_sampler
+        self._routes = state.routes.by_topic
+        self._is_restricted = state.access.is_restricted
+        self._most_remaining = min(state.limits.packet_bytes - MOST_HEADER, MOST_BYTES)
+
+    def run(  # noqa: C901, PLR0912, PLR0915 - one loop without calls, as in fast_publish
+        self, connection: Connection, session: Session, data: bytes, position: int
+    ) -> int:
+        """Take packets from ``position`` on; return where the first begins that it leaves."""
+        state, routes, is_restricted = self._state, self._routes, self._is_restricted
+        most_remaining, has_properties = self._most_remaining, connection.has_properties
+        look_up: LookUpFunction = state.memberships.look_up_function
+        if connection.found:
+            look_up = look_up_in_both(connection.found, look_up)
+        deliver = self._fan_out.deliver
+        # The identifiers to acknowledge, each after the beginning of a PUBACK.
+        answers: list[bytes] = []
+        room = self._answers.room(connection, session)
+        journal = state.journal
+        # How many are acknowledged before the first that waits for the journal.
+        unheld = 0
+        is_held = bool(connection.promised)
+        start, size = position, len(data)
+        spatial = 0
+        peid, topic = -1, b""
+        while position + 6 < size and data[position] == QOS_1 and room:
+            # The fixed header.
+            remaining = data[position + 1]
+            body = position + 2
+            if remaining > 0x7F:
+                if data[body] > 0x7F or not data[body]:
+                    break
+                remaining = remaining & 0x7F | data[body] << 7
+                body += 1
+            end = body + remaining
+            at = body + 2
+            if end > size or at > end or remaining > most_remaining:
+                break
+            # The topic, and the packet identifier.
+            at += data[body] << 8 | data[body + 1]
+            topic = data[body + 2 : at]
+            identifier = data[at : at + 2]
+            at += 2
+            route = routes.get(topic)
+            if (
+                at + has_properties > end
+                or identifier == _NO_IDENTIFIER
+                or route is None
+                or not route.is_simple
+                or (is_restricted and topic not in connection.may_publish)
+            ):
+                break
+            # The properties: none, or one peid of less than 19 digits.
+            length = 0
+            if has_properties:
+                length = data[at]
+                at += 1
+            peid = -1
+            content = data[at:end]
+            gateway_peid = route.gateway_peid
+            if length:
+                digits = content[PEID_VALUE_AT:length]
+                if (
+                    not PEID_VALUE_AT <= length < _MOST_PROPERTIES
+                    or at + length > end
+                    or content[: PEID_VALUE_AT - 1] != PEID_PREFIX
+                    or content[PEID_VALUE_AT - 1] != length - PEID_VALUE_AT
+                    or not digits.isdigit()
+                ):
+                    break
+                peid = int(digits)
+                if gateway_peid is not None and gateway_peid != peid:
+                    break
+            elif gateway_peid is not None:
+                # The topic names the entity, which receivers are told.
+                peid, length = gateway_peid, len(route.peid_property)
+                content = route.peid_property + content
+            slots = look_up(peid) if peid >= 0 and route.spatial else ()
+            if slots is None or not deliver(session, route, slots, content, length):
+                break
+            if not is_held and journal.position > journal.committed:
+                is_held, unheld = True, len(answers) >> 1
+            answers += (_PUBACK, identifier)
+            room -= 1
+            if peid >= 0:
+                spatial += 1
+            position = end
+        if answers:
+            received = len(answers) >> 1
+            counters = state.counters
+            counters.publishes_received += received
+            counters.packets_received += received
+            counters.publish_bytes_received += position - start
+            counters.spatial_publishes += spatial
+            held = received - unheld if is_held else 0
+            if journal.unsaved:
+                state.watch_unsaved()
+            self._answers.answer_plain(connection, session, b"".join(answers), received, held)
+            if spatial and peid >= 0:
+                self._filter_sampler.look_at(topic, peid)
+        return position
