@@ -145,5 +145,5 @@ def test_commands_find_their_files_outside_a_clone(
         f"assert command_line.__file__.startswith({str(installed)!r}); "
         f"sys.exit(command_line.run({[*arguments, '({4000000005986438},{zone/admin/+},T)']!r}))"
     )
-    assert '"peids": [4000000002221178' in python(installed, code)
+    assert '"peids": ["4000000002221178"' in python(installed, code)
     assert "<canvas" in page.read_text("utf-8")

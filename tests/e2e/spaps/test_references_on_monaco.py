@@ -41,7 +41,7 @@ def command(
 def peids(command: Command, descriptor: str) -> list[list[int]]:
     code, out, err = command("resolve", "--json", descriptor)
     assert code == 0, err
-    return [stage["peids"] for stage in json.loads(out)["stages"]]
+    return [[int(peid) for peid in stage["peids"]] for stage in json.loads(out)["stages"]]
 
 
 def test_a_key_resolves_as_its_peid_does(command: Command) -> None:
