@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from schemas.language.explain import neighborhood_warnings, stage_words
+from schemas.language.explain import stage_words
 from schemas.language.neighborhood import Neighborhood
 from schemas.membership import STAGE_NO
 from spaps.cli.neighborhood_input import read_descriptor
@@ -46,11 +46,18 @@ def resolve_one(descriptor: str, world: str, version: int | None, output: Resolv
         table = load_snapshot(world, facts.version)
         resolver = ExactResolver(table)
     started = time.perf_counter()
-    neighborhood, resolution, missing = resolve_named(resolver, table, neighborhood)
+    found = resolve_named(resolver, table, neighborhood)
     milliseconds = 1000 * (time.perf_counter() - started)
-    _warn(neighborhood, missing, table.version)
+    neighborhood, resolution, missing = found
+    warnings = found.warnings(resolver, table)
+    for warning in warnings:
+        print_warning(warning)
+    # First the files: who cannot have them gets no result at all.
+    _write(output.map_file, lambda: page_of(table, neighborhood, resolution, facts))
+    _write(output.geojson_file, lambda: geojson(table, neighborhood, resolution))
     if output.as_json:
-        results().out(printable_json(result_of(neighborhood, resolution, missing)), highlight=False)
+        shown = result_of(neighborhood, resolution, missing, warnings)
+        results().out(printable_json(shown), highlight=False)
     else:
         members = (
             "1 entity" if len(resolution.peids()) == 1 else f"{len(resolution.peids()):,} entities"
@@ -63,12 +70,13 @@ def resolve_one(descriptor: str, world: str, version: int | None, output: Resolv
         )
         words = stage_words(neighborhood, reference_names(table, neighborhood))
         results().print(stage_tables(table, resolution, words, output.limit))
-    _write(output.map_file, lambda: page_of(table, neighborhood, resolution, facts))
-    _write(output.geojson_file, lambda: geojson(table, neighborhood, resolution))
 
 
 def result_of(
-    neighborhood: Neighborhood, resolution: Resolution, missing: Sequence[int | str]
+    neighborhood: Neighborhood,
+    resolution: Resolution,
+    missing: Sequence[int | str],
+    warnings: Sequence[str],
 ) -> dict[str, Any]:
     """Return the whole result for JSON; stages that are not visible have no peids.
 
@@ -85,20 +93,12 @@ def result_of(
         "version": resolution.version,
         "stages": stages,
         "missingRefs": list(map(str, missing)),
-        "warnings": list(neighborhood_warnings(neighborhood)),
+        "warnings": list(warnings),
     }
 
 
 def _as_texts(peids: Int64s) -> list[str]:
     return [str(peid) for peid in peids.tolist()]
-
-
-def _warn(neighborhood: Neighborhood, missing: Sequence[int | str], version: int) -> None:
-    warnings = list(neighborhood_warnings(neighborhood))
-    if missing:
-        warnings.append(f"not in world version {version}: {', '.join(map(str, missing))}")
-    for warning in warnings:
-        print_warning(warning)
 
 
 def _write(path: Path | None, content: Callable[[], str]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from schemas.errors import NoReferenceError
+from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.reference_words import missing_words, no_reference
+from schemas.language.reference_words import missing_warning, missing_words, no_reference
+from schemas.language.world_warnings import pattern_warnings
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from spatial_udfs.named_references import NamedPositions, bound_to
@@ -21,6 +23,17 @@ class NamedResolution(NamedTuple):
     neighborhood: Neighborhood
     resolution: Resolution
     missing: tuple[int | str, ...]
+
+    def warnings(self, resolver: ExactResolver, table: EntityTable) -> list[str]:
+        """Return what a person should know: stages and patterns without effect, what is missing."""
+        unmatched = resolver.unmatched_patterns(self.neighborhood)
+        found = [
+            *neighborhood_warnings(self.neighborhood),
+            *pattern_warnings(self.neighborhood, unmatched, table.version, table.category_names),
+        ]
+        if self.missing:
+            found.append(missing_warning(self.missing, table.version))
+        return found
 
 
 def resolve_named(
