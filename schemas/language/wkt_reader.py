@@ -95,7 +95,7 @@ class WktReader(TextReader):
         start = self.skip_space()
         found = _NUMBER.match(self.text, start)
         if found is None:
-            raise self.error("a number of degrees")
+            raise self.error("a number of degrees: longitude, a space, latitude")
         self.position = found.end()
         return float(found.group())
 

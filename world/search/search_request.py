@@ -20,9 +20,9 @@ def read_request(parameters: Mapping[str, Sequence[str]]) -> EntityQuery:
     for name, values in parameters.items():
         if name not in PARAMETERS:
             known = ", ".join(PARAMETERS)
-            raise SearchError(f"unknown parameter {name[:40]!a}; there are {known}")
+            raise SearchError(f"unknown parameter {name[:40]!r}; there are {known}")
         if len(values) > 1:
-            raise SearchError(f"the parameter {name!a} is given {len(values)} times")
+            raise SearchError(f"the parameter {name!r} is given {len(values)} times")
     given = {name: values[0] for name, values in parameters.items()}
     near = given.get("near")
     return EntityQuery(
@@ -40,12 +40,12 @@ def _metres(text: str | None) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise SearchError(f"within is a number of metres, not {text[:40]!a}") from None
+        raise SearchError(f"within is a number of metres, not {text[:40]!r}") from None
 
 
 def _limit(text: str | None) -> int:
     if text is None:
         return DEFAULT_LIMIT
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_ENTITIES):
-        raise SearchError(f"limit is a whole number from 1 to {MOST_ENTITIES}, not {text[:40]!a}")
+        raise SearchError(f"limit is a whole number from 1 to {MOST_ENTITIES}, not {text[:40]!r}")
     return int(text)
