@@ -83,8 +83,9 @@ def test_a_found_entity_becomes_a_reference_of_a_neighborhood_to_copy(
     card = text_of(page, "#picked")
     assert "Monte-Carlo" in card
     assert str(QUARTER) in card
-    press_button(page, "#picked .fact button")
-    page.wait(f"document.getElementById('status').textContent === 'Copied: {QUARTER}'")
+    for label, value in (("name", "Monte-Carlo"), ("key", "relation/5986438"), ("peid", QUARTER)):
+        press_button(page, f'#picked [aria-label="Copy the {label}"]')
+        page.wait(f"document.getElementById('status').textContent === 'Copied: {value}'")
     press_button(page, "#picked > .main")
     text = page.evaluate("document.getElementById('neighborhood').value")
     assert read_neighborhood(text).refs == (QUARTER,)
