@@ -45,9 +45,9 @@ class EntityQuery:
         if self.text is not None and len(self.text) > LONGEST_TEXT:
             raise SearchError(f"the text is longer than {LONGEST_TEXT} characters")
         if self.within is not None and self.near is None:
-            raise SearchError("a largest distance needs a place to measure from (near)")
+            raise SearchError("within needs a place to measure from: give near too")
         if self.within is not None and not self.within >= 0:
-            raise SearchError("the largest distance must be a number of metres, at least 0")
+            raise SearchError("within must be a number of metres, at least 0")
         if self.limit < 0:
             raise SearchError("the limit must be a whole number, at least 0")
 
