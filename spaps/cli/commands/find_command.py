@@ -22,7 +22,7 @@ def find(  # noqa: PLR0913  one for each option of the contract
     text: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TEXT]…",
+            metavar="TEXT",
             help="A name or a part of it, a key, a peid, or a level of a category.",
         ),
     ] = None,
@@ -31,7 +31,9 @@ def find(  # noqa: PLR0913  one for each option of the contract
     version: VersionOption = None,
     near: Annotated[
         str | None,
-        typer.Option(metavar="LON,LAT", help="Nearest first, with their distance in metres."),
+        typer.Option(
+            metavar="LON,LAT", help="Entities around this place, nearest first, with distances."
+        ),
     ] = None,
     within: Annotated[
         float | None,
@@ -69,7 +71,7 @@ def find(  # noqa: PLR0913  one for each option of the contract
 def categories(
     pattern: Annotated[
         str | None,
-        typer.Argument(metavar="[PATTERN]", help="Only these places of the tree, such as road/#."),
+        typer.Argument(metavar="PATTERN", help="Only these places of the tree, such as road/#."),
     ] = None,
     *,
     world: WorldOption = None,
@@ -77,7 +79,7 @@ def categories(
     levels: Annotated[
         int, typer.Option(metavar="N", min=0, help="Print only the first N levels; 0: all.")
     ] = 0,
-    as_json: JsonOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     config: ConfigOption = None,
 ) -> None:
     """Show the category tree of a world with its numbers of entities."""

@@ -138,7 +138,9 @@ def remove(
     *,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also when subscriptions use it: they hold nothing then."),
+        typer.Option(
+            "--force", help="Remove it even if subscriptions use it; they hold nothing then."
+        ),
     ] = False,
     world: WorldOption = None,
     redis: RedisOption = None,

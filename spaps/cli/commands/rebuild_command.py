@@ -28,7 +28,7 @@ def rebuild_world(  # noqa: PLR0913  one for each option of the contract
     sources: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="SOURCE…",
+            metavar="SOURCE",
             help="Files to import; default: rebuild.sources in conf, else those of last time.",
         ),
     ] = None,

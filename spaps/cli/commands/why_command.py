@@ -18,7 +18,9 @@ def why(  # noqa: PLR0913  one for each option
     ],
     peid: Annotated[
         str | None,
-        typer.Option("--peid", metavar="PEID", help="peid of the entity that it is about."),
+        typer.Option(
+            "--peid", metavar="PEID", help="peid of the entity that the message is about."
+        ),
     ] = None,
     qos: Annotated[
         int, typer.Option("-q", "--qos", metavar="QOS", min=0, max=2, help="QoS of the message.")

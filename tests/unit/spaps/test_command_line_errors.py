@@ -48,7 +48,7 @@ ONE = "({1},{#},C)"
         ),
         (["pub", "-t", "a", "-m", "x", "-q", "3"], "--qos must be at most 2, not '3'"),
         (["sub", "-t", "a", "-W", "soon"], "-W must be a number, not 'soon'"),
-        (["import"], "Missing argument 'SOURCE…'"),
+        (["import"], "Missing argument 'SOURCE'"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(
