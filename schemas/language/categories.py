@@ -71,13 +71,15 @@ def likely_pattern(pattern: str, categories: Sequence[str]) -> str | None:
     It is a place of the tree with the same last level, or one that is written nearly the same.
     """
     levels = pattern.removesuffix(SEPARATOR).split(SEPARATOR)
-    words = [level.casefold() for level in levels if level not in (ANY_BELOW, ONE_LEVEL, "")]
+    words = [level for level in levels if level not in (ANY_BELOW, ONE_LEVEL, "")]
     places = places_of(categories)
     if not words or len(places) > MOST_PLACES_COMPARED:
         return None
-    wanted = SEPARATOR.join(words)
+    # What is written with the same case goes first.
+    places.sort(key=lambda place: place.split(SEPARATOR)[-1] != words[-1])
+    wanted, last = SEPARATOR.join(words).casefold(), words[-1].casefold()
     found = [place for place in places if place.casefold() == wanted]
-    found += [place for place in places if place.casefold().split(SEPARATOR)[-1] == words[-1]]
+    found += [place for place in places if place.casefold().split(SEPARATOR)[-1] == last]
     if not found:
         # A whole place goes before a last level.
         written = {place.casefold().split(SEPARATOR)[-1]: place for place in reversed(places)}

@@ -113,7 +113,7 @@ def test_degrees_in_a_source_whose_crs_is_in_metres() -> None:
 
 def test_a_crs_of_another_place_of_the_earth(tmp_path: Path) -> None:
     [warning] = imported(tmp_path, BERLIN, srid=32630).warnings
-    assert warning.startswith("distances in EPSG:32630 are up to 2.")
+    assert warning.startswith("distances in EPSG:32630 are up to 1.5%")
     assert warning.endswith("choose a CRS that is made for all of them with --srid")
     assert scale_warning(Extent(9, 50, 15, 55), CRS.from_epsg(32632)) == []
 
