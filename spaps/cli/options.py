@@ -56,5 +56,5 @@ def without_flag_values(parameters: Any) -> Any:
     return parameters
 
 
-def _nothing(*, ctx: Any) -> None:  # noqa: ARG001  the name that typer passes
+def _nothing(ctx: Any) -> str | None:  # noqa: ARG001  the name that typer passes
     return None
