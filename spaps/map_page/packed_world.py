@@ -69,7 +69,7 @@ class Paths:
 
 def paths_of(geometries: Geometries, origin: tuple[float, float]) -> Paths:
     """Return the paths of geometries; steps begin at the origin and go on from path to path."""
-    parts, owners = shapely.get_parts(geometries, return_index=True)
+    parts, owners = _parts(geometries)
     areas = shapely.get_dimensions(parts) == 2
     # Shells and holes have opposite orientation, because the page fills overlapping areas as one.
     rings, ring_owners = shapely.get_rings(shapely.orient_polygons(parts[areas]), return_index=True)
@@ -82,6 +82,19 @@ def paths_of(geometries: Geometries, origin: tuple[float, float]) -> Paths:
         paths=np.bincount(path_owners, minlength=len(geometries)).astype(np.uint32),
         vertices=np.bincount(path_of, minlength=len(paths)).astype(np.uint32),
         steps=np.diff(units, axis=0, prepend=np.zeros((1, 2), np.int64)).astype(np.int32),
+    )
+
+
+def _parts(geometries: Geometries) -> tuple[Geometries, Int64s]:
+    """Return all parts, and the places of the geometries that they are of.
+
+    Only geometries of several parts are taken apart, because most have one.
+    """
+    several = shapely.get_type_id(geometries) >= shapely.GeometryType.MULTIPOINT
+    taken, owners = shapely.get_parts(geometries[several], return_index=True)
+    return (
+        np.concatenate([geometries[~several], taken]),
+        np.concatenate([np.flatnonzero(~several), np.flatnonzero(several)[owners]]),
     )
 
 
