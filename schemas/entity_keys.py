@@ -50,5 +50,5 @@ def key_fault(key: str) -> str | None:
     if len(key) > MAX_KEY_CHARACTERS:
         return f"is longer than {MAX_KEY_CHARACTERS:,} characters"
     if not key.isprintable():
-        return f"{key[:60]!a} has a character that cannot be printed"
+        return f"{key[:60]!r} has a character that cannot be printed"
     return None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from schemas.readable import quoted_text
+
 # Ends the text of every error about data in Redis that a rebuild can restore.
 REPAIR_ADVICE: Final = ": 'spaps rebuild --full' repairs it"
 
@@ -34,7 +36,7 @@ class NotationError(DescriptorError):
 
         ``part`` names ``text`` if it is only a part of what was typed.
         """
-        found = ascii(text[position : position + 12]) if position < len(text) else "the end"
+        found = quoted_text(text[position : position + 12]) if position < len(text) else "the end"
         where = f"at character {position + 1}" + (f" of {part}" if part else "")
         super().__init__(f"{where}: expected {expected}, found {found}", stage)
         self.text = text

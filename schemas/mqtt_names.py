@@ -117,7 +117,7 @@ def name_warnings(names: Iterable[str], most: int = 3) -> list[str]:
     for name in dict.fromkeys(names):
         ours = name_meant(name)
         if ours is not None:
-            warnings.append(f"the user property {name!a} is ignored; did you mean {ours!r}?")
+            warnings.append(f"the user property {name!r} is ignored; did you mean {ours!r}?")
             if len(warnings) == most:
                 break
     return warnings

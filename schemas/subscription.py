@@ -12,6 +12,7 @@ from schemas.language.descriptor_json import (
     key_written_twice,
     parse_descriptor,
 )
+from schemas.language.descriptor_rules import shown
 from schemas.language.limits import MAX_DESCRIPTOR_BYTES
 from schemas.language.neighborhood import Neighborhood
 from schemas.membership import DESCRIPTOR, SUB_ID, SUBSCRIPTION_KEYS
@@ -92,9 +93,18 @@ def parse_subscription(line: str) -> Subscription:
     twice = key_written_twice(entry)
     if twice is not None:
         raise DescriptorError(f"{twice} is written twice; allowed: each key once")
-    sub_id = entry[SUB_ID]
-    if type(sub_id) is not int or not 0 <= sub_id <= MAX_SUB_ID:
-        raise DescriptorError(f"{SUB_ID} is {sub_id!r}; allowed: an integer 0 .. 2^63-1")
+    sub_id = _sub_id(entry[SUB_ID])
     if not isinstance(entry[DESCRIPTOR], dict):
         raise DescriptorError(f"{DESCRIPTOR} is no object; allowed: an object with refs and stages")
     return Subscription(sub_id, parse_descriptor(entry[DESCRIPTOR]))
+
+
+def _sub_id(value: Any) -> int:
+    """Return the number that an integer or a decimal text is; JavaScript has only the text."""
+    number = value
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        significant = value.lstrip("0") or "0"
+        number = int(significant) if len(significant) <= len(str(MAX_SUB_ID)) else value
+    if type(number) is not int or not 0 <= number <= MAX_SUB_ID:
+        raise DescriptorError(f"{SUB_ID} is {shown(value)}; allowed: an integer 0 .. 2^63-1")
+    return number

@@ -27,6 +27,8 @@ WIDTH, HEIGHT = 1280, 760
 # Pixels for each metre: the whole city, a part of it, a quarter, a few streets.
 ZOOMS = (0.05, 0.2, 0.6, 2.0)
 COMPLETE = "document.documentElement.dataset.complete === 'true'"
+# The page writes its view into the address a moment after it has drawn it.
+HAS_VIEW = "location.hash.includes('view=')"
 READY = "document.documentElement.dataset.ready === 'yes'"
 COUNT_FRAMES = """
 window.frameTimes = [];
@@ -77,6 +79,7 @@ def main() -> int:
             ready = time.perf_counter() - started
             page.wait(COMPLETE)
             complete = time.perf_counter() - started
+            page.wait(HAS_VIEW)
             pannings = [panning(page, zoom, options.seconds) for zoom in ZOOMS]
             search = searching(page)
         size = path.stat().st_size / 1e6

@@ -1,4 +1,4 @@
-"""Times of ``spaps find`` and ``spaps categories``: ``python -m bench.search`` (make bench-find).
+"""Times of ``spaps find``, ``categories`` and ``map``: ``python -m bench.search``.
 
 Each command runs as a process of its own, from its start to its end, on a generated city. The
 result goes to out/find.md.
@@ -31,6 +31,7 @@ COMMANDS = (
     ("find", "--near", PLACE),
     ("find", "shop", "--near", PLACE, "--within", "500"),
     ("categories",),
+    ("map", "--out", "/dev/null"),
 )
 
 

@@ -24,7 +24,6 @@ from broker.resolver.frames import pack_frame, read_frame
 from broker.resolver.heavy_pairs import HeavyPairs
 from broker.resolver.known_peids import peid_parts
 from broker.resolver.resolver_requests import ByteCache
-from broker.resolver.world_warnings import world_warnings
 from schemas.errors import (
     DescriptorError,
     NoReferenceError,
@@ -36,6 +35,7 @@ from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, References, neighborhood_hash
 from schemas.language.notation import read_neighborhood
 from schemas.language.reference_words import missing_words, no_reference
+from schemas.language.world_warnings import world_warnings
 from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from spatial_udfs.named_references import bound_to
@@ -138,7 +138,11 @@ class Worker:
             *neighborhood_warnings(neighborhood),
             *_missing_in_words(missing),
             *world_warnings(
-                neighborhood, known.unmatched_patterns, len(known.peids), self._resolver.version
+                neighborhood,
+                known.unmatched_patterns,
+                len(known.peids),
+                self._resolver.version,
+                self._table.category_names,
             ),
         ]
         is_rewritten = bool(written.keys or written.names or written.places)

@@ -6,8 +6,9 @@ meaning. Every character but ``#``, ``+`` and ``/`` stands for itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Final
 
 from schemas.errors import DescriptorError
@@ -16,6 +17,9 @@ from schemas.language.limits import MAX_CATEGORY_LEVELS
 ANY_BELOW: Final = "#"
 ONE_LEVEL: Final = "+"
 SEPARATOR: Final = "/"
+# In a tree with more places no pattern is proposed: comparing would take too long.
+MOST_PLACES_COMPARED: Final = 5_000
+NEARLY_EQUAL: Final = 0.75
 
 
 def checked_pattern(pattern: str, stage: int | None = None) -> str:
@@ -23,7 +27,7 @@ def checked_pattern(pattern: str, stage: int | None = None) -> str:
     text = pattern.removesuffix(SEPARATOR)
     if not text:
         raise DescriptorError(
-            f"the category pattern {pattern!a} is empty; "
+            f"the category pattern {pattern!r} is empty; "
             "allowed: levels separated by '/', such as road/#",
             stage,
         )
@@ -42,7 +46,7 @@ def checked_pattern(pattern: str, stage: int | None = None) -> str:
 
 
 def _wildcard_error(pattern: str, allowed: str, stage: int | None) -> DescriptorError:
-    shown = ascii(pattern if len(pattern) <= 60 else pattern[:57] + "...")
+    shown = repr(pattern if len(pattern) <= 60 else pattern[:57] + "...")
     return DescriptorError(f"the category pattern {shown} is wrong; allowed: {allowed}", stage)
 
 
@@ -50,6 +54,41 @@ def matching(patterns: Iterable[str], categories: Collection[str]) -> frozenset[
     """Return the categories that at least one of the patterns selects."""
     names = tuple(categories)
     return frozenset(names[code] for code in CategoryTree(names).codes(patterns))
+
+
+def places_of(categories: Iterable[str]) -> list[str]:
+    """Return all places of the category tree: the categories and all levels above them."""
+    places: set[str] = set()
+    for name in categories:
+        levels = name.split(SEPARATOR)
+        places.update(SEPARATOR.join(levels[:depth]) for depth in range(1, len(levels) + 1))
+    return sorted(places, key=lambda place: place.split(SEPARATOR))
+
+
+def likely_pattern(pattern: str, categories: Sequence[str]) -> str | None:
+    """Return the pattern that was probably meant by one that matches no category; None if unclear.
+
+    It is a place of the tree with the same last level, or one that is written nearly the same.
+    """
+    levels = pattern.removesuffix(SEPARATOR).split(SEPARATOR)
+    words = [level for level in levels if level not in (ANY_BELOW, ONE_LEVEL, "")]
+    places = places_of(categories)
+    if not words or len(places) > MOST_PLACES_COMPARED:
+        return None
+    # What is written with the same case goes first.
+    places.sort(key=lambda place: place.split(SEPARATOR)[-1] != words[-1])
+    wanted, last = SEPARATOR.join(words).casefold(), words[-1].casefold()
+    found = [place for place in places if place.casefold() == wanted]
+    found += [place for place in places if place.casefold().split(SEPARATOR)[-1] == last]
+    if not found:
+        # A whole place goes before a last level.
+        written = {place.casefold().split(SEPARATOR)[-1]: place for place in reversed(places)}
+        written |= {place.casefold(): place for place in reversed(places)}
+        near = get_close_matches(wanted, list(written), 1, NEARLY_EQUAL)
+        found = [written[place] for place in near]
+    if not found:
+        return None
+    return found[0] if found[0] in categories and ANY_BELOW not in levels else f"{found[0]}/#"
 
 
 @dataclass(slots=True)

@@ -31,6 +31,8 @@ _REMEMBERED_LENGTH: Final = 100
 
 _SPACE: Final = re.compile(r"\s*")
 _WORD: Final = re.compile(r"[A-Za-z]+")
+# Units that people write after a distance.
+_UNIT: Final = re.compile(r"\s*(m|km|metres?|meters?|ft|feet|mi|miles?)\b", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 _BY_NAME: Final = {short: Topological(short) for short in LONG_NAMES}
@@ -194,6 +196,9 @@ class _Reader:
         if metres > MAX_DISTANCE_METRES:
             raise self._error(start, f"a distance of at most {MAX_DISTANCE_METRES:.0f} metres")
         self._position = number.end()
+        unit = _UNIT.match(self._text, self._position)
+        if unit is not None:
+            raise self._error(unit.start(1), "no unit: a distance is in metres, such as DW500")
         if in_parentheses:
             self._expect(")")
         return WithinDistance(metres)

@@ -14,6 +14,7 @@ from schemas.language.categories import checked_pattern
 from schemas.language.conditions import Condition
 from schemas.language.limits import MAX_CATEGORY_PATTERNS, MAX_STAGES
 from schemas.language.neighborhood import Neighborhood, References, RefStages, Stage
+from schemas.readable import quoted_text
 
 # Numbers with more digits are out of every range, and Python refuses to convert very long ones.
 LONGEST_INTEGER: Final = 20
@@ -21,14 +22,14 @@ _JSON_WORDS: Final = {"None": "null", "True": "true", "False": "false"}
 
 
 def shown(value: object) -> str:
-    """Return any value as a short line of ASCII for an error text."""
+    """Return any value as a short line for an error text; what cannot be printed is escaped."""
     match value:
         case None | bool() | float():
             text = _JSON_WORDS.get(str(value), str(value))
         case int():
             text = str(value) if value.bit_length() <= 64 else "an integer that is too large"
         case str():
-            text = ascii(value if len(value) <= 40 else value[:37] + "...")
+            text = quoted_text(value if len(value) <= 40 else value[:37] + "...")
         case Mapping():
             text = "an object"
         case list() | tuple():

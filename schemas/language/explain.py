@@ -38,10 +38,13 @@ _PHRASES: Final = {
 }
 
 
-def explain(neighborhood: Neighborhood) -> list[str]:
-    """Return one sentence for each stage as typed, and one about all stages."""
+def explain(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> list[str]:
+    """Return one sentence for each stage as typed, and one about all stages.
+
+    ``names`` are known names of references.
+    """
     sentences: list[str] = []
-    refs = referents(neighborhood, None)
+    refs = referents(neighborhood, names)
     number = 1
     for stage in neighborhood.stages:
         copies = range(number, number + stage.repeat)

@@ -51,6 +51,11 @@ def place_of_geometry(geometry: Mapping[str, Any]) -> Place:
     kind = geometry.get("type")
     if kind == "GeometryCollection":
         raise place_error("is a geometry collection")
+    if kind in ("Feature", "FeatureCollection"):
+        raise DescriptorError(
+            f'a place is a {kind}; allowed: a GeoJSON geometry, which a Feature has as "geometry"',
+            1,
+        )
     if not isinstance(kind, str) or kind not in DEPTHS:
         raise DescriptorError(
             'a place is no GeoJSON geometry; allowed: an object with "type" and "coordinates", '
@@ -59,7 +64,7 @@ def place_of_geometry(geometry: Mapping[str, Any]) -> Place:
         )
     for key in geometry:
         if key not in ("type", "coordinates"):
-            shown = ascii(key[:40])
+            shown = repr(key[:40])
             raise DescriptorError(
                 f"a place has the unknown key {shown}; allowed: type, coordinates", 1
             )
@@ -226,7 +231,7 @@ class WktReader(TextReader):
         start = self.skip_space()
         found = _NUMBER.match(self.text, start)
         if found is None:
-            raise self.error("a number of degrees")
+            raise self.error("a number of degrees: longitude, a space, latitude")
         self.position = found.end()
         return float(found.group())
 

@@ -62,6 +62,11 @@ def missing_words(missing: Neighborhood | References) -> tuple[int | str, ...]:
     )
 
 
+def missing_warning(missing: Sequence[int | str], version: int) -> str:
+    """Return the warning about references that the version does not have."""
+    return f"not in world version {version}: {', '.join(map(str, missing))}"
+
+
 def named_texts(neighborhood: Neighborhood) -> list[str]:
     """Return keys, names and places in order, each with what it is in front (``key:way/1``)."""
     return [

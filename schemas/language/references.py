@@ -76,8 +76,13 @@ class ReferenceCollector:
             self.add_key(value)
         elif len(reference) == 1 and kind == NAME and isinstance(value, str):
             self.add_name(value)
+        elif len(reference) == 1 and kind in (KEY, NAME):
+            raise DescriptorError(
+                f'the {kind} of a reference is {shown(value)}; allowed: a text, {{"{kind}": "…"}}',
+                1,
+            )
         else:
-            keys = ", ".join(ascii(str(key)[:40]) for key in list(reference)[:4])
+            keys = ", ".join(repr(str(key)[:40]) for key in list(reference)[:4])
             raise DescriptorError(f"refs has an object with {keys or 'no key'}; {REFS_ALLOWED}", 1)
 
     def references(self) -> References:

@@ -7,6 +7,7 @@ command can say what is missing.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -62,6 +63,8 @@ _EXPECTED: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "less_than_equal": lambda limits: f"at most {limits['le']}",
 }
 LONGEST_VALUE: Final = 40
+# What the option parser says of arguments that a command does not take.
+_SURPLUS: Final = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", re.DOTALL)
 
 
 def main() -> None:
@@ -136,4 +139,8 @@ def usage_sentence(error: Any) -> str:
             is_argument = getattr(error.param, "param_type_name", "") == "argument"
             name = shown.strip("[]") if is_argument and shown else max(option, key=len)
             return f"{name} must be {expected(problem.get('ctx', {}))}, not {given!r}"
-    return str(error.format_message())
+    message = str(error.format_message())
+    surplus = _SURPLUS.fullmatch(message)
+    if surplus:
+        return f"unexpected argument {surplus[1]!r}; put a text with spaces into quotes"
+    return message

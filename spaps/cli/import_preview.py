@@ -77,7 +77,7 @@ def _facts(found: DryRun) -> Table:
 def _place(extent: Extent | None) -> str:
     if extent is None:
         return "-"
-    return f"{extent.west:.4f} to {extent.east:.4f}, {extent.south:.4f} to {extent.north:.4f}"
+    return ", ".join(extent.ranges())
 
 
 def _counts(counts: Mapping[str, int]) -> Table:

@@ -6,22 +6,32 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_store import current_generation
 from redis_link.registry.named_neighborhoods import all_names, find_name, users_of
-from schemas.errors import GenerationError, NoReferenceError, WorldError
+from schemas.errors import GenerationError, NoReferenceError, SettingsError, WorldError
 from schemas.generation import GenerationFacts
+from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import notation, read_neighborhood
 from schemas.named_neighborhood import NamedNeighborhood
-from spatial_udfs.entity_table import Int64s
-from spatial_udfs.exact.exact_resolver import ExactResolver
+from spatial_udfs.entity_table import EntityTable, Int64s
+from spatial_udfs.exact.exact_resolver import ExactResolver, resolve_named
+from spatial_udfs.place_geometries import check_places
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
+
+
+class ResolvedName(NamedTuple):
+    """A neighborhood as it is stored under its name; ``members`` is None without a world."""
+
+    neighborhood: Neighborhood
+    members: int | None
+    warnings: list[str]
 
 
 class WorldOfNames:
@@ -54,11 +64,22 @@ class WorldOfNames:
         """In which world version members are counted, in words."""
         return f"in world version {self.version}"
 
-    def size_of(self, neighborhood: Neighborhood) -> int | None:
-        """Return the number of members; None without a world, NoReferenceError as always."""
+    def resolve(self, neighborhood: Neighborhood) -> ResolvedName:
+        """Return the neighborhood with peids for keys and names, its members, and warnings.
+
+        NoReferenceError when none of its references exists. Without a world there are no members.
+        """
         if self.version is None:
-            return None
-        return len(self._resolver.resolve(neighborhood).peids())
+            if neighborhood.keys or neighborhood.names:
+                raise SettingsError(
+                    "references by key and by name become peids in a world: give --world DIR"
+                )
+            check_places(neighborhood)
+            return ResolvedName(neighborhood, None, list(neighborhood_warnings(neighborhood)))
+        resolver, table = self._resolver, self._table
+        found = resolve_named(resolver, table, neighborhood)
+        members = len(found.resolution.peids())
+        return ResolvedName(found.neighborhood, members, found.warnings(resolver, table))
 
     def members_of(self, neighborhood: Neighborhood) -> Int64s | None:
         """Return the members, none when no reference exists; None without a world."""
@@ -70,8 +91,12 @@ class WorldOfNames:
             return np.empty(0, np.int64)
 
     @cached_property
+    def _table(self) -> EntityTable:
+        return load_snapshot(self._world, self.version)
+
+    @cached_property
     def _resolver(self) -> ExactResolver:
-        return ExactResolver(load_snapshot(self._world, self.version))
+        return ExactResolver(self._table)
 
 
 def _in_force(client: RedisClient) -> GenerationFacts | None:

@@ -40,14 +40,25 @@ def read_descriptor_or_name(argument: str) -> Neighborhood | str:
 def _text(argument: str) -> str:
     if argument == "-":
         return sys.stdin.read()
-    if argument.startswith("@"):
-        return _content(Path(argument[1:]))
+    if argument.startswith(NAME_SIGN) and argument != NAME_SIGN:
+        return _content_of_name(argument.removeprefix(NAME_SIGN))
     # JSON and notation begin with a bracket. A file whose name does so can be given with @.
     if argument.lstrip()[:1] in ("{", "("):
         return argument
     path = Path(argument)
     if not _is_file(path):
         raise DescriptorError(f"{argument[:80]!r} is no neighborhood and no file; give {_FORMS}")
+    return _content(path)
+
+
+def _content_of_name(name: str) -> str:
+    """Return the content of a file that is given as ``@FILE``."""
+    path = Path(name)
+    if is_name(name) and not path.exists():
+        raise DescriptorError(
+            f"{name}: no such file; 'spaps neighborhood show {name}' prints a named neighborhood, "
+            "and 'spaps sub' takes one as @NAME"
+        )
     return _content(path)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 WorldOption: TypeAlias = Annotated[
     str | None,
@@ -56,8 +56,17 @@ def command_group(purpose: str) -> typer.Typer:
 
 
 def without_flag_values(parameters: Any) -> Any:
-    """Leave the column of values empty for flags, where typer would print ``<bool>``."""
+    """Leave the column of values empty for flags and arguments.
+
+    Typer would print types of Python there: ``<bool>``, ``<list[str]>``.
+    """
     for parameter in parameters:
+        if isinstance(parameter, TyperArgument):
+            parameter.display_type_rich = _nothing  # type: ignore[method-assign]
         if isinstance(parameter, TyperOption) and parameter.is_flag and parameter.metavar is None:
             parameter.metavar = ""
     return parameters
+
+
+def _nothing(ctx: Any) -> str | None:  # noqa: ARG001  the name that typer passes
+    return None

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from schemas.language.explain import neighborhood_warnings, stage_words
+from schemas.language.explain import stage_words
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.reference_words import missing_words, no_reference
 from schemas.membership import STAGE_NO
 from spaps.cli.neighborhood_input import read_descriptor
 from spaps.cli.output_file import write_text
@@ -25,9 +23,6 @@ from spaps.cli.terminal import print_warning, printable, printable_json, remarks
 from spatial_udfs.entity_keys import key_at
 from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution, resolve_named
-from spatial_udfs.named_references import bound_to
-from spatial_udfs.place_geometries import projected_places
-from world.entity_lookup import open_lookup
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
@@ -50,11 +45,18 @@ def resolve_one(descriptor: str, world: str, version: int | None, output: Resolv
         table = load_snapshot(world, facts.version)
         resolver = ExactResolver(table)
     started = time.perf_counter()
-    neighborhood, resolution, missing = resolve_named(resolver, table, neighborhood)
+    found = resolve_named(resolver, table, neighborhood)
     milliseconds = 1000 * (time.perf_counter() - started)
-    _warn(neighborhood, missing, table.version)
+    neighborhood, resolution, missing = found
+    warnings = found.warnings(resolver, table)
+    for warning in warnings:
+        print_warning(warning)
+    # First the files: who cannot have them gets no result at all.
+    _write(output.map_file, lambda: page_of(table, neighborhood, resolution, facts))
+    _write(output.geojson_file, lambda: geojson(table, neighborhood, resolution))
     if output.as_json:
-        results().out(printable_json(result_of(neighborhood, resolution, missing)), highlight=False)
+        shown = result_of(neighborhood, resolution, missing, warnings)
+        results().out(printable_json(shown), highlight=False)
     else:
         members = (
             "1 entity" if len(resolution.peids()) == 1 else f"{len(resolution.peids()):,} entities"
@@ -67,12 +69,13 @@ def resolve_one(descriptor: str, world: str, version: int | None, output: Resolv
         )
         words = stage_words(neighborhood, reference_names(table, neighborhood))
         results().print(stage_tables(table, resolution, words, output.limit))
-    _write(output.map_file, lambda: page_of(table, neighborhood, resolution, facts))
-    _write(output.geojson_file, lambda: geojson(table, neighborhood, resolution))
 
 
 def result_of(
-    neighborhood: Neighborhood, resolution: Resolution, missing: Sequence[int | str]
+    neighborhood: Neighborhood,
+    resolution: Resolution,
+    missing: Sequence[int | str],
+    warnings: Sequence[str],
 ) -> dict[str, Any]:
     """Return the whole result for JSON; stages that are not visible have no peids.
 
@@ -89,20 +92,12 @@ def result_of(
         "version": resolution.version,
         "stages": stages,
         "missingRefs": list(map(str, missing)),
-        "warnings": list(neighborhood_warnings(neighborhood)),
+        "warnings": list(warnings),
     }
 
 
 def _as_texts(peids: Int64s) -> list[str]:
     return [str(peid) for peid in peids.tolist()]
-
-
-def _warn(neighborhood: Neighborhood, missing: Sequence[int | str], version: int) -> None:
-    warnings = list(neighborhood_warnings(neighborhood))
-    if missing:
-        warnings.append(f"not in world version {version}: {', '.join(map(str, missing))}")
-    for warning in warnings:
-        print_warning(warning)
 
 
 def _write(path: Path | None, content: Callable[[], str]) -> None:
@@ -154,22 +149,3 @@ def _rows(table: EntityTable, members: Int64s, limit: int) -> Table:
     if len(shown) < len(members):
         rows.add_row("…", Text(f"and {len(members) - len(shown):,} more", style="dim"))
     return rows
-
-
-def checked_references(
-    neighborhood: Neighborhood, world: str, version: int | None
-) -> tuple[Neighborhood, str]:
-    """Return the neighborhood with peids for keys and names, and a warning, "" if none.
-
-    NoReferenceError when the version has none of the references.
-    """
-    table = open_lookup(world, version).table
-    bound, unknown = bound_to(neighborhood, table)
-    there, missing = table.positions_of(np.array(bound.refs, np.int64))
-    places, lacking = projected_places(bound.places, table.srid)
-    if not len(there) and not len(places):
-        raise no_reference(neighborhood, table.version)
-    absent = missing_words(unknown._replace(peids=tuple(missing.tolist()), places=lacking))
-    if not absent:
-        return bound, ""
-    return bound, f"not in world version {table.version}: {', '.join(map(str, absent))}"

@@ -23,6 +23,8 @@ from spatial_udfs.entity_table import EntityTable, Geometries, Int64s, Positions
 UNITS_PER_METRE: Final = 10
 # Columns begin at multiples of this, because a script reads eight bytes only there.
 ALIGNMENT: Final = 8
+# Level 6 takes three times as long, for a page that is 4 percent smaller.
+LEVEL: Final = 4
 TYPE_NAMES: Final = {"uint8": "u1", "uint32": "u4", "int32": "i4", "uint64": "u8"}
 
 
@@ -47,7 +49,7 @@ class PackedColumns:
 
     def text(self) -> str:
         """Return all columns as text."""
-        return base64.b64encode(zlib.compress(b"".join(self._parts), 6)).decode()
+        return base64.b64encode(zlib.compress(b"".join(self._parts), LEVEL)).decode()
 
     def _append(self, name: str, kind: str, content: bytes, length: int) -> None:
         self.listed.append((name, kind, self._size, length))
@@ -67,7 +69,7 @@ class Paths:
 
 def paths_of(geometries: Geometries, origin: tuple[float, float]) -> Paths:
     """Return the paths of geometries; steps begin at the origin and go on from path to path."""
-    parts, owners = shapely.get_parts(geometries, return_index=True)
+    parts, owners = _parts(geometries)
     areas = shapely.get_dimensions(parts) == 2
     # Shells and holes have opposite orientation, because the page fills overlapping areas as one.
     rings, ring_owners = shapely.get_rings(shapely.orient_polygons(parts[areas]), return_index=True)
@@ -83,6 +85,19 @@ def paths_of(geometries: Geometries, origin: tuple[float, float]) -> Paths:
     )
 
 
+def _parts(geometries: Geometries) -> tuple[Geometries, Int64s]:
+    """Return all parts, and the places of the geometries that they are of.
+
+    Only geometries of several parts are taken apart, because most have one.
+    """
+    several = shapely.get_type_id(geometries) >= shapely.GeometryType.MULTIPOINT
+    taken, owners = shapely.get_parts(geometries[several], return_index=True)
+    return (
+        np.concatenate([geometries[~several], taken]),
+        np.concatenate([np.flatnonzero(~several), np.flatnonzero(several)[owners]]),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class CategorySets:
     """The distinct sets of categories, as codes, and the number of the set of each entity."""
@@ -94,10 +109,14 @@ class CategorySets:
 def category_sets(table: EntityTable, positions: Positions) -> CategorySets:
     """Return the category sets of some entities."""
     known: dict[bytes, int] = {}
-    sets: list[list[int]] = []
     numbers = np.empty(len(positions), np.uint32)
     offsets, codes = table.category_offsets, table.category_codes
-    for place, position in enumerate(positions.tolist()):
+    # Most entities have one category: these are numbered at once.
+    alone = np.diff(offsets)[positions] == 1
+    single, numbers[alone] = np.unique(codes[offsets[positions[alone]]], return_inverse=True)
+    sets = [[code] for code in single.tolist()]
+    for place in np.flatnonzero(~alone).tolist():
+        position = positions[place]
         own = codes[offsets[position] : offsets[position + 1]]
         key = own.tobytes()
         number = known.setdefault(key, len(sets))

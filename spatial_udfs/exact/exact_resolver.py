@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from shapely.errors import GEOSException
 
 from schemas.errors import NoReferenceError, WorldError
+from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, WrittenStage
-from schemas.language.reference_words import missing_words, no_reference
+from schemas.language.reference_words import missing_warning, missing_words, no_reference
+from schemas.language.world_warnings import pattern_warnings
 from spatial_udfs.entity_table import CategoryMasks, EntityTable, Geometries, Int64s, Positions
 from spatial_udfs.exact.place_members import PlaceMembers
 from spatial_udfs.exact.stage_findings import StageFinding, stage_findings
@@ -186,6 +188,17 @@ class NamedResolution(NamedTuple):
     neighborhood: Neighborhood
     resolution: Resolution
     missing: tuple[int | str, ...]
+
+    def warnings(self, resolver: ExactResolver, table: EntityTable) -> list[str]:
+        """Return what a person should know: stages and patterns without effect, what is missing."""
+        unmatched = resolver.unmatched_patterns(self.neighborhood)
+        found = [
+            *neighborhood_warnings(self.neighborhood),
+            *pattern_warnings(self.neighborhood, unmatched, table.version, table.category_names),
+        ]
+        if self.missing:
+            found.append(missing_warning(self.missing, table.version))
+        return found
 
 
 def resolve_named(

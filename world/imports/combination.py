@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from spatial_udfs.entity_table import Geometries, Int64s
 from world.imports.duplicates import with_unique_keys, without_duplicates
 from world.imports.extent import SourcePlace, joined_places, source_place
 from world.imports.near_misses import near_misses
-from world.imports.projection import choose_crs, given_crs, project, utm_zones
+from world.imports.projection import choose_crs, given_crs, in_degrees, project, utm_zones
 from world.imports.snapping import SnapResult, snap
 from world.long_work import Progress, in_threads
 from world.sources.candidates import Candidates, Problem, ProblemKind
@@ -30,6 +31,8 @@ COLLECTION: Final = 7
 ENTITY: Final = ("entity", "entities")
 # Point, LineString, Polygon and the Multi types: what DE-9IM is defined for.
 SUPPORTED: Final = (0, 1, 3, 4, 5, 6)
+# What GEOS says of an invalid geometry: the reason, and the coordinates where it found it.
+_WHERE: Final = re.compile(r"(.+?)\[(\S+) (\S+)\]")
 
 
 def readable(rows: Candidates) -> tuple[Candidates, list[Problem]]:
@@ -61,8 +64,8 @@ def readable(rows: Candidates) -> tuple[Candidates, list[Problem]]:
     return replace(kept, geometries=shapely.force_2d(kept.geometries)), problems
 
 
-def storable(rows: Candidates) -> tuple[Candidates, list[Problem]]:
-    """Return the rows whose projected geometry is finite and valid by OGC Simple Features."""
+def storable(rows: Candidates, crs: CRS) -> tuple[Candidates, list[Problem]]:
+    """Return the rows whose geometry, projected into ``crs``, is finite and valid by OGC."""
     outside = ~finite(rows.geometries)
     broken = ~outside & ~shapely.is_valid(rows.geometries)
     problems = [
@@ -78,12 +81,23 @@ def storable(rows: Candidates) -> tuple[Candidates, list[Problem]]:
         rows.problem(
             int(position),
             ProblemKind.BROKEN_GEOMETRY,
-            f"geometry is not valid: {shapely.is_valid_reason(rows.geometries[position])}",
+            _fault(rows.geometries[position], crs),
             kept=False,
         )
         for position in np.flatnonzero(broken)
     ]
     return rows.where(~outside & ~broken), problems
+
+
+def _fault(geometry: Any, crs: CRS) -> str:
+    """Return why a geometry is not valid, and where on the Earth: sources differ in their CRS."""
+    reason = shapely.is_valid_reason(geometry)
+    found = _WHERE.fullmatch(reason)
+    if found is None:
+        return f"geometry is not valid: {reason}"
+    [place] = in_degrees(np.array([[float(found[2]), float(found[3])]]), crs)
+    where = f"longitude {place[0]:.6f}, latitude {place[1]:.6f}"
+    return f"geometry is not valid: {found[1].lower()} at {where}"
 
 
 def finite(geometries: Geometries) -> NDArray[np.bool_]:
@@ -157,7 +171,8 @@ def combine(
     crs = given_crs(srid) if srid is not None else _fitting_crs(usable)
     projected: list[Candidates] = []
     placed = (project(rows, source_crs, crs) for rows, source_crs in usable)
-    for number, (clean, found) in enumerate(in_threads(storable, placed), start=1):
+    valid = in_threads(lambda rows: storable(rows, crs), placed)
+    for number, (clean, found) in enumerate(valid, start=1):
         problems += found
         projected.append(clean)
         tell("projecting", number, len(usable))

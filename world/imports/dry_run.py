@@ -15,7 +15,7 @@ from schemas import entity
 from schemas.entity_keys import is_hashed, number_of_key
 from spatial_udfs.entity_table import Geometries
 from world.imports.combination import CombinedEntities, combine
-from world.imports.extent import Extent, extent_of, placement_warnings
+from world.imports.extent import Extent, extent_of, placement_warnings, scale_warning
 from world.imports.import_request import ImportRequest
 from world.imports.projection import epsg_code
 from world.long_work import Progress, silent
@@ -77,6 +77,8 @@ def dry_run(request: ImportRequest, progress: Progress | None = None) -> DryRun:
         left_out = sum(not problem.kept for problem in reading.problems)
         read[reading.rows.source] += len(reading.rows) + left_out
     extents = {place.source: place.extent for place in combined.places}
+    extent = extent_of(combined.geometries, combined.crs)
+    warnings = placement_warnings(combined.places) or scale_warning(extent, combined.crs)
     kinds = {str(source.path): kind_of(source.path).value for source in request.sources}
     return DryRun(
         sources=tuple(
@@ -88,7 +90,7 @@ def dry_run(request: ImportRequest, progress: Progress | None = None) -> DryRun:
         ),
         srid=epsg_code(combined.crs),
         crs=combined.crs.name,
-        extent=extent_of(combined.geometries, combined.crs),
+        extent=extent,
         entities=combined.entities.num_rows,
         geometries=_most_first(_types(combined.geometries)),
         categories=_most_first(_categories(combined.entities)),
@@ -96,7 +98,7 @@ def dry_run(request: ImportRequest, progress: Progress | None = None) -> DryRun:
         first_rows=tuple(_first_rows(combined)),
         problems=summarize(combined.problems),
         notes=combined.notes(),
-        warnings=tuple(placement_warnings(combined.places)),
+        warnings=tuple(warnings),
     )  # fmt: skip
 
 

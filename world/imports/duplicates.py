@@ -72,7 +72,8 @@ def duplicate(peid: int, first: Occurrence, later: Occurrence) -> Problem:
     ]
     if different:
         kind = ProblemKind.DUPLICATE_CONFLICTING
-        what = " and ".join(different)
+        *others, last = different
+        what = f"{', '.join(others)} and {last}" if others else last
         same = "key" if first.key == later.key != str(peid) else "peid"
         reason = f"has the {same} of {where}, but other {what}; the first stays"
     else:

@@ -9,13 +9,16 @@ from typing import Final
 import numpy as np
 import shapely
 from numpy.typing import NDArray
-from pyproj import CRS
+from pyproj import CRS, Proj
 
 from spatial_udfs.entity_table import Geometries
 from world.imports.projection import in_degrees
 
 EAST_END: Final = 180.0
 NORTH_END: Final = 90.0
+LONG_NUMBER: Final = 1e9
+# Over the width of a UTM zone a distance is wrong by 0.1 percent at most.
+MOST_SCALE_ERROR: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,13 @@ class Extent:
     north: float
 
     def __str__(self) -> str:
-        return (
-            f"longitude {self.west:.4f} to {self.east:.4f}, "
-            f"latitude {self.south:.4f} to {self.north:.4f} (WGS 84)"
-        )
+        longitudes, latitudes = self.ranges()
+        return f"longitude {longitudes}, latitude {latitudes} (WGS 84)"
+
+    def ranges(self) -> tuple[str, str]:
+        """Return the longitudes and the latitudes for a person."""
+        west, south, east, north = map(_degrees, (self.west, self.south, self.east, self.north))
+        return f"{west} to {east}", f"{south} to {north}"
 
     def swapped(self) -> Extent:
         """Return the box with longitude and latitude exchanged."""
@@ -52,6 +58,11 @@ class Extent:
             max(abs(self.west), abs(self.east)) <= EAST_END
             and max(abs(self.south), abs(self.north)) <= NORTH_END
         )
+
+
+def _degrees(value: float) -> str:
+    # What is no degree can have hundreds of digits.
+    return f"{value:.4f}" if abs(value) < LONG_NUMBER else f"{value:.3g}"
 
 
 def union(extents: Iterable[Extent]) -> Extent | None:
@@ -91,12 +102,16 @@ def extent_of_boxes(boxes: NDArray[np.float64], crs: CRS) -> Extent | None:
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """The extent of one source; ``outside`` counts the rows with a point off the Earth."""
+    """The extent of one source; ``outside`` counts the rows with a point off the Earth.
+
+    ``as_degrees`` says that coordinates in a metric CRS are all as small as degrees.
+    """
 
     source: str
     extent: Extent
     rows: int
     outside: int
+    as_degrees: bool = False
 
 
 def source_place(source: str, geometries: Geometries, crs: CRS) -> SourcePlace | None:
@@ -109,7 +124,13 @@ def source_place(source: str, geometries: Geometries, crs: CRS) -> SourcePlace |
         bounds = np.abs(shapely.bounds(geometries))
         limits = np.array([EAST_END, NORTH_END, EAST_END, NORTH_END])
         outside = int((bounds > limits).any(axis=1).sum())
-    return SourcePlace(source, extent, len(geometries), outside)
+    as_degrees = not crs.is_geographic and _are_as_degrees(geometries)
+    return SourcePlace(source, extent, len(geometries), outside, as_degrees)
+
+
+def _are_as_degrees(geometries: Geometries) -> bool:
+    west, south, east, north = shapely.total_bounds(geometries).tolist()
+    return Extent(west, south, east, north).is_on_earth()
 
 
 def joined_places(places: Iterable[SourcePlace | None]) -> list[SourcePlace]:
@@ -123,7 +144,8 @@ def joined_places(places: Iterable[SourcePlace | None]) -> list[SourcePlace]:
         extent = union(part.extent for part in found)
         if extent is not None:
             rows, outside = sum(part.rows for part in found), sum(part.outside for part in found)
-            joined.append(SourcePlace(source, extent, rows, outside))
+            as_degrees = all(part.as_degrees for part in found)
+            joined.append(SourcePlace(source, extent, rows, outside, as_degrees))
     return joined
 
 
@@ -137,6 +159,13 @@ def placement_warnings(places: Sequence[SourcePlace], earlier: Extent | None = N
         if place.outside:
             warnings.append(_off_the_earth(place))
             continue
+        if place.as_degrees:
+            warnings.append(
+                f"{place.source}: its coordinates look like degrees, but its CRS is in metres, so "
+                "all of it lies within a few hundred metres: give it the CRS that it has, such as "
+                "EPSG:4326"
+            )
+            continue
         others = [other.extent for other in places if other is not place and not other.outside]
         around = union(others or ([earlier] if earlier else []))
         swapped = place.extent.swapped()
@@ -148,6 +177,27 @@ def placement_warnings(places: Sequence[SourcePlace], earlier: Extent | None = N
             "and beside them when they are exchanged"
         )
     return warnings
+
+
+def scale_warning(extent: Extent | None, crs: CRS) -> list[str]:
+    """Return a warning when distances in the CRS are wrong where the data lie."""
+    if extent is None or not extent.is_on_earth():
+        return []
+    middle = (extent.west + extent.east) / 2, (extent.south + extent.north) / 2
+    longitudes = np.array([extent.west, middle[0], extent.east])
+    latitudes = np.array([extent.south, middle[1], extent.north])
+    places = np.array(np.meshgrid(longitudes, latitudes)).reshape(2, -1)
+    factors = Proj(crs).get_factors(*places)
+    scales = np.concatenate([factors.meridional_scale, factors.parallel_scale])
+    wrong = np.abs(scales[np.isfinite(scales)] - 1).max(initial=0)
+    if wrong <= MOST_SCALE_ERROR:
+        return []
+    shown = f"up to {wrong:.1%}" if wrong < 1 else "more than 100%"
+    warning = (
+        f"distances in EPSG:{crs.to_epsg()} are {shown} wrong where these entities lie: choose a "
+        "CRS that is made for all of them with --srid"
+    )
+    return [warning]
 
 
 def _off_the_earth(place: SourcePlace) -> str:

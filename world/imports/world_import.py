@@ -21,7 +21,7 @@ from schemas import entity
 from schemas.errors import SourceError
 from spatial_udfs.entity_table import EntityTable
 from world.imports.combination import CombinedEntities, combine
-from world.imports.extent import Extent, extent_of, placement_warnings
+from world.imports.extent import Extent, extent_of, placement_warnings, scale_warning
 from world.imports.import_request import ImportRequest, request_of
 from world.imports.projection import epsg_code
 from world.long_work import Progress, silent
@@ -104,7 +104,9 @@ def import_request(
         readings = list(read_sources(request.sources, tell))
         combined = combine(readings, request.srid, tell, request.snap)
         problems = summarize(combined.problems)
+        extent = extent_of(combined.geometries, combined.crs)
         warnings = placement_warnings(combined.places, _earlier_extent(store))
+        warnings = warnings or scale_warning(extent, combined.crs)
         refuse_if_strict(problems, strict=strict)
         refuse_if_empty(combined.entities.num_rows, problems, warnings)
         tell("writing", 0, None)
@@ -120,7 +122,7 @@ def import_request(
         created=True,
         problems=problems,
         top_categories=top_categories(combined.entities),
-        extent=extent_of(combined.geometries, combined.crs),
+        extent=extent,
         warnings=tuple(warnings),
         notes=combined.notes(),
         combined=combined,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.errors import SearchError
-from schemas.language.categories import ANY_BELOW, SEPARATOR, CategoryTree, checked_pattern
+from schemas.language.categories import SEPARATOR, CategoryTree, checked_pattern, places_of
+from world.search.no_category import no_category
 from world.search.searched_world import CodedCategories
 
 
@@ -41,11 +41,11 @@ def count_categories(
 
     ``levels`` limits the depth of the tree; 0 does not.
     """
-    places = sorted(_with_all_above(categories.names), key=lambda place: place.split(SEPARATOR))
+    places = places_of(categories.names)
     if pattern is not None:
         chosen = CategoryTree(places).codes([checked_pattern(pattern)])
         if not chosen:
-            raise SearchError(f"no category of this world matches {pattern!a}{_hint(places)}")
+            raise no_category(pattern, categories.names)
     else:
         chosen = tuple(range(len(places)))
     here = np.bincount(categories.codes, minlength=len(categories.names))
@@ -56,20 +56,6 @@ def count_categories(
         for code in chosen
         if not levels or places[code].count(SEPARATOR) < levels
     ]
-
-
-def _hint(places: list[str]) -> str:
-    tops = [place for place in places if SEPARATOR not in place]
-    shown = ", ".join(f"{top}/{ANY_BELOW}" for top in tops[:6])
-    return f"; there are {shown}{' …' if len(tops) > 6 else ''}" if tops else ""
-
-
-def _with_all_above(names: tuple[str, ...]) -> set[str]:
-    places: set[str] = set()
-    for name in names:
-        levels = name.split(SEPARATOR)
-        places.update(SEPARATOR.join(levels[:depth]) for depth in range(1, len(levels) + 1))
-    return places
 
 
 def _entities_below(categories: CodedCategories, places: list[str]) -> list[int]:

@@ -46,9 +46,9 @@ class EntityQuery:
         if self.text is not None and len(self.text) > LONGEST_TEXT:
             raise SearchError(f"the text is longer than {LONGEST_TEXT} characters")
         if self.within is not None and self.near is None:
-            raise SearchError("a largest distance needs a place to measure from (near)")
+            raise SearchError("within needs a place to measure from: give near too")
         if self.within is not None and not self.within >= 0:
-            raise SearchError("the largest distance must be a number of metres, at least 0")
+            raise SearchError("within must be a number of metres, at least 0")
         if self.limit < 0:
             raise SearchError("the limit must be a whole number, at least 0")
 
@@ -176,9 +176,9 @@ def read_request(parameters: Mapping[str, Sequence[str]]) -> EntityQuery:
     for name, values in parameters.items():
         if name not in PARAMETERS:
             known = ", ".join(PARAMETERS)
-            raise SearchError(f"unknown parameter {name[:40]!a}; there are {known}")
+            raise SearchError(f"unknown parameter {name[:40]!r}; there are {known}")
         if len(values) > 1:
-            raise SearchError(f"the parameter {name!a} is given {len(values)} times")
+            raise SearchError(f"the parameter {name!r} is given {len(values)} times")
     given = {name: values[0] for name, values in parameters.items()}
     near = given.get("near")
     return EntityQuery(
@@ -196,12 +196,12 @@ def _metres(text: str | None) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise SearchError(f"within is a number of metres, not {text[:40]!a}") from None
+        raise SearchError(f"within is a number of metres, not {text[:40]!r}") from None
 
 
 def _limit(text: str | None) -> int:
     if text is None:
         return DEFAULT_LIMIT
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_ENTITIES):
-        raise SearchError(f"limit is a whole number from 1 to {MOST_ENTITIES}, not {text[:40]!a}")
+        raise SearchError(f"limit is a whole number from 1 to {MOST_ENTITIES}, not {text[:40]!r}")
     return int(text)

@@ -15,6 +15,11 @@ import pyarrow.compute as pc
 
 # Accents and other marks that are no characters of their own.
 _MARKS: Final = frozenset({"Mn"})
+# Letters that Unicode does not take apart into a plain letter and an accent.
+_PLAIN_LETTERS: Final = {
+    "ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "\u0131": "i",
+    "æ": "ae", "œ": "oe", "þ": "th",
+}  # fmt: skip
 # Punctuation, separators, and controls (also line ends) are between words.
 _BETWEEN_WORDS: Final = frozenset({"P", "Z", "C"})
 
@@ -30,7 +35,7 @@ class _FoldedCharacters(dict[int, str]):
         elif category[0] in _BETWEEN_WORDS:
             folded = " "
         else:
-            folded = character
+            folded = _PLAIN_LETTERS.get(character, character)
         self[code] = folded
         return folded
 

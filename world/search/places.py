@@ -32,4 +32,4 @@ def read_place(text: str) -> Place:
 
 
 def _wrong(text: str, why: str) -> SearchError:
-    return SearchError(f"the place {text[:40]!a} is not LON,LAT in degrees such as 7.42,43.74{why}")
+    return SearchError(f"the place {text[:40]!r} is not LON,LAT in degrees such as 7.42,43.74{why}")

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from schemas import entity
-from schemas.errors import SearchError
-from schemas.language.categories import CategoryTree, checked_pattern
+from schemas.language.categories import CategoryTree
 from world.search.folding import folded_column, one_array
+from world.search.no_category import no_category
 from world.versions.store import WorldStore
 from world.versions.version_tables import VersionFacts
 
@@ -60,14 +60,8 @@ class CodedCategories:
         wanted = np.zeros(len(self.names), np.bool_)
         wanted[list(CategoryTree(self.names).codes([pattern]))] = True
         if len(self.names) and not wanted.any():
-            raise SearchError(f"no category of this world matches {pattern!a}{self._hint(pattern)}")
+            raise no_category(pattern, self.names)
         return wanted
-
-    def _hint(self, pattern: str) -> str:
-        below = f"{checked_pattern(pattern)}/#"
-        if "#" not in pattern and CategoryTree(self.names).codes([below]):
-            return f": {below} has everything below it"
-        return ": 'spaps categories' lists them"
 
 
 class SearchedWorld:

@@ -37,7 +37,7 @@ def match_levels(world: SearchedWorld, text: str) -> NDArray[np.uint8]:
     """Return the MatchLevel of each entity, NO_MATCH for those that do not match."""
     folded = fold(text)
     if not folded:
-        raise SearchError(f"nothing to look for: {text!a} has no letter, digit or symbol")
+        raise SearchError(f"nothing to look for: {text!r} has no letter, digit or symbol")
     levels = np.full(len(world), NO_MATCH, np.uint8)
     # From the worst level to the best one, so that the best one stays.
     levels[_with_category(world, folded)] = MatchLevel.CATEGORY

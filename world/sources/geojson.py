@@ -96,7 +96,9 @@ def _features(path: Path) -> tuple[list[dict[str, Any]], CRS]:
         "FeatureCollection",
         "Feature",
     ):
-        raise SourceError(f"{path}: not GeoJSON with features")
+        raise SourceError(
+            f"{path}: not GeoJSON with features: its type must be FeatureCollection or Feature"
+        )
     crs = _crs(path, document.get("crs"))
     if document["type"] == "Feature":
         return [document], crs
@@ -191,4 +193,8 @@ def _reason(error: Exception) -> str:
     """Return why coordinates cannot be read, without the names of Python types."""
     if "to float" in str(error):
         return "a coordinate is not a number"
-    return " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).split())
+    # Words of numpy about arrays, and Python's names of what is missing, help nobody.
+    if not text or "operand" in text or isinstance(error, LookupError | AttributeError):
+        return "its coordinates are not as its type needs them"
+    return text

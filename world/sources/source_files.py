@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from glob import escape
@@ -59,6 +60,10 @@ SUFFIXES: Final = {
     ".gpkg": SourceKind.GEOPACKAGE,
     ".toml": SourceKind.IMPORT_FILE,
 }
+# Endings of packed files. Of these only .osm.gz is read as it is.
+PACKED: Final = (".gz", ".zip", ".bz2", ".xz", ".7z", ".tar", ".tgz", ".zst")
+# An address that Path has made of it: one slash of two is gone.
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 # Files that belong to a Shapefile: geometries, their index, attributes, CRS, encoding.
 SHAPEFILE_PARTS: Final = (".shp", ".shx", ".dbf", ".prj", ".cpg")
 
@@ -66,6 +71,8 @@ SHAPEFILE_PARTS: Final = (".shp", ".shx", ".dbf", ".prj", ".cpg")
 def kind_of(path: Path) -> SourceKind:
     """Return the kind by the file name's ending; a folder is a Delta table or files of Parquet."""
     if not path.exists():
+        if _ADDRESS.match(str(path)):
+            raise SourceError(f"{path}: an address is no source: download the file first")
         raise SourceError(f"{path}: no such file")
     if path.is_dir():
         if os.path.isdir(path / LOG_FOLDER):  # noqa: PTH112  false where it may not be read
@@ -74,8 +81,17 @@ def kind_of(path: Path) -> SourceKind:
         return SourceKind.GEOPARQUET
     kind = kind_by_name(path)
     if kind is None:
-        raise SourceError(f"{path}: cannot tell what this is; known endings: {', '.join(SUFFIXES)}")
+        raise SourceError(
+            f"{path}: cannot tell what this is; known endings: {', '.join(SUFFIXES)}; "
+            f"{_advice(path)}"
+        )
     return kind
+
+
+def _advice(path: Path) -> str:
+    if path.suffix.lower() in PACKED:
+        return f"unpack a {path.suffix.lower()} first"
+    return "QGIS and ogr2ogr convert other formats"
 
 
 def kind_by_name(path: Path) -> SourceKind | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,7 +94,9 @@ def _layer(ogr: Any, path: Path, options: SourceOptions) -> str:
 def _crs(path: Path, written: str | None, options: SourceOptions) -> CRS:
     if written is None:
         if options.crs is None:
-            raise SourceError(f"{path}: says no CRS (a .prj?): name it with --crs EPSG:CODE")
+            raise SourceError(
+                f"{path}: nothing says its CRS (no .prj file?): name it with --crs EPSG:CODE"
+            )
         return options.crs
     try:
         return CRS.from_user_input(written)
@@ -103,5 +106,13 @@ def _crs(path: Path, written: str | None, options: SourceOptions) -> CRS:
 
 def _reason(error: BaseException, path: Path) -> str:
     """Return GDAL's words on one line, without the path that stands before them already."""
+    if path.suffix.lower() == ".shp" and (lacking := _missing_parts(path)):
+        return f"{lacking} must stand beside it: they belong to the Shapefile"
     words = " ".join(str(error).split()).replace(f"'{path}'", "the file").replace(str(path), "it")
     return words.split("; It might help")[0]
+
+
+def _missing_parts(path: Path) -> str:
+    """Return the files without which a Shapefile cannot be read and that are not there."""
+    there = {file.suffix.lower() for file in path.parent.glob(f"{escape(path.stem)}.*")}
+    return " and ".join(part for part in (".shx", ".dbf") if part not in there)

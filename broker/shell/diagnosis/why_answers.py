@@ -149,7 +149,10 @@ class WhyAnswers:
 
     async def _verdict(self, subscription: Subscription, scene: _Scene) -> dict[str, Any]:
         if scene.audience.refusal is not None:
-            return {"verdict": "refused", "text": f"every such message: {scene.audience.refusal}"}
+            return {
+                "verdict": "refused",
+                "text": f"every such message is refused: {scene.audience.refusal}",
+            }
         if not await self._may_receive(subscription, scene.question.topic):
             text = f"the client has no right to receive {scene.question.topic}"
             return {"verdict": NO_RIGHT, "text": text}

@@ -67,7 +67,7 @@ def outside_fields(findings: Sequence[StageFinding]) -> dict[str, Any]:
     nearest = nearest_of(findings)
     if nearest is None or nearest.distance is None:
         return {"verdict": OUTSIDE, "text": "the neighborhood is empty", "stages": stages}
-    text = f"outside, {metres(nearest.distance)} from the nearest member, in stage {nearest.number}"
+    text = f"outside, {metres(nearest.distance)} from the nearest member of stage {nearest.number}"
     if not nearest.is_visible:
         text += " (not visible; the visible stages are empty)"
     excluded = [one.number for one in findings if one.is_reference]

@@ -157,7 +157,7 @@ def projector(source: str, target: CRS) -> BatchFunction:
             is_entity = pc.is_null(batch.column(entity.PROBLEM_KIND))
             yield batch.filter(pc.invert(is_entity))
             rows = _rows(batch.filter(is_entity), source)
-            clean, problems = storable(project(rows, WGS84, target))
+            clean, problems = storable(project(rows, WGS84, target), target)
             yield _entity_rows(clean, {})
             yield _problem_rows(problems)
 

@@ -87,7 +87,7 @@ def checker(layout: ColumnLayout, source_no: int, target: CRS) -> BatchFunction:
     def check(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows, problems = read(batch)
-            clean, found = storable(project(rows, layout.geometry.crs, target))
+            clean, found = storable(project(rows, layout.geometry.crs, target), target)
             yield _entity_rows(clean, source_no)
             yield _problem_rows([*problems, *found], source_no)
 

@@ -49,7 +49,6 @@ def export(
 def _members(world: str, version: int, descriptor: str) -> Members:
     import numpy as np
 
-    from schemas.language.explain import neighborhood_warnings
     from spaps.cli.neighborhood_input import read_descriptor
     from spaps.cli.terminal import print_warning
     from spatial_udfs.exact.exact_resolver import ExactResolver, resolve_named
@@ -57,13 +56,10 @@ def _members(world: str, version: int, descriptor: str) -> Members:
     from world.snapshot import load_snapshot
 
     table = load_snapshot(world, version)
-    neighborhood, resolution, missing = resolve_named(
-        ExactResolver(table), table, read_descriptor(descriptor)
-    )
-    warnings = list(neighborhood_warnings(neighborhood))
-    if missing:
-        warnings.append(f"not in world version {version}: {', '.join(map(str, missing))}")
-    for warning in warnings:
+    resolver = ExactResolver(table)
+    found = resolve_named(resolver, table, read_descriptor(descriptor))
+    resolution = found.resolution
+    for warning in found.warnings(resolver, table):
         print_warning(warning)
     visible = [
         (peids, np.full(len(peids), number))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,12 +13,14 @@ if TYPE_CHECKING:  # at run time only when the command runs
     from world.search.category_counts import CategoryCount
     from world.search.entity_search import SearchResult
 
+# So far away no entity is meant by a place in a city.
+FAR_METRES: Final = 100_000.0
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; peids are strings.")]
 
 
 def find(  # noqa: PLR0913  one for each option of the contract
     text: Annotated[
-        str | None,
+        list[str] | None,
         typer.Argument(
             metavar="TEXT",
             help="A name or a part of it, a key, a peid, or a level of a category.",
@@ -29,7 +31,9 @@ def find(  # noqa: PLR0913  one for each option of the contract
     version: VersionOption = None,
     near: Annotated[
         str | None,
-        typer.Option(metavar="LON,LAT", help="Nearest first, with their distance in metres."),
+        typer.Option(
+            metavar="LON,LAT", help="Entities around this place, nearest first, with distances."
+        ),
     ] = None,
     within: Annotated[
         float | None,
@@ -55,18 +59,19 @@ def find(  # noqa: PLR0913  one for each option of the contract
 
     settings = load_settings(config, {"world.dir": world})
     place = None if near is None else read_place(near)
-    query = EntityQuery(text, category, place, within, limit)
+    query = EntityQuery(" ".join(text) if text else None, category, place, within, limit)
     result = find_entities(SearchedWorld.open(settings.world.dir, version), query)
     if as_json:
         _print_json(result.as_json())
     else:
         _print_found(result)
+        _remark_on_distance(result)
 
 
 def categories(
     pattern: Annotated[
         str | None,
-        typer.Argument(metavar="[PATTERN]", help="Only these places of the tree, such as road/#."),
+        typer.Argument(metavar="PATTERN", help="Only these places of the tree, such as road/#."),
     ] = None,
     *,
     world: WorldOption = None,
@@ -74,7 +79,7 @@ def categories(
     levels: Annotated[
         int, typer.Option(metavar="N", min=0, help="Print only the first N levels; 0: all.")
     ] = 0,
-    as_json: JsonOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     config: ConfigOption = None,
 ) -> None:
     """Show the category tree of a world with its numbers of entities."""
@@ -129,6 +134,18 @@ def _print_found(result: SearchResult) -> None:
     if len(result.entities) < result.count:
         more = result.count - len(result.entities)
         print_remark(f"and {more:,} more; --limit 0 prints all {result.count:,}")
+
+
+def _remark_on_distance(result: SearchResult) -> None:
+    """Say that a place is far from everything: longitude and latitude may be swapped."""
+    from spaps.cli.terminal import print_remark
+
+    distance = result.entities[0].distance if result.entities else None
+    if distance is not None and distance > FAR_METRES:
+        print_remark(
+            f"the nearest is {distance / 1000:,.0f} km away: --near takes longitude first, then "
+            "latitude"
+        )
 
 
 def _print_categories(counts: list[CategoryCount]) -> None:

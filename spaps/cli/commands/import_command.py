@@ -27,27 +27,30 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
     *,
     world: WorldOption = None,
     id_field: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="Field of the identifiers; default: id.")
+        str | None,
+        typer.Option(metavar="FIELD", help="Field of the identifiers; default: key or id."),
     ] = None,
     key_prefix: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Text to put before each identifier.")
     ] = None,
     category_field: Annotated[
         str | None,
-        typer.Option(metavar="FIELD", help="Field of the categories; default: categories."),
+        typer.Option(
+            metavar="FIELD", help="Field of the categories; default: categories or category."
+        ),
     ] = None,
     category: Annotated[
         str | None,
         typer.Option(
             metavar="PREFIX",
-            help="Category to put before those of the file, or to take where it has none.",
+            help="Category to put before those of the rows, and alone where a row has none.",
         ),
     ] = None,
     rules: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Rules from attributes to categories; for OSM conf/categories.toml.",
+            help="Rules that map attributes to categories; default for OSM: conf/categories.toml.",
         ),
     ] = None,
     name_field: Annotated[
@@ -55,24 +58,37 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
     ] = None,
     geometry_field: Annotated[
         str | None,
-        typer.Option(metavar="FIELD", help="Column of WKB or WKT in Parquet without metadata."),
+        typer.Option(
+            metavar="FIELD",
+            help="Column of WKB or WKT in Parquet and Delta; default: geometry, geom, wkb …",
+        ),
     ] = None,
     crs: Annotated[
-        str | None, typer.Option(metavar="CODE", help="CRS of a source that does not name it.")
+        str | None,
+        typer.Option(
+            metavar="CODE", help="CRS of a source that does not name it, such as EPSG:25832."
+        ),
     ] = None,
     layer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Layer of a GeoPackage that has several.")
+        str | None,
+        typer.Option(metavar="NAME", help="Layer to read of a GeoPackage that has several."),
     ] = None,
     srid: Annotated[
         int | None,
-        typer.Option(metavar="CODE", help="EPSG code of the metric CRS; default: the UTM zone."),
+        typer.Option(
+            metavar="CODE",
+            help="EPSG code of the world's metric CRS; default: the UTM zone of the data.",
+        ),
     ] = None,
     snap: Annotated[
         float | None,
-        typer.Option(metavar="METRES", help="Insert vertices that are missing by at most this."),
+        typer.Option(
+            metavar="METRES",
+            help="Insert missing vertices up to this distance, so that neighbors touch; try 0.001.",
+        ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Import nothing when an entity has a problem.")
+        bool, typer.Option("--strict", help="Import nothing if a row has a problem.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what was understood, and write nothing.")
@@ -82,7 +98,10 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
     ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Import sources as a new version of the world."""
+    """Import sources as a new version of the world.
+
+    --dry-run shows first what is understood.
+    """
     from spaps.cli.terminal import PhaseProgress
     from world.imports.import_request import request_of
     from world.imports.world_import import import_request

@@ -22,6 +22,9 @@ def world_map(
     config: ConfigOption = None,
 ) -> None:
     """Write a whole world as a map page to search and look around in."""
+    from world.arrow_without_pandas import hide_pandas_from_arrow
+
+    hide_pandas_from_arrow()
     from spaps.cli.output_file import write_text
     from spaps.cli.resolution_files import attribution
     from spaps.cli.terminal import print_remark, remarks

@@ -50,7 +50,6 @@ def add(
     Subscriptions that use the name change with it, and their clients are told.
     """
     from redis_link.registry.named_neighborhoods import add_name, users_of
-    from schemas.language.explain import neighborhood_warnings
     from schemas.named_neighborhood import checked_name
     from spaps.cli.named_members import WorldOfNames
 
@@ -58,14 +57,15 @@ def add(
     wanted = read_descriptor(descriptor)
     settings = load_settings(config, {"world.dir": world, "redis.url": redis})
     with _redis(settings, makes_one=True) as client:
-        counted = WorldOfNames(settings.world.dir, client, is_needed=world is not None)
+        place = WorldOfNames(settings.world.dir, client, is_needed=world is not None)
         # No reference exists: clients could not subscribe to it.
-        size = counted.size_of(wanted)
-        is_new = add_name(client, name, wanted)
+        resolved = place.resolve(wanted)
+        is_new = add_name(client, name, resolved.neighborhood)
         users = users_of(client, name)
-    for warning in neighborhood_warnings(wanted):
+    for warning in resolved.warnings:
         print_warning(warning)
-    members = "" if size is None else f": {_many(size, 'entity', 'entities')} {counted.where}"
+    size = resolved.members
+    members = "" if size is None else f": {_many(size, 'entity', 'entities')} {place.where}"
     used = "" if is_new or not users else f", for {_many(users, 'subscription', 'subscriptions')}"
     print_result(f"neighborhood {name} {'added' if is_new else 'changed'}{used}{members}")
 
@@ -127,7 +127,9 @@ def remove(
     *,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also when subscriptions use it: they hold nothing then."),
+        typer.Option(
+            "--force", help="Remove it even if subscriptions use it; they hold nothing then."
+        ),
     ] = False,
     world: WorldOption = None,
     redis: RedisOption = None,

@@ -21,7 +21,9 @@ def check(
     *,
     world: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Look keys and names up in this world; default: none."),
+        typer.Option(
+            metavar="DIR", help="Look references and categories up in this world; default: none."
+        ),
     ] = None,
     version: VersionOption = None,
 ) -> None:
@@ -34,19 +36,20 @@ def check(
         from spatial_udfs.place_geometries import check_places
 
         check_places(neighborhood)
-    missing = ""
+    names: dict[int, str] = {}
+    warnings: list[str] = []
     if world is not None:
-        from spaps.cli.resolve_one import checked_references
+        from spaps.cli.checked_references import checked_references
 
-        neighborhood, missing = checked_references(neighborhood, world, version)
+        neighborhood, names, warnings = checked_references(neighborhood, world, version)
     elif version is not None:
         raise SettingsError("--version needs a world: give --world DIR")
     if neighborhood.name is not None:
         typer.echo(printable(neighborhood.name))
     typer.echo(printable(notation(neighborhood)))
-    for sentence in explain(neighborhood):
+    for sentence in explain(neighborhood, names):
         typer.echo(f"  {printable(sentence)}")
-    for warning in (*neighborhood_warnings(neighborhood), *([missing] if missing else ())):
+    for warning in (*neighborhood_warnings(neighborhood), *warnings):
         typer.echo(f"warning: {printable(warning)}", err=True)
 
 

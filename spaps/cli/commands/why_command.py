@@ -18,7 +18,9 @@ def why(  # noqa: PLR0913  one for each option
     ],
     peid: Annotated[
         str | None,
-        typer.Option("--peid", metavar="PEID", help="peid of the entity that it is about."),
+        typer.Option(
+            "--peid", metavar="PEID", help="peid of the entity that the message is about."
+        ),
     ] = None,
     qos: Annotated[
         int, typer.Option("-q", "--qos", metavar="QOS", min=0, max=2, help="QoS of the message.")
@@ -71,13 +73,13 @@ def _message_line(message: dict[str, Any]) -> str:
     if message["peid"] is not None:
         about = f" about entity {message['peid']}"
         if message["exists"] is False:
-            about += f", which world version {message['worldVersion']} does not have"
+            about += f", which world version {message['worldVersion']} does not have,"
     if message["key"] is not None:
-        about = f" with the key {printable(message['key'])}, which no entity has"
+        about = f" with the key {printable(message['key'])}, which no entity has,"
     line = f"a message on {printable(message['topic'])}{about}"
     if message["refused"] is not None:
-        line += f" is refused: {printable(message['refused'])}"
-    return line
+        return f"{line} is refused: {printable(message['refused'])}"
+    return line.removesuffix(",")
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

@@ -5,12 +5,16 @@ const LEVELS = { IDENTIFIER: 0, NAME: 1, NAME_START: 2, WORD_START: 3, INSIDE: 4
 // Of each distinct name its place when short names come first; those without a name come last.
 const folded = { names: null, nameOrder: null, keys: null, categories: null };
 
+// Letters that Unicode does not take apart into a plain letter and an accent.
+const PLAIN_LETTERS = { ł: "l", ø: "o", đ: "d", ð: "d", ħ: "h", ŧ: "t", ı: "i", æ: "ae", œ: "oe", þ: "th" };
+
 // Small letters without accents, the words joined by one space each (world/search/folding.py).
 function fold(text) {
   const plain = /^[\x20-\x7e]*$/.test(text)
     ? text.toLowerCase()
     // Large letters first: they write out what small ones hide, such as the sharp s.
-    : text.normalize("NFKD").toUpperCase().toLowerCase().replaceAll("ς", "σ").normalize("NFKD").replace(/\p{Mn}+/gu, "");
+    : text.normalize("NFKD").toUpperCase().toLowerCase().replaceAll("ς", "σ").normalize("NFKD").replace(/\p{Mn}+/gu, "")
+      .replace(/[łøđðħŧıæœþ]/gu, (letter) => PLAIN_LETTERS[letter]);
   return plain.replace(/[\p{P}\p{Z}\p{C}]+/gu, " ").trim();
 }
 

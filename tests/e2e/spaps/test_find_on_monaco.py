@@ -29,6 +29,16 @@ def test_a_name_is_found_in_any_case_and_its_peid_is_text(spaps: Spaps) -> None:
     assert first["categories"] == ["zone/admin/10"]
 
 
+def test_words_need_no_quotes_and_a_place_far_away_is_doubted(spaps: Spaps) -> None:
+    done = spaps("find", "MONTE", "carlo", "--category", "zone/#", "--json")
+    assert json.loads(done.stdout)["entities"][0]["peid"] == QUARTER
+    done = spaps("find", "--near", "43.7391,7.4276", "--limit", "1")
+    assert done.returncode == 0
+    assert "km away: --near takes longitude first, then latitude" in done.stderr
+    done = spaps("find", "--near", "7.4276,43.7391", "--limit", "0")
+    assert done.stderr == ""
+
+
 def test_the_table_shows_what_was_found_and_how_much_more(spaps: Spaps) -> None:
     done = spaps("find", "casino", "--limit", "3")
     assert done.returncode == 0
@@ -67,7 +77,7 @@ def test_nothing_found_is_no_error_and_says_so(spaps: Spaps) -> None:
         (["find", "a", "--limit", "-1"], "--limit must be at least 0"),
         (["find", "a", "--version", "9"], "has no version 9"),
         (["find", "a", "--world", "/nowhere"], "no world at /nowhere"),
-        (["categories", "rud/#"], "no category of this world matches"),
+        (["categories", "shp/#"], "matches 'shp/#'; did you mean shop/#?"),
     ],
 )
 def test_wrong_input_is_one_line(spaps: Spaps, arguments: list[str], said: str) -> None:

@@ -82,6 +82,7 @@ def test_check_needs_no_world_and_uses_one(command: Command, monaco_world: str) 
         "check", "--world", monaco_world, f"({{key:relation/5986438,key:no,{CASINO}}},{{#}},I)"
     )
     assert out.startswith(f"({{{QUARTER},at:POINT(7.4277 43.7393)}},{{#}},I)\n")
+    assert "share a point with one of Monte-Carlo and POINT(7.4277 43.7393)." in out
     assert (code, err) == (0, "warning: not in world version 1: key:no\n")
     code, out, err = command("check", "--world", monaco_world, "({key:no},{#},I)")
     assert (code, err) == (2, "spaps: no reference exists in world version 1: key:no\n")
@@ -91,6 +92,17 @@ def test_check_needs_no_world_and_uses_one(command: Command, monaco_world: str) 
     code, out, err = command("check", f"({{at:{crossed}}},{{#}},I)")
     assert code == 2
     assert err.startswith(f"spaps: stage 1: the place {crossed} is broken: Self-intersection[0.5")
+
+
+@pytest.mark.parametrize("verb", ["check", "resolve"])
+def test_a_pattern_without_a_category_is_a_warning(
+    command: Command, monaco_world: str, verb: str
+) -> None:
+    code, _, err = command(verb, "--world", monaco_world, "({key:relation/5986438},{shp/#},C)")
+    expected = (
+        "warning: stage 1: no category of world version 1 matches shp/#; did you mean shop/#?\n"
+    )
+    assert (code, err) == (0, expected)
 
 
 def test_what_does_not_exist_is_a_warning(command: Command) -> None:

@@ -95,6 +95,32 @@ def test_a_redis_without_a_world_is_enough(
     assert "no world" in said(capsys, "list", *here, "--world", "nowhere", code=2)
 
 
+def test_keys_become_peids_when_a_neighborhood_gets_its_name(
+    scene: RebuildScene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = ("--redis", scene.redis_url, "--world", scene.places.world)
+    by_key = "({key:1,at:POINT(9 0.1)},{road/#},C)"
+    text = said(capsys, "add", "a", by_key, *here)
+    assert text == "neighborhood a added: 8 entities in world version 1\n"
+    (row,) = [json.loads(line) for line in said(capsys, "list", "--json", *here).splitlines()]
+    assert row["descriptor"]["refs"] == ["1", {"at": "POINT(9 0.1)"}]
+    assert run(["neighborhood", "add", "a", "({key:1,key:x},{raod/#},C)", *here]) == 0
+    warnings = capsys.readouterr().err
+    assert "no category of world version 1 matches raod/#; did you mean road/#?" in warnings
+    assert "not in world version 1: key:x" in warnings
+
+
+def test_keys_need_a_world(
+    scene: RebuildScene, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scene.folder.parent)
+    text = said(capsys, "add", "a", "({key:1},{#},C)", "--redis", scene.redis_url, code=2)
+    assert text == (
+        "spaps: references by key and by name become peids in a world: give --world DIR\n"
+    )
+    assert all_names(scene.client) == []
+
+
 def test_the_embedded_redis_of_a_world(
     scene: RebuildScene, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +140,7 @@ def test_the_embedded_redis_of_a_world(
         (("add", "a b", ROADS_OF_1), "'a b' cannot name a neighborhood; allowed: 1 to 64 letters"),
         (("add", "a", "({1},{road/#},Q)"), "expected"),
         (("add", "a", "({999},{road/#},C)"), "no reference exists in world version 1: 999"),
+        (("add", "a", "({key:x},{road/#},C)"), "no reference exists in world version 1: key:x"),
         (("show", "a"), "no neighborhood is named 'a'"),
         (("remove", "a"), "no neighborhood is named 'a'"),
         (("list", "--redis", "none"), "named neighborhoods are kept in Redis"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.errors import DescriptorError
-from schemas.language.categories import CategoryTree, checked_pattern, matching
+from schemas.language.categories import CategoryTree, checked_pattern, likely_pattern, matching
 from schemas.language.limits import MAX_CATEGORY_LEVELS
 
 CATEGORIES = (
@@ -94,3 +94,30 @@ def test_a_wrong_pattern_is_an_error_that_says_what_is_allowed(pattern: str, all
 def test_only_one_trailing_slash_is_ignored() -> None:
     assert checked_pattern("road/") == "road"
     assert checked_pattern("road//") == "road/"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("raod/#", "road/#"),
+        ("Road/Major", "road/major"),
+        ("major", "road/major"),
+        ("major/#", "road/major/#"),
+        ("motorway", "road/major/motorway"),
+        ("moterway", "road/major/motorway"),
+        ("/road", "road"),
+        ("shop", "shop/#"),
+        ("zone/#", None),
+        ("#", None),
+        ("+/+/+/+", None),
+    ],
+)
+def test_the_pattern_that_was_probably_meant(pattern: str, meant: str | None) -> None:
+    assert likely_pattern(pattern, CATEGORIES) == meant
+
+
+def test_a_proposed_pattern_selects_something() -> None:
+    for pattern in ("rod/#", "majr", "shopp/bakery", "minor/#"):
+        meant = likely_pattern(pattern, CATEGORIES)
+        assert meant is not None
+        assert matching([meant], CATEGORIES)

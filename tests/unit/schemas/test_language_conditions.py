@@ -118,6 +118,8 @@ RELATION = "a relation (E, I, D,"
         ("Foo(1)", 0, RELATION, "'Foo(1)'"),
         ("DW", 2, "a distance in metres such as 500 or 0.5", "the end"),
         ("DW-5", 2, "a distance in metres", "'-5'"),
+        ("DW50m", 4, "no unit: a distance is in metres", "'m'"),
+        ("DW5 km AND T", 4, "no unit: a distance is in metres", "'km AND T'"),
         ("DW.5", 2, "a distance in metres", "'.5'"),
         ("DW1e3", 3, "AND, OR or the end", "'e3'"),
         ("DW5.", 3, "AND, OR or the end", "'.'"),

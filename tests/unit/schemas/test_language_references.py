@@ -74,7 +74,7 @@ POINT = {"type": "Point", "coordinates": [1, 2]}
 WRONG: list[tuple[Any, str]] = [
     ({}, "stage 1: refs has an object with no key; allowed: a non-empty list of peids"),
     ({"key": "a", "name": "b"}, "stage 1: refs has an object with 'key', 'name'"),
-    ({"key": 5}, "stage 1: refs has an object with 'key'"),
+    ({"key": 5}, "stage 1: the key of a reference is 5; allowed: a text"),
     ({"key": " "}, "stage 1: a key in refs is empty; allowed: the key of an entity"),
     ({"key": "a\nb"}, "stage 1: a key in refs 'a\\nb' has a character that cannot be printed"),
     ({"name": " "}, "stage 1: a name in refs is empty; allowed: 1 to 1024 characters"),
@@ -92,7 +92,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"at": "POINT(1e999 2)"}, "the position a number that is too large 2"),
     ({"at": "LINESTRING(1 1,1 1)"}, "stage 1: a place has a line without two different positions"),
     ({"at": "POLYGON((0 0,1 0,1 1))"}, "stage 1: a place has a ring that does not end where it"),
-    ({"at": {"type": "Feature"}}, "stage 1: a place is no GeoJSON geometry; allowed: an object"),
+    ({"at": {"type": "Feature"}}, "stage 1: a place is a Feature; allowed: a GeoJSON geometry"),
+    ({"at": {"type": "Circle"}}, "stage 1: a place is no GeoJSON geometry; allowed: an object"),
     ({"at": {"type": "GeometryCollection"}}, "stage 1: a place is a geometry collection"),
     ({"at": {"type": "Point"}}, 'stage 1: a place has "coordinates" that are no list'),
     ({"at": {"type": "Point", "coordinates": []}}, "stage 1: a place is empty"),

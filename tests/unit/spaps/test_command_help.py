@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
@@ -26,6 +28,13 @@ def test_flags_stand_alone(command: tuple[str, ...]) -> None:
     assert "Usage:" in shown
     (line,) = [line for line in shown.splitlines() if "--help" in line and "Show this" in line]
     assert "bool" not in shown.lower(), line
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: " ".join(one) or "spaps")
+def test_no_type_of_python_is_shown(command: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "120"}).output
+    assert not re.search(r"<(str|path|int|float|list)", shown)
+    assert "…]" not in shown
 
 
 def test_options_with_a_value_show_one() -> None:

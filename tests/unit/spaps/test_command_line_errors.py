@@ -25,7 +25,7 @@ ONE = "({1},{#},C)"
         (["check", '{"refs": [1]}'], "stages is missing"),
         (["check", "no-such-file.json"], "is no neighborhood and no file"),
         (["check", "x" * 5000], "is no neighborhood and no file"),
-        (["check", "@no-such-file.json"], "no-such-file.json: No such file"),
+        (["check", "@no-such-file.json"], "no-such-file.json: no such file"),
         (["check", "@/"], "/: Is a directory"),
         (["resolve"], "give one DESCRIPTOR, or --subscriptions"),
         (["resolve", ONE, "--subscriptions", "f.jsonl"], "give one DESCRIPTOR, or --subscriptions"),

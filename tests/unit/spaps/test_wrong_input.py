@@ -205,7 +205,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("rollback 99", "has no version 99 (there: 1)"),
     ("rollback x", "spaps: N must be a whole number, not 'x'"),
     (f"versions --redis {NOWHERE}", "Redis at 127.0.0.1:1: "),
-    ("versions surplus", "extra argument"),
+    ("versions surplus", "unexpected argument 'surplus'"),
     # The broker and its clients
     ("broker --listen 127.0.0.1:99999", "broker.listen must be HOST:PORT"),
     ("broker --memberships x", "must be memory, redis or none, not 'x'"),

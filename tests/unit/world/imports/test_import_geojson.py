@@ -155,7 +155,7 @@ def test_a_problem_names_source_place_and_reason(tmp_path: Path) -> None:
     assert (summary.count, summary.kept) == (1, 0)
     assert summary.example.peid == 2
     assert summary.example.locator == "feature 2"
-    assert str(summary.example).startswith(f"{source}, feature 2: geometry is not valid: Self-int")
+    assert str(summary.example).startswith(f"{source}, feature 2: geometry is not valid: self-int")
 
 
 def test_options_fill_in_for_missing_properties(tmp_path: Path) -> None:

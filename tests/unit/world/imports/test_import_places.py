@@ -13,7 +13,13 @@ from pyproj import CRS
 from schemas.errors import SourceError
 from spaps.cli.command_line import run
 from tests.scenes.source_files import feature, write_geojson
-from world.imports.extent import Extent, extent_of, placement_warnings, source_place
+from world.imports.extent import (
+    Extent,
+    extent_of,
+    placement_warnings,
+    scale_warning,
+    source_place,
+)
 from world.imports.world_import import ImportReport, import_world
 
 BERLIN = [(13.4, 52.5), (13.5, 52.6)]
@@ -90,6 +96,30 @@ def test_the_edge_of_the_earth(point: tuple[float, float], outside: int) -> None
     assert place is not None
     assert place.outside == outside
     assert len(placement_warnings([place])) == outside
+
+
+def test_degrees_in_a_source_whose_crs_is_in_metres() -> None:
+    shapes = np.array([shapely.Point(point) for point in BERLIN])
+    place = source_place("s", shapes, CRS.from_epsg(25833))
+    assert place is not None
+    [warning] = placement_warnings([place])
+    assert "its coordinates look like degrees, but its CRS is in metres" in warning
+    # Negative controls: degrees in degrees, metres in metres.
+    for points, crs in ((BERLIN, 4326), ([(390_000.0, 5_820_000.0)], 25833)):
+        placed = source_place("s", np.array([*map(shapely.Point, points)]), CRS.from_epsg(crs))
+        assert placed is not None
+        assert placement_warnings([placed]) == []
+
+
+def test_a_crs_of_another_place_of_the_earth(tmp_path: Path) -> None:
+    [warning] = imported(tmp_path, BERLIN, srid=32630).warnings
+    assert warning.startswith("distances in EPSG:32630 are up to 1.5%")
+    assert warning.endswith("choose a CRS that is made for all of them with --srid")
+    assert scale_warning(Extent(9, 50, 15, 55), CRS.from_epsg(32632)) == []
+
+
+def test_numbers_that_are_no_degrees_stay_short() -> None:
+    assert Extent(0, 0, 1e300, 1).ranges() == ("0.0000 to 1e+300", "0.0000 to 1.0000")
 
 
 def test_the_extent_of_nothing() -> None:

@@ -108,7 +108,7 @@ def test_around_a_place_the_nearest_come_first_with_exact_distances(find: Find) 
         ({"near": Place(7, 43), "within": float("nan")}, "at least 0"),
         ({"text": "a", "limit": -1}, "at least 0"),
         ({"category": "food"}, "'food': food/# has everything below it"),
-        ({"category": "nowhere"}, "'spaps categories' lists them"),
+        ({"category": "nowhere"}, "there are food/#"),
         ({"category": "#/a"}, "is wrong"),
     ],
 )

@@ -114,7 +114,7 @@ def test_inside_outside_hidden_and_unknown(broker: RunningBroker, clients: ExitS
 
     outside = row_of(why(broker, "open/a", OUTSIDE), "here")
     assert (outside["verdict"], outside["distance"], outside["nearestStage"]) == ("outside", 3.0, 5)
-    assert outside["text"] == "outside, 3 m from the nearest member, in stage 5"
+    assert outside["text"] == "outside, 3 m from the nearest member of stage 5"
     assert [one["distance"] for one in outside["stages"]][4] == 3.0
 
     hidden = row_of(why(broker, "open/a", EAST), "here")
@@ -219,7 +219,7 @@ def test_the_command_and_its_pages(broker: RunningBroker, clients: ExitStack, wo
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == f"a message on open/a about entity {OUTSIDE}"
-    assert done.stdout.count("outside, 3 m from the nearest member, in stage 5") == 2
+    assert done.stdout.count("outside, 3 m from the nearest member of stage 5") == 2
     assert lines[-1] == "3 more: --offset 2 shows the next ones"
     rest = command(world, "-t", "open/a", "--peid", str(INSIDE), "--offset", "2", "--json")
     message, *rows = map(json.loads, rest.stdout.splitlines())
