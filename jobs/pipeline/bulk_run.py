@@ -16,14 +16,14 @@ from pyspark.sql import SparkSession
 from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships.membership_rows import Results, write_results
-from jobs.pipeline.pairs.related_tables import ensure_related
-from jobs.pipeline.run_facts import (
+from jobs.pipeline.memberships.run_facts import (
     RunFacts,
     find_problems,
     refuse_nothing,
     subscription_count,
     write_run,
 )
+from jobs.pipeline.pairs.related_tables import ensure_related
 from jobs.pipeline.scratch import Scratch, new_scratch
 from jobs.pipeline.session import parallelism_of
 from jobs.pipeline.stages.batch_begin import begin_batch

@@ -13,12 +13,12 @@ from typing import Final
 
 from rich.console import Console
 
-from jobs.pipeline.generation.generation_lines import generation_lines, names_of_world
 from redis_link.connection.client import connect
 from redis_link.connection.redis_choice import redis_or_embedded
 from redis_link.generation.generation_store import current_generation
 from schemas.errors import SpapsError
 from schemas.settings import Settings
+from spaps.cli.show_generation import generation_lines, names_of_world
 from world.versions.version_tables import VersionFacts
 
 SHOWN_SETS: Final = 6

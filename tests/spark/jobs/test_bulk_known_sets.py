@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.pipeline.run_facts import RunFacts
+from jobs.pipeline.memberships.run_facts import RunFacts
 from schemas.entity import CHECKSUM, ENTITY, NODE, RESOLVED_SETS_TABLE, RUN
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import read_neighborhood

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.lake_tables import LakeTable, NewFile, lake_errors, lake_table
-from jobs.pipeline.problem_rows import (
+from jobs.pipeline.memberships.problem_rows import (
     UNRESOLVED,
     ProblemTask,
     SliceWork,
@@ -27,9 +27,10 @@ from jobs.pipeline.subscriptions.graph_slices import Graph
 from jobs.pipeline.subscriptions.named_references import BoundSlice
 from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
-from schemas.errors import NothingResolvedError
+from schemas.errors import NothingResolvedError, SpapsError
 from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
 from world.memberships.compaction import compact_small_files
+from world.memberships.run_commits import note_generation
 
 # The table ``problems`` has all of them.
 LISTED_IN_RUN: Final = 1_000
@@ -237,3 +238,15 @@ def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
         if grown is not None:
             with lake_errors(f"{folder}/{name}"):
                 compact_small_files(grown)
+
+
+def note_in_runs(
+    spark: SparkSession, memberships: str, run: str, generation: int, say: Callable[[str], None]
+) -> None:
+    """Note in the table ``runs`` which generation a push of a run has put in force."""
+    runs = lake_table(spark, f"{memberships.rpartition('/')[0]}/{RUNS_TABLE}")
+    try:
+        with lake_errors(runs.uri):
+            note_generation(runs.opened(), run, generation)
+    except SpapsError as error:  # it is in force without that too
+        say(f"note: the table {RUNS_TABLE} does not name generation {generation}: {error}")
