@@ -22,9 +22,10 @@ from typing import Final
 _FOLDER: Final = Path(__file__).resolve().parent
 sys.path[:] = [place for place in sys.path if Path(place).resolve() != _FOLDER]
 
-from jobs.bulk_engine import spark_engine
-from jobs.job_parser import JobParser, whole_number
-from rebuild.request import Engine, request_of, sources_of
+from jobs.pipeline.engine_choice import spark_engine
+from jobs.pipeline.job_parser import JobParser, whole_number
+from rebuild.bulk_engine import Engine
+from rebuild.request import request_of, sources_of
 from rebuild.run import rebuild
 from redis_link.connection.redis_choice import redis_or_embedded
 from schemas.errors import exit_code_of
