@@ -9,7 +9,7 @@ import shapely
 
 from rebuild.run import rollback
 from redis_link.connection.client import RedisClient
-from redis_link.generation.generation_store import current_generation, read_changes
+from redis_link.generation.generation_store import current_generation
 from tests.scenes.rebuild_scene import (
     NEIGHBORHOODS,
     NEIGHBORHOODS_OF_PLACES,
@@ -60,8 +60,7 @@ def test_only_places_near_what_changed_are_resolved(around_places: RebuildScene)
     assert 0 < resolve["resolved"] <= len(ALL) - 1
     facts = current_generation(scene.client)
     assert facts is not None
-    changes = read_changes(scene.client, facts.generation)
-    assert changes is not None
+    changes = scene.changes_of(facts.generation)
     told = dict(zip(changes.sub_ids.tolist(), changes.gained.tolist(), strict=True))
     assert told[8] == 1
     assert 9 not in told
