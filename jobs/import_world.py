@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from jobs.pipeline.engine_choice import import_sources, session_until
-from jobs.pipeline.job_parser import JobParser, metres, whole_number
 from schemas.errors import EXIT_DONE, exit_code_of
+from schemas.job_parser import JobParser, metres, whole_number
 from world.sources.source_options import OPTION_NAMES
 
 

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Sequence
 
 from jobs.pipeline.catalog_names import OUTPUT, folder_place, table_place
-from jobs.pipeline.job_parser import JobParser, seconds, whole_number
 from jobs.pipeline.memberships.change_feed import write_changes
 from jobs.pipeline.memberships.memberships_table import CommitChoice
 from jobs.pipeline.session import spark_session
@@ -26,6 +25,7 @@ from redis_link.generation.generation_store import GRACE_SECONDS
 from redis_link.generation.quality_gate import QualityGate, gate_of
 from redis_link.generation.sweep import Retention
 from schemas.errors import EXIT_DONE, exit_code_of
+from schemas.job_parser import JobParser, seconds, whole_number
 from schemas.settings import load_settings
 
 

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
-from jobs.pipeline.job_parser import JobParser, whole_number
 from jobs.pipeline.session import BegunSession
 from schemas.errors import exit_code_of
+from schemas.job_parser import JobParser, whole_number
 
 DEFAULT_OUT: Final = "lake"
 

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from jobs.pipeline.job_parser import JobParser, whole_number
 from redis_link.connection.client import RedisClient, connect
 from redis_link.connection.redis_choice import redis_to_read
 from redis_link.generation.generation_store import current_generation
 from redis_link.sets.set_reader import read_shards
 from schemas import entity
 from schemas.errors import EXIT_DONE, exit_code_of
+from schemas.job_parser import JobParser, whole_number
 from schemas.redis_keys import SHARD_COUNT, membership_key, shard_of
 from schemas.settings import load_settings
 from world.versions.store import WorldStore
