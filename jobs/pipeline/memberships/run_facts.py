@@ -27,10 +27,18 @@ from jobs.pipeline.subscriptions.graph_slices import Graph
 from jobs.pipeline.subscriptions.named_references import BoundSlice
 from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
-from schemas.errors import NothingResolvedError, SpapsError
-from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
+from schemas.errors import SpapsError
+from schemas.membership import (
+    COMMIT,
+    FINISHED_AT,
+    MEMBERSHIPS_TABLE,
+    RUN_ID,
+    RUNS_TABLE,
+    VERSION,
+)
 from world.memberships.compaction import compact_small_files
 from world.memberships.run_commits import note_generation
+from world.versions.removal import remove_files
 
 # The table ``problems`` has all of them.
 LISTED_IN_RUN: Final = 1_000
@@ -176,25 +184,6 @@ def find_problems(  # noqa: PLR0913  where everything lies
     )
 
 
-def subscription_count(graph: Graph, problems: Problems) -> int:
-    """Return how many subscriptions were given, readable or not."""
-    return graph.subscriptions + problems.counts.get("unreadable", 0)
-
-
-def refuse_nothing(graph: Graph, problems: FoundProblems, folder: str) -> None:
-    """Raise an error when subscriptions were given and not one of them can be resolved."""
-    given = subscription_count(graph, problems)
-    if not given or problems.unresolved_count < given:
-        return
-    problems.commit()
-    [first, *_] = problems.unresolved()
-    raise NothingResolvedError(
-        f"none of the {given:,} subscriptions could be resolved on world version "
-        f"{problems.version}, and no memberships were written; such as {first[WHERE]}: "
-        f"{first[REASON]} (all of them: table {folder}/{PROBLEMS_TABLE})"
-    )
-
-
 def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
     """Add the row of a run that is complete."""
     problems = facts.problems
@@ -238,6 +227,11 @@ def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
         if grown is not None:
             with lake_errors(f"{folder}/{name}"):
                 compact_small_files(grown)
+    # Each run replaces files of its version. Who has begun to read them has a day to end.
+    memberships = lake_table(spark, f"{folder}/{MEMBERSHIPS_TABLE}")
+    with lake_errors(memberships.uri):
+        if (written := memberships.opened()) is not None:
+            remove_files(written)
 
 
 def note_in_runs(
