@@ -28,9 +28,8 @@ from rebuild.steps import RebuildSteps
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation.generation_store import current_generation
 from redis_link.generation.repair import repair
-from redis_link.registry.registry_reader import registry_coverage
+from redis_link.registry.registry_reader import registration_count, registry_coverage
 from schemas.errors import WorldError
-from schemas.redis_keys import subscriptions_key
 from schemas.world_places import local_folder
 from world.imports.world_import import ImportReport, import_world
 from world.locks import output_lock
@@ -142,7 +141,7 @@ def _neighborhoods(records: RebuildRecords, client: RedisClient) -> int:
     for known in reversed(records.all()):
         if RESOLVE in known.steps:
             return int(known.steps[RESOLVE]["neighborhoods"])
-    return int(client.hlen(subscriptions_key()))
+    return registration_count(client)
 
 
 @contextmanager

@@ -37,10 +37,10 @@ from redis_link.generation.sweep import Retention
 from redis_link.sets.pair_arrays import Int64s
 from schemas.errors import WorldError
 from schemas.generation import GenerationFacts
-from schemas.membership import PEID, SUB_ID, VERSION
+from schemas.membership import PEID, RUNS_TABLE, SUB_ID, VERSION
 from world.imports.world_import import ImportReport
 from world.memberships.membership_table import memberships_path
-from world.memberships.run_commits import RunMark
+from world.memberships.run_commits import RunMark, chosen_run, read_marks
 from world.versions.delta_tables import delta_rows
 
 SOURCE: Final = "registered subscriptions"
@@ -99,7 +99,9 @@ class SparkRebuild:
         Subscriptions without a result are listed too.
         """
         with spark_errors_as(WorldError, "Spark failed"):
-            before = RunMark(old.version, old.run, old.commit or 0, 0)
+            # Of another output folder the commit would be one of another table.
+            runs = lake_table(self._session(), f"{self._out.rstrip('/')}/{RUNS_TABLE}")
+            before = chosen_run(read_marks(runs.opened()), runs.uri, old.version, old.run)
             now = RunMark(version, "", commit, 0)
             sub_ids, gained, lost = self._differences(before, now, old.coverage.up_to)
         lacking = self._unresolved(version, old.coverage.up_to)
