@@ -66,8 +66,6 @@ def main() -> int:
     parser.add_argument("--executor-memory", default="2g")
     options = parser.parse_args()
     runs: list[EngineRun] = []
-    print("| entities | engine | rebuild | seconds | MB of the driver | MB of all |")
-    print("|--:|---|---|--:|--:|--:|", flush=True)
     for entities in options.entities:
         table = synthetic_city(entities)
         with tempfile.TemporaryDirectory(prefix="spaps-engines-") as name:
@@ -82,10 +80,13 @@ def main() -> int:
                     for title, source in zip(TITLES, sources, strict=True):
                         command = _command(options, engine, source, folder / engine, server.url)
                         run = _measured(command, folder, entities, engine, title)
-                        print(run.line(), flush=True)
+                        print(run.line(), file=sys.stderr, flush=True)
                         runs.append(run)
                     client.close()
         del table
+    print("| entities | engine | rebuild | seconds | MB of the driver | MB of all |")
+    print("|--:|---|---|--:|--:|--:|")
+    print("\n".join(run.line() for run in runs))
     OUT.mkdir(exist_ok=True)
     (OUT / "engines.json").write_text(json.dumps([asdict(run) for run in runs], indent=1))
     return 0
