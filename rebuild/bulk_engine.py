@@ -144,6 +144,7 @@ class EngineOnDemand:
         """Stop the engine, if it was ever made."""
         if self._made is not None:
             self._made.close()
+            self._made = None
 
 
 def engine_of(name: str) -> Engine:

@@ -133,6 +133,7 @@ def _steps(
     request.say(choice.line())
     if choice.engine is Engine.SPARK:
         return BulkSteps(request, records, record, client, engine.get())
+    engine.close()  # it may have imported
     return ExactSteps(request, records, record, client, imported)
 
 
