@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 
-from jobs.job_parser import JobParser, metres, whole_number
-from jobs.pipeline.world.engine_choice import import_sources
+from jobs.pipeline.engine_choice import import_sources, session_until
 from schemas.errors import EXIT_DONE, exit_code_of
+from schemas.job_parser import JobParser, metres, whole_number
 from world.sources.source_options import OPTION_NAMES
 
 
@@ -24,9 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _imported(options: argparse.Namespace) -> int:
     given = {name: getattr(options, name) for name in ("srid", "snap", *OPTION_NAMES)}
-    report = import_sources(
-        options.sources, options.world, given, strict=options.strict, force=options.force
-    )
+    with ExitStack() as ending:
+        report = import_sources(
+            options.sources, options.world, given, strict=options.strict, force=options.force,
+            session=session_until(ending, "spaps-import-world"),
+        )  # fmt: skip
     facts = report.facts
     done = "imported" if report.created else "unchanged"
     print(f"world {options.world}, version {facts.version}: {done}, EPSG:{facts.srid}")

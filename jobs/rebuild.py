@@ -22,12 +22,13 @@ from typing import Final
 _FOLDER: Final = Path(__file__).resolve().parent
 sys.path[:] = [place for place in sys.path if Path(place).resolve() != _FOLDER]
 
-from jobs.bulk_engine import spark_engine
-from jobs.job_parser import JobParser, whole_number
-from rebuild.request import Engine, request_of, sources_of
+from jobs.pipeline.engine_choice import spark_engine
+from rebuild.bulk_engine import Engine
+from rebuild.request import request_of, sources_of
 from rebuild.run import rebuild
 from redis_link.connection.redis_choice import redis_or_embedded
 from schemas.errors import exit_code_of
+from schemas.job_parser import JobParser, whole_number
 from schemas.settings import load_settings
 
 # As `spaps import` has them: they are part of what makes a version.

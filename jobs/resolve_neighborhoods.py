@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
-from jobs.job_parser import JobParser, whole_number
 from jobs.pipeline.session import BegunSession
 from schemas.errors import exit_code_of
+from schemas.job_parser import JobParser, whole_number
 
 DEFAULT_OUT: Final = "lake"
 
@@ -39,16 +39,21 @@ def _parser() -> argparse.ArgumentParser:
         prog="resolve_neighborhoods.py",
         description="Resolve all subscriptions on one world version into Delta, and into Redis.",
     )
-    parser.add_argument("--world", metavar="DIR", help="Delta tables of the world (conf/)")
+    parser.add_argument(
+        "--world", metavar="DIR", help="Delta tables of the world, or their schema (conf/)"
+    )
     parser.add_argument("--version", type=whole_number, metavar="N", help="default: the newest")
     parser.add_argument(
         "--subscriptions",
         metavar="FILE",
-        help="JSON lines, a Delta table, or 'redis' for those registered in Redis "
+        help="JSON lines, a Delta table by path or name, or 'redis' for those registered in Redis "
         "(default: the sample)",
     )
     parser.add_argument(
-        "--out", metavar="DIR", default=DEFAULT_OUT, help="folder of the result (%(default)s)"
+        "--out",
+        metavar="DIR",
+        default=DEFAULT_OUT,
+        help="folder or schema of the result (%(default)s)",
     )
     parser.add_argument(
         "--redis",

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -44,18 +44,6 @@ class WorldPlace:
     world: str
     version: int
     table: EntityTable
-
-
-class SetResolver(Protocol):
-    """Resolves sets: the processes here, or Spark."""
-
-    def resolve(
-        self,
-        place: WorldPlace,
-        sets: Sequence[Numbered],
-        progress: Callable[[int, int], None] = lambda _done, _total: None,
-    ) -> ExactPart:
-        """Return all stages of the neighborhoods, by the numbers of their sets."""
 
 
 class ExactWorkers:

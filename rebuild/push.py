@@ -21,10 +21,6 @@ from world.memberships.resolved_sets import ResolvedSets
 # A copied pair costs a fraction of one that is sent; above this share both cost the same.
 MOST_DIFFERENT: Final = 0.5
 
-# Pushes everything in another way than this process would. It gets a function, and calls it with
-# the number of the generation before the switch.
-PushAll = Callable[[Callable[[int], None]], PushReport]
-
 
 def push_members(  # noqa: PLR0913 - what a push is made of
     client: RedisClient,
@@ -35,7 +31,6 @@ def push_members(  # noqa: PLR0913 - what a push is made of
     retention: Retention,
     say: Callable[[str], None],
     full: bool = False,
-    push_all: PushAll | None = None,
     gate: QualityGate | None = None,
 ) -> tuple[PushReport, str]:
     """Push and switch; return the report, and how it was done: ``changes`` or ``all``.
@@ -65,8 +60,6 @@ def push_members(  # noqa: PLR0913 - what a push is made of
             say(f"pushing everything instead: {error}")
         else:
             return report, "changes"
-    if push_all is not None:
-        return push_all(keep), "all"
     pairs = _pairs(result)
     report = push_pairs(
         client, source, pairs, retention=retention, say=say, before_switch=keep, gate=gate

@@ -11,7 +11,6 @@ from rebuild.record import COMPARE, REBUILD, RESOLVE, RebuildRecord
 from rebuild.request import RebuildRequest
 from redis_link.connection.client import RedisClient
 from redis_link.generation.quality_gate import QualityGate, generation_in_force
-from spatial_udfs.incremental.world_changes import WorldChanges
 from world.versions.store import WorldStore
 
 
@@ -25,7 +24,7 @@ def check_world(
     record: RebuildRecord,
     store: WorldStore,
     client: RedisClient,
-    changes_since: Callable[[int], WorldChanges],
+    counts_since: Callable[[int], dict[str, int]],
 ) -> None:
     """Raise a QualityError when too many entities of the version in force are gone."""
     gate, in_force = gate_for(request, record), generation_in_force(client)
@@ -38,7 +37,7 @@ def check_world(
     if compared.get("against") == in_force.version:
         gone = int(compared["changes"]["removed"])
     else:
-        gone = len(changes_since(in_force.version).removed)
+        gone = counts_since(in_force.version)["removed"]
     gate.check_world(entities[in_force.version], gone, request.say)
 
 

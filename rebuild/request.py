@@ -1,7 +1,7 @@
 """Makes the request for a rebuild out of settings and options, for command and job alike.
 
 A rebuild never imports Spark. A caller gives the bulk engine along in the request, and the rebuild
-uses it when the size of the work needs it.
+uses it when the size of the work needs it (``rebuild/bulk_engine.py``).
 """
 
 from __future__ import annotations
@@ -10,77 +10,20 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final
 
-from rebuild.exact_workers import SetResolver
-from rebuild.registered_sets import RegisteredSets
+from rebuild.bulk_engine import BulkEngineFactory, Engine, engine_of, no_bulk_engine
 from redis_link.connection.redis_choice import redis_to_read
-from redis_link.generation.generation_push import PushReport, PushSource
 from redis_link.generation.generation_store import GRACE_SECONDS
 from redis_link.generation.quality_gate import QualityGate, gate_of
-from redis_link.generation.sweep import Retention
 from schemas.errors import EXIT_DONE, SettingsError, WorldError
 from schemas.settings import Settings
 from schemas.world_places import local_folder
 from world.long_work import Progress, silent
-from world.memberships.resolved_sets import ResolvedSets
 from world.versions.store import WorldStore
 
 NOTHING_IN_FORCE: Final = "no generation is in force: there is nothing to roll back"
-
-
-class BulkRun(Protocol):
-    """What the bulk engine wrote to Delta."""
-
-    @property
-    def rows(self) -> int:
-        """Return the number of rows of the memberships."""
-
-    @property
-    def commit(self) -> int | None:
-        """Return the number of the commit that holds them."""
-
-
-class BulkEngine(SetResolver, Protocol):
-    """Resolves and pushes what one process cannot."""
-
-    def resolve_all(
-        self, version: int, registered: RegisteredSets, run: str
-    ) -> tuple[ResolvedSets, BulkRun]:
-        """Write the memberships of the version to Delta; return its members by neighborhood."""
-
-    def push(
-        self,
-        source: PushSource,
-        redis_url: str,
-        retention: Retention,
-        before_switch: Callable[[int], None],
-        gate: QualityGate | None,
-    ) -> PushReport:
-        """Push all memberships of the version into Redis, unless the gate refuses them."""
-
-    def close(self) -> None:
-        """Stop what was started for this rebuild."""
-
-
-# Makes an engine for a world, a folder of results and a function that takes lines for people. The
-# engine starts nothing before it is asked for something.
-BulkEngineFactory: TypeAlias = Callable[[str, str, Callable[[str], None]], BulkEngine]
-
-
-def no_bulk_engine(world: str, out: str, say: Callable[[str], None]) -> BulkEngine:  # noqa: ARG001 - the factory's shape
-    """Refuse: this rebuild was started without a bulk engine."""
-    raise SettingsError(f"{world} needs the bulk engine, and this rebuild has none")
-
-
-class Engine(StrEnum):
-    """What resolves; AUTO decides by the size of the world and of the work."""
-
-    AUTO = "auto"
-    EXACT = "exact"
-    SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +108,6 @@ def _found(source: str) -> str:
             "that import was started: start the rebuild there, or give the source files"
         )
     return source
-
-
-def engine_of(name: str) -> Engine:
-    """Return the engine of that name."""
-    try:
-        return Engine(name)
-    except ValueError:
-        known = ", ".join(Engine)
-        raise SettingsError(f"rebuild.engine must be one of {known}, not {name!r}") from None
 
 
 def request_of(  # noqa: PLR0913 - what settings do not say

@@ -1,7 +1,7 @@
 """Resolves the registered neighborhoods on a version, starting from an earlier result if it can.
 
 Members that no change can affect are taken over. Some are changed in place. The rest is resolved by
-the exact resolver in this process or in several, or by Spark.
+the exact resolver, in this process or in several.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any, Final
 import numpy as np
 
 from rebuild.base import ResolvedBase
-from rebuild.exact_workers import ExactWorkers, SetResolver, WorldPlace
+from rebuild.bulk_engine import Engine
+from rebuild.exact_workers import ExactWorkers, WorldPlace
 from rebuild.record import RebuildRecord
 from rebuild.registered_sets import RegisteredSets
-from rebuild.request import BulkEngine, Engine, RebuildRequest
+from rebuild.request import RebuildRequest
 from schemas.language.neighborhood import Neighborhood
 from spatial_udfs.entity_table import Bools
 from spatial_udfs.incremental.affected_sets import affected_sets
@@ -45,44 +46,31 @@ class MemberResolver:
     store: WorldStore
     imported: ImportReport | None
     changes_since: Callable[[int], WorldChanges]
-    bulk: Callable[[], BulkEngine]
 
     def resolve(self, registered: RegisteredSets, base: ResolvedBase | None) -> Found:
-        """Resolve what the changes since ``base`` can affect, or everything.
-
-        The sizes of the world and of the work choose between this process and Spark.
-        """
-        request, entities = self.request, self.store.facts_of(self.record.version).entity_count
+        """Resolve what the changes since ``base`` can affect, or everything."""
         if base is not None and registered.coverage.registry != base.registry:
             base = None  # the registry was replaced while it was read
-        if base is None or entities > MOST_ENTITIES_IN_MEMORY:
-            if engine_for_all(request.engine, entities, len(registered)) is Engine.SPARK:
-                return self._all_by_spark(registered)
-            base = None
-        world, version = request.places.world, self.record.version
+        world, version = self.request.places.world, self.record.version
         made = None if self.imported is None else self.imported.snapshot()
         place = WorldPlace(world, version, made or load_snapshot(world, version))
-        plan, engine = plan_all(registered), Engine.EXACT
+        plan = plan_all(registered)
         if base is not None:
             plan = plan_of(registered, base.result, self.changes_since(base.version), place)
-            count = int(plan.to_resolve.sum())
-            engine = engine_for_some(request.engine, count)
-            if engine is Engine.SPARK and count > MOST_IN_PART * len(registered):
-                return self._all_by_spark(registered)
-        return self._by_plan(registered, plan, place, engine, base)
+        return self._by_plan(registered, plan, place, base)
 
     def _by_plan(
-        self, registered: RegisteredSets, plan: ResolvePlan, place: WorldPlace, engine: Engine,
+        self,
+        registered: RegisteredSets,
+        plan: ResolvePlan,
+        place: WorldPlace,
         base: ResolvedBase | None,
-    ) -> Found:  # fmt: skip
+    ) -> Found:
         request, count = self.request, int(plan.to_resolve.sum())
         origin = "" if base is None else f", the others taken over from version {base.version}"
         request.say(f"resolving {count:,} of {len(registered):,} neighborhoods{origin}")
-        workers: SetResolver = ExactWorkers(request.workers)
-        if engine is Engine.SPARK:
-            workers = self.bulk()
         result = resolve_by_plan(
-            registered, plan, place, workers,
+            registered, plan, place, ExactWorkers(request.workers),
             lambda done, total: request.progress("resolving", done, total),
         )  # fmt: skip
         request.progress("writing memberships", 0, None)
@@ -93,16 +81,9 @@ class MemberResolver:
             result.save(self.record.folder)
             rows, commit = writing.result()
         return result, {
-            "engine": engine.value, "resolved": count,
+            "engine": Engine.EXACT.value, "resolved": count,
             "base": None if base is None else base.version, "rows": rows, "commit": commit,
         }  # fmt: skip
-
-    def _all_by_spark(self, registered: RegisteredSets) -> Found:
-        version, run = self.record.version, self.record.run
-        result, facts = self.bulk().resolve_all(version, registered, run)
-        result.save(self.record.folder)
-        how = {"engine": Engine.SPARK.value, "resolved": len(registered), "base": None}
-        return result, how | {"rows": facts.rows, "commit": facts.commit}
 
 
 # When more of the world is different, few members stay, and resolving everything is faster.
@@ -185,7 +166,7 @@ def resolve_by_plan(
     registered: RegisteredSets,
     plan: ResolvePlan,
     place: WorldPlace,
-    workers: SetResolver,
+    workers: ExactWorkers,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> ResolvedSets:
     """Resolve the sets that the plan names, and join them with those that are taken over."""
@@ -206,29 +187,3 @@ def resolve_by_plan(
         sub_ids=registered.sub_ids,
         set_of=registered.set_of,
     )
-
-
-# Each process of the exact resolver holds the whole version, about 1 kB an entity.
-SPARK_FROM_ENTITIES: Final = 3_000_000
-# A process resolves some thousand neighborhoods a second; above this Spark is faster in spite of
-# its start.
-SPARK_FROM_NEIGHBORHOODS: Final = 200_000
-# To find what a change can affect, this process holds the version once.
-MOST_ENTITIES_IN_MEMORY: Final = 10_000_000
-# When more than this share is to be resolved, Spark resolves everything and writes it.
-MOST_IN_PART: Final = 0.5
-
-
-def engine_for_all(wanted: Engine, entities: int, neighborhoods: int) -> Engine:
-    """Return the engine that resolves everything: the one asked for, or the one for these sizes."""
-    if wanted is not Engine.AUTO:
-        return wanted
-    large = entities >= SPARK_FROM_ENTITIES or neighborhoods >= SPARK_FROM_NEIGHBORHOODS
-    return Engine.SPARK if large else Engine.EXACT
-
-
-def engine_for_some(wanted: Engine, neighborhoods: int) -> Engine:
-    """Return the engine that resolves what a change can affect; the version is in memory."""
-    if wanted is not Engine.AUTO:
-        return wanted
-    return Engine.SPARK if neighborhoods >= SPARK_FROM_NEIGHBORHOODS else Engine.EXACT

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
+from rebuild.bulk_engine import Engine, EngineOnDemand, engine_of_sources, engine_of_world
+from rebuild.bulk_steps import BulkSteps
+from rebuild.exact_steps import ExactSteps
 from rebuild.record import (
     COMPLETE,
     IMPORT,
     REBUILD,
+    RESOLVE,
     ROLLBACK,
     RebuildRecord,
     RebuildRecords,
@@ -24,9 +28,10 @@ from rebuild.steps import RebuildSteps
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation.generation_store import current_generation
 from redis_link.generation.repair import repair
-from redis_link.registry.registry_reader import registry_coverage
+from redis_link.registry.registry_reader import registration_count, registry_coverage
 from schemas.errors import WorldError
-from world.imports.world_import import import_world
+from schemas.world_places import local_folder
+from world.imports.world_import import ImportReport, import_world
 from world.locks import output_lock
 from world.versions.store import WorldStore
 
@@ -38,15 +43,13 @@ def rebuild(request: RebuildRequest) -> RebuildReport:
         records.exclusive(),
         output_lock(request.places.out, "a rebuild"),
         closing(connect(request.places.redis_url)) as client,
+        closing(_bulk_engine(request)) as engine,
         _no_collecting(),
     ):
         if request.full:
             repair(client, request.say)
         started = time.monotonic()
-        imported = import_world(
-            list(request.sources), request.places.world,
-            progress=request.progress, **request.import_options,
-        )  # fmt: skip
+        imported = _imported(request, engine)
         version = imported.facts.version
         made = "is new" if imported.created else "has the same sources"
         request.say(f"world version {version} {made}: {imported.facts.entity_count:,} entities")
@@ -65,7 +68,7 @@ def rebuild(request: RebuildRequest) -> RebuildReport:
             created=imported.created, entities=imported.facts.entity_count,
             problems=sum(imported.facts.problem_counts.values()),
         )  # fmt: skip
-        return RebuildSteps(request, records, record, client, imported).go()
+        return _steps(request, records, record, client, engine, imported).go()
 
 
 def rollback(request: RebuildRequest, version: int | None) -> RebuildReport:
@@ -75,10 +78,71 @@ def rollback(request: RebuildRequest, version: int | None) -> RebuildReport:
     with closing(connect(places.redis_url)) as client:
         # Also before the locks, which make folders.
         _version_to_roll_back_to(store, client, version)
-        with records.exclusive(), output_lock(places.out, "a rebuild"), _no_collecting():
+        with (
+            records.exclusive(),
+            output_lock(places.out, "a rebuild"),
+            closing(_bulk_engine(request)) as engine,
+            _no_collecting(),
+        ):
             wanted = _version_to_roll_back_to(store, client, version)
             record = _begin(records, ROLLBACK, wanted, full=request.full)
-            return RebuildSteps(request, records, record, client).go()
+            return _steps(request, records, record, client, engine).go()
+
+
+def _bulk_engine(request: RebuildRequest) -> EngineOnDemand:
+    places = request.places
+    return EngineOnDemand(lambda: request.bulk(places.world, places.out, request.say))
+
+
+def _imported(request: RebuildRequest, engine: EngineOnDemand) -> ImportReport:
+    """Import the sources here or on Spark, by their size or that of the version before."""
+    versions = WorldStore(request.places.world).versions()
+    entities = versions[-1].entity_count if versions else None
+    choice = engine_of_sources(request.engine, entities, _bytes_of(request.sources))
+    if choice.engine is Engine.SPARK:
+        return engine.get().import_version(request.sources, request.import_options)
+    return import_world(
+        list(request.sources), request.places.world,
+        progress=request.progress, **request.import_options,
+    )  # fmt: skip
+
+
+def _bytes_of(sources: Sequence[str]) -> int:
+    """Return the size of the sources as far as they lie on this machine."""
+    size = 0
+    for source in sources:
+        place = local_folder(source)
+        if place is not None and place.is_dir():
+            size += sum(each.stat().st_size for each in place.rglob("*") if each.is_file())
+        elif place is not None and place.exists():
+            size += place.stat().st_size
+    return size
+
+
+def _steps(
+    request: RebuildRequest,
+    records: RebuildRecords,
+    record: RebuildRecord,
+    client: RedisClient,
+    engine: EngineOnDemand,
+    imported: ImportReport | None = None,
+) -> RebuildSteps:
+    """Return the steps for this process or for Spark, by the size of the work."""
+    facts = WorldStore(request.places.world).facts_of(record.version)
+    choice = engine_of_world(request.engine, facts.entity_count, _neighborhoods(records, client))
+    request.say(choice.line())
+    if choice.engine is Engine.SPARK:
+        return BulkSteps(request, records, record, client, engine.get())
+    engine.close()  # it may have imported
+    return ExactSteps(request, records, record, client, imported)
+
+
+def _neighborhoods(records: RebuildRecords, client: RedisClient) -> int:
+    """Return how many different neighborhoods the last rebuild had, else all subscriptions."""
+    for known in reversed(records.all()):
+        if RESOLVE in known.steps:
+            return int(known.steps[RESOLVE]["neighborhoods"])
+    return registration_count(client)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ VERSION: Final = "version"  # long, the partition column of the Delta table
 # Columns of ``runs`` that identify the commit of a run's memberships.
 RUN_ID: Final = "runId"  # string
 COMMIT: Final = "commit"  # long, the version of the Delta table after it
+GENERATION: Final = "generation"  # long, what a push of this run put in force; null before
 FINISHED_AT: Final = "finishedAt"  # timestamp
 # Columns of ``runs`` that say how many subscriptions were given, and how many have no result.
 SUBSCRIPTIONS: Final = "subscriptions"  # long

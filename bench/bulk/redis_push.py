@@ -138,7 +138,7 @@ def _spark(wanted: bool) -> Iterator[Any]:
 
 
 def _push_on_spark(spark: Any, table: str, url: str) -> PushReport:
-    from jobs.pipeline.generation.spark_push import push_generation  # noqa: PLC0415 - as above
+    from jobs.pipeline.spark_push import push_generation  # noqa: PLC0415 - as above
 
     return push_generation(spark, table, 1, url, retention=AT_ONCE, say=lambda _: None)
 

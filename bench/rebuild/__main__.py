@@ -21,27 +21,21 @@ from typing import Any, Final
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
+from bench.rebuild.registration import register
 from bench.rebuild.report import RebuildBenchReport, TimedRebuild
 from redis_link.connection.client import RedisClient, connect
 from redis_link.connection.embedded import EmbeddedRedis
 from redis_link.generation.generation_store import current_generation
 from redis_link.sets.pair_arrays import Tally, tally_of
-from schemas import redis_keys
-from schemas.language.descriptor_json import parse_descriptor
-from schemas.language.neighborhood import neighborhood_hash
 from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
-from schemas.subscription import Registration
 from spatial_udfs.entity_table import EntityTable
 from testing.city_edits import edited_city
-from testing.mixed_subscriptions import mixed_descriptors
 from testing.synthetic_city import synthetic_city
 from testing.world_writers import write_geoparquet
 from world.memberships.membership_table import memberships_path
 
 OUT: Final = Path("out")
 PAGE: Final = Path("docs/figures/rebuild.md")
-SEED: Final = 7
-REGISTERED_AT_ONCE: Final = 5_000
 # More than any neighborhood of the benchmark has.
 STAGES: Final = 64
 ONE_COMMAND: Final = "from spaps.cli.command_line import main; main()"
@@ -74,7 +68,7 @@ def run(options: argparse.Namespace) -> RebuildBenchReport:
     ):
         bench = _Bench(Path(name), server.url, connect(server.url))
         table = synthetic_city(options.entities)
-        bench.register(table, options.subscriptions)
+        register(bench.client, table, options.subscriptions)
         runs = [bench.rebuild("first", table)]
         for _ in range(options.rounds):
             table = edited_city(table, options.share, seed=len(runs))
@@ -98,23 +92,6 @@ class _Bench:
     folder: Path
     url: str
     client: RedisClient
-
-    def register(self, table: EntityTable, count: int) -> None:
-        """Register all at once: a broker would do it one by one over months."""
-        print(f"registering {count:,} subscriptions", flush=True)
-        known: dict[str, str] = {}
-        batch: dict[str, str] = {}
-        self.client.set(redis_keys.registry_id_key(), "bench")
-        self.client.set(redis_keys.last_sub_id_key(), count)
-        for sub_id, descriptor in enumerate(mixed_descriptors(table, count, SEED), start=1):
-            text = json.dumps(descriptor, separators=(",", ":"))
-            if text not in known:
-                known[text] = neighborhood_hash(parse_descriptor(text))
-            entry = Registration(f"client-{sub_id}", 1, "#", text, known[text])
-            batch[str(sub_id)] = entry.to_json()
-            if len(batch) >= REGISTERED_AT_ONCE or sub_id == count:
-                self.client.hset(redis_keys.subscriptions_key(), mapping=batch)
-                batch = {}
 
     def rebuild(self, title: str, table: EntityTable | None, *arguments: str) -> TimedRebuild:
         """Write the source, if there is a new one, and rebuild from it."""

@@ -11,13 +11,14 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from jobs.pipeline.bulk_run import resolve_batch
-from jobs.pipeline.generation.spark_push import push_generation
+from jobs.pipeline.catalog_names import OUTPUT, WORLD, folder_place, table_place
 from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships.change_feed import write_changes
 from jobs.pipeline.memberships.memberships_table import CommitChoice
-from jobs.pipeline.run_facts import RunFacts
+from jobs.pipeline.memberships.run_facts import RunFacts
 from jobs.pipeline.session import PROJECT_ROOT, BegunSession
 from jobs.pipeline.spark_errors import spark_errors_as
+from jobs.pipeline.spark_push import push_generation
 from jobs.pipeline.subscriptions.registered_subscriptions import open_registered
 from jobs.pipeline.subscriptions.subscription_lines import Subscriptions, open_subscriptions
 from jobs.pipeline.world_tables import world_id
@@ -67,22 +68,23 @@ def _resolve_and_push(
 ) -> BackgroundSweep | None:
     """Do the work of Spark; return the sweep of the replaced generation, if there was a push."""
     source = options.subscriptions or str(_of_project(settings.demo.subscriptions))
-    subscriptions, coverage = _subscriptions(spark, source, url)
+    subscriptions, coverage = _subscriptions(spark, table_place(spark, source), url)
+    world, out = folder_place(spark, world, WORLD), folder_place(spark, options.out, OUTPUT)
     # Pushes of one folder come in the order of its commits, so the lock is held until the switch.
     with ExitStack() as held:
-        lock = output_lock(lake_table(spark, options.out).uri, "a bulk run")
+        lock = output_lock(lake_table(spark, out).uri, "a bulk run")
         facts = resolve_batch(
-            spark, world, options.version, subscriptions, source, options.out, _say,
+            spark, world, options.version, subscriptions, source, out, _say,
             may_resolve_nothing=False, before_writing=lambda: held.enter_context(lock),
         )  # fmt: skip
         for line in facts.lines():
             print(line, flush=True)
         if options.changes:
-            write_changes(spark, options.out, CommitChoice(facts.version, facts.run_id), _say)
+            write_changes(spark, out, CommitChoice(facts.version, facts.run_id), _say)
         if options.redis is None or url is None:
             return None
         gate = gate_of(settings.quality, switch_anyway=options.switch_anyway)
-        return _push(spark, options.out, facts, url, coverage, world_id(spark, world), gate)
+        return _push(spark, out, facts, url, coverage, world_id(spark, world), gate)
 
 
 def _push(

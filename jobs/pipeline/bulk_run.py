@@ -16,14 +16,14 @@ from pyspark.sql import SparkSession
 from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships.membership_rows import Results, write_results
-from jobs.pipeline.pairs.related_tables import ensure_related
-from jobs.pipeline.run_facts import (
+from jobs.pipeline.memberships.run_facts import (
+    FoundProblems,
+    Problems,
     RunFacts,
     find_problems,
-    refuse_nothing,
-    subscription_count,
     write_run,
 )
+from jobs.pipeline.pairs.related_tables import ensure_related
 from jobs.pipeline.scratch import Scratch, new_scratch
 from jobs.pipeline.session import parallelism_of
 from jobs.pipeline.stages.batch_begin import begin_batch
@@ -33,10 +33,10 @@ from jobs.pipeline.subscriptions.graph_slices import Graph, slice_count, to_grap
 from jobs.pipeline.subscriptions.named_references import bind_references
 from jobs.pipeline.subscriptions.snapshot import Snapshot, snapshot
 from jobs.pipeline.subscriptions.subscription_lines import Subscriptions
-from jobs.pipeline.tables import PROBLEMS_TABLE
+from jobs.pipeline.tables import PROBLEMS_TABLE, REASON, WHERE
 from jobs.pipeline.world_tables import open_world
 from redis_link.generation.generation_push import StepClock
-from schemas.errors import SpapsError
+from schemas.errors import NothingResolvedError, SpapsError
 from schemas.membership import MEMBERSHIPS_TABLE, VERSION
 from schemas.settings import load_settings
 from spatial_udfs.bulk.buckets import bucket_count
@@ -117,7 +117,7 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
             graph, read.places, batch.missing, bound=bound,
         )  # fmt: skip
         if not may_resolve_nothing:
-            refuse_nothing(graph, problems, folder)
+            _refuse_nothing(graph, problems, folder)
         clock.lap("report")
         results = write_results(tasks, scratch, batch, table, world.version)
         create_memberships(table.uri, table.storage_options)
@@ -138,7 +138,7 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
         started_at=this.started_at,
         world=world.path,
         source=source,
-        subscriptions=subscription_count(graph, problems),
+        subscriptions=_subscription_count(graph, problems),
         descriptors=graph.descriptors,
         rows=results.rows,
         related=related.origin,
@@ -160,6 +160,25 @@ def _read(
     read = snapshot(tasks, scratch, subscriptions)
     slices = slice_count(read.texts, buckets, tasks.parallelism)
     return read, to_graph(tasks, scratch, read, slices)
+
+
+def _subscription_count(graph: Graph, problems: Problems) -> int:
+    """Return how many subscriptions were given, readable or not."""
+    return graph.subscriptions + problems.counts.get("unreadable", 0)
+
+
+def _refuse_nothing(graph: Graph, problems: FoundProblems, folder: str) -> None:
+    """Raise an error when subscriptions were given and not one of them can be resolved."""
+    given = _subscription_count(graph, problems)
+    if not given or problems.unresolved_count < given:
+        return
+    problems.commit()
+    [first, *_] = problems.unresolved()
+    raise NothingResolvedError(
+        f"none of the {given:,} subscriptions could be resolved on world version "
+        f"{problems.version}, and no memberships were written; such as {first[WHERE]}: "
+        f"{first[REASON]} (all of them: table {folder}/{PROBLEMS_TABLE})"
+    )
 
 
 def _keep_sets(sets: SetCache, results: Results, say: Callable[[str], None]) -> None:

@@ -1,51 +1,53 @@
-"""Resolves and pushes for a rebuild, on Spark.
+"""Rebuilds a large world on Spark: import, comparison of versions, resolution and push.
 
-The module is imported only if Spark is the engine, because a small world needs no Java.
+The module is imported only if Spark is the engine, because a small world needs no Java. The driver
+gets counts; of the subscriptions it gets those whose members are different, as arrays.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.pipeline.bulk_run import resolve_batch
-from jobs.pipeline.generation.spark_push import push_generation
+from jobs.pipeline.engine_choice import import_sources
+from jobs.pipeline.exchange import described
+from jobs.pipeline.lake_tables import lake_errors, lake_table
+from jobs.pipeline.memberships.change_feed import rows_of
 from jobs.pipeline.memberships.memberships_table import CommitChoice
-from jobs.pipeline.run_facts import RunFacts
+from jobs.pipeline.memberships.problem_rows import UNRESOLVED
 from jobs.pipeline.session import spark_session
 from jobs.pipeline.spark_errors import spark_errors_as
-from jobs.pipeline.subscriptions.subscription_lines import subscriptions_of
-from rebuild.exact_workers import ExactPart, Numbered, WorldPlace
-from rebuild.registered_sets import RegisteredSets
+from jobs.pipeline.spark_push import push_generation
+from jobs.pipeline.subscriptions.registered_subscriptions import open_registered
+from jobs.pipeline.tables import KIND, PROBLEMS_TABLE
+from jobs.pipeline.world_tables import change_counts, open_world
+from rebuild.bulk_engine import BulkResult
 from redis_link.generation.generation_push import PushReport, PushSource
+from redis_link.generation.generation_store import SubscriptionChanges
 from redis_link.generation.quality_gate import QualityGate
 from redis_link.generation.sweep import Retention
 from redis_link.sets.pair_arrays import Int64s
 from schemas.errors import WorldError
-from schemas.membership import PEID, STAGE_NO, SUB_ID, VERSION
-from spatial_udfs.entity_table import Bools
-from spatial_udfs.incremental.member_rows import NO_ROWS, MemberRows
-from spatial_udfs.place_geometries import projected_places
+from schemas.generation import GenerationFacts
+from schemas.membership import PEID, RUNS_TABLE, SUB_ID, VERSION
+from world.imports.world_import import ImportReport
 from world.memberships.membership_table import memberships_path
-from world.memberships.resolved_sets import ResolvedSets
-from world.versions.delta_tables import delta_rows, find_table, open_table
-from world.versions.store import WorldStore
+from world.memberships.run_commits import RunMark, chosen_run, read_marks
+from world.versions.delta_tables import delta_rows
 
 SOURCE: Final = "registered subscriptions"
-# Beside the table of memberships; only while Spark resolves a part.
-PART_FOLDER: Final = "rebuild-part"
 
 
 class SparkRebuild:
-    """Resolves and pushes in the active session, or in a session of its own."""
+    """Does the steps of a rebuild in the active session, or in a session of its own."""
 
     def __init__(self, world: str, out: str, say: Callable[[str], None]) -> None:
         self._world = world
@@ -59,69 +61,55 @@ class SparkRebuild:
             self._own.stop()
             self._own = None
 
-    def resolve(
-        self,
-        place: WorldPlace,
-        sets: Sequence[Numbered],
-        progress: Callable[[int, int], None] = lambda _done, _total: None,
-    ) -> ExactPart:
-        """Resolve some of the sets, by a temporary table in which set numbers are the subIds."""
-        if not sets:
-            return ExactPart(NO_ROWS, (), 0)
-        folder = f"{self._out.rstrip('/')}/{PART_FOLDER}"
-        numbers = np.array([number for number, _ in sets], np.int64)
-        # Invisible stages are wanted too: the next rebuild starts from them.
-        texts = [replace(each, visible=(True,) * len(each.visible)).to_json() for _, each in sets]
-        try:
-            self._resolve_batch(place.version, numbers, pa.array(texts, pa.string()), folder)
-            found = _rows(folder, place.version)
-        finally:
-            _remove_part(folder)
-        progress(len(sets), len(sets))
-        neighborhoods = dict(sets)
-        visible = {number: (False, *each.visible) for number, each in neighborhoods.items()}
-        shown = [
-            visible[number][stage]
-            for number, stage in zip(found.sets.tolist(), found.stages.tolist(), strict=True)
-        ]
-        existing, _ = place.table.positions_of(
-            np.array([ref for each in neighborhoods.values() for ref in each.refs], np.int64)
+    def import_version(self, sources: Sequence[str], options: Mapping[str, Any]) -> ImportReport:
+        """Import the sources as one more version; what Spark cannot read, one process imports."""
+        given = dict(options)
+        strict = bool(given.pop("strict", False))
+        return import_sources(
+            sources, self._world, given, strict=strict, force=False, session=self._session
         )
-        there = set(place.table.peids[existing].tolist())
-        lacking = [
-            n
-            for n, each in neighborhoods.items()
-            if there.isdisjoint(each.refs)
-            and not len(projected_places(each.places, place.table.srid)[0])
-        ]
-        rows = replace(found, shown=np.array(shown, np.bool_))
-        return ExactPart(rows, tuple(lacking), len(sets))
 
-    def resolve_all(
-        self, version: int, registered: RegisteredSets, run: str
-    ) -> tuple[ResolvedSets, RunFacts]:
-        """Write the memberships of the version to Delta; return its members by neighborhood."""
-        texts = pa.array(registered.descriptors, pa.string()).take(pa.array(registered.set_of))
-        facts = self._resolve_batch(version, registered.sub_ids, texts, self._out, run)
-        store = WorldStore(self._world)
-        existing = store.entities(version).column(PEID).to_numpy()
-        resolved = registered.with_a_reference(existing, store.facts_of(version).srid)
-        table = open_table(memberships_path(self._out), facts.commit)
-        return read_resolved(table, version, registered, resolved), facts
-
-    def _resolve_batch(
-        self, version: int, numbers: Int64s, texts: pa.StringArray, out: str, run: str = ""
-    ) -> RunFacts:
+    def change_counts(self, old: int, new: int) -> dict[str, int]:
+        """Return how many entities are different in two versions, by kind of change."""
         with spark_errors_as(WorldError, "Spark failed"):
             spark = self._session()
-            # The subscriptions as they were read, without those registered since then.
-            subscriptions = subscriptions_of(spark, numbers, texts, SOURCE)
+            versions = [open_world(spark, self._world, number) for number in (old, new)]
+            return change_counts(*versions)
+
+    def resolve_all(self, version: int, redis_url: str, run: str) -> BulkResult:
+        """Resolve all registered subscriptions, which tasks read, into memberships in Delta."""
+        with spark_errors_as(WorldError, "Spark failed"):
+            subscriptions, coverage = open_registered(redis_url)
             facts = resolve_batch(
-                spark, self._world, version, subscriptions, SOURCE, out, self._say, run=run
-            )
+                self._session(), self._world, version, subscriptions, SOURCE, self._out, self._say,
+                run=run,
+            )  # fmt: skip
         for line in facts.lines():
             self._say(line)
-        return facts
+        return BulkResult(
+            facts.rows, facts.commit, facts.subscriptions, facts.descriptors,
+            facts.problems.unresolved_count, coverage,
+        )  # fmt: skip
+
+    def changed_subscriptions(
+        self, old: GenerationFacts, version: int, commit: int
+    ) -> SubscriptionChanges:
+        """Return what is different for each subscription that a generation had.
+
+        Subscriptions without a result are listed too.
+        """
+        with spark_errors_as(WorldError, "Spark failed"):
+            # Of another output folder the commit would be one of another table.
+            runs = lake_table(self._session(), f"{self._out.rstrip('/')}/{RUNS_TABLE}")
+            before = chosen_run(read_marks(runs.opened()), runs.uri, old.version, old.run)
+            now = RunMark(version, "", commit, 0)
+            sub_ids, gained, lost = self._differences(before, now, old.coverage.up_to)
+        lacking = self._unresolved(version, old.coverage.up_to)
+        every = np.union1d(sub_ids, lacking)
+        places = np.searchsorted(every, sub_ids)
+        counts = np.zeros((2, len(every)), np.int64)
+        counts[0, places], counts[1, places] = gained, lost
+        return SubscriptionChanges(every, counts[0], counts[1], np.isin(every, lacking))
 
     def push(
         self,
@@ -140,60 +128,46 @@ class SparkRebuild:
                 before_switch=before_switch, gate=gate,
             )  # fmt: skip
 
+    def _differences(self, old: RunMark, new: RunMark, up_to: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Return the subscriptions whose entities are different, with their gains and losses.
+
+        An entity in several stages of a neighborhood counts once.
+        """
+        spark, table = self._session(), memberships_path(self._out)
+
+        def pairs(mark: RunMark, side: int) -> DataFrame:
+            rows = rows_of(spark, table, mark).where(F.col(SUB_ID) <= up_to)
+            return rows.select(SUB_ID, PEID).distinct().withColumn("side", F.lit(side))
+
+        both = pairs(old, -1).unionByName(pairs(new, 1))
+        sums = both.groupBy(SUB_ID, PEID).agg(F.sum("side").alias("side"))
+        counts = (
+            sums.where(F.col("side") != 0)
+            .groupBy(SUB_ID)
+            .agg(F.count_if(F.col("side") > 0), F.count_if(F.col("side") < 0))
+            .orderBy(SUB_ID)
+        )
+        with described(spark, "compare memberships"):
+            found = counts.toArrow()
+        sub_ids, gains, losses = (column.to_numpy() for column in found.columns)
+        return sub_ids, gains, losses
+
+    def _unresolved(self, version: int, up_to: int) -> Int64s:
+        """Return the subscriptions without a result on the version, by the table of problems."""
+        table = lake_table(self._session(), f"{self._out.rstrip('/')}/{PROBLEMS_TABLE}")
+        with lake_errors(table.uri):
+            opened = table.opened()
+            if opened is None:
+                return np.empty(0, np.int64)
+            wanted = (ds.field(VERSION) == version) & (ds.field(SUB_ID) <= up_to)
+            rows = delta_rows(opened, [SUB_ID, KIND], wanted)
+        without = rows.filter(pc.is_in(rows.column(KIND), pa.array(UNRESOLVED, pa.string())))
+        return np.unique(without.column(SUB_ID).to_numpy())
+
     def _session(self) -> SparkSession:
-        there = SparkSession.getActiveSession()
-        if there is not None:
-            return there
-        self._own = spark_session("spaps-rebuild")
+        if self._own is None:
+            there = SparkSession.getActiveSession()
+            if there is not None:
+                return there
+            self._own = spark_session("spaps-rebuild")
         return self._own
-
-
-def read_resolved(
-    table: DeltaTable, version: int, registered: RegisteredSets, resolved: Bools
-) -> ResolvedSets:
-    """Return the members of each neighborhood, which are those of its first subscription.
-
-    ``resolved`` tells which neighborhoods have a reference. The table has visible stages only, so
-    the next rebuild does not know the members of the others.
-    """
-    # Subscriptions stand in the order of their sets.
-    _, first = np.unique(registered.set_of, return_index=True)
-    speakers = registered.sub_ids[first]
-    # Values of their own: no thread of Arrow may hold memory of numpy.
-    of_speakers = ds.field(SUB_ID).isin(pa.array(speakers.tolist(), pa.int64()))
-    rows = delta_rows(table, [SUB_ID, PEID, STAGE_NO], (ds.field(VERSION) == version) & of_speakers)
-    by_number = np.argsort(speakers)
-    places = np.searchsorted(speakers, rows.column(SUB_ID).to_numpy(), sorter=by_number)
-    sets = by_number[places].astype(np.int32)
-    stages = rows.column(STAGE_NO).to_numpy().astype(np.int32)
-    peids = rows.column(PEID).to_numpy()
-    order = np.lexsort((peids, stages, sets))
-    shown = np.ones(len(order), np.bool_)
-    return ResolvedSets(
-        hashes=registered.hashes,
-        descriptors=registered.descriptors,
-        resolved=resolved,
-        rows=MemberRows(sets[order], stages[order], shown, peids[order]),
-        sub_ids=registered.sub_ids,
-        set_of=registered.set_of,
-        whole=False,
-    )
-
-
-def _rows(out: str, version: int) -> MemberRows:
-    """Return all rows of a table in which set numbers are the subIds."""
-    table = open_table(memberships_path(out))
-    found = delta_rows(table, [SUB_ID, PEID, STAGE_NO], ds.field(VERSION) == version)
-    sets = found.column(SUB_ID).to_numpy().astype(np.int32)
-    stages = found.column(STAGE_NO).to_numpy().astype(np.int32)
-    peids = found.column(PEID).to_numpy()
-    order = np.lexsort((peids, stages, sets))
-    return MemberRows(sets[order], stages[order], np.ones(len(order), np.bool_), peids[order])
-
-
-def _remove_part(folder: str) -> None:
-    """Remove the temporary table; in an object store remove its rows."""
-    if "://" not in folder:
-        shutil.rmtree(folder, ignore_errors=True)
-    elif (table := find_table(memberships_path(folder))) is not None:
-        table.delete()

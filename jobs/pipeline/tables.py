@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from schemas import entity
 from schemas.entity import BUCKET, VERSION
-from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, SUB_ID
+from schemas.membership import COMMIT, FINISHED_AT, GENERATION, RUN_ID, SUB_ID
 from world.memberships.run_commits import TIME
 
 WORLD_PARTITIONS: Final = [VERSION, BUCKET]
@@ -82,7 +82,7 @@ RUNS: Final = pa.schema(
         "nodes": pa.int64(), "rows": pa.int64(), "related": pa.string(), "levels": _LEVELS,
         "seconds": pa.map_(pa.string(), pa.float64()), "unresolved": _LISTED, "remarks": _LISTED,
         RUN_ID: pa.string(), COMMIT: pa.int64(), "worldCommit": pa.int64(),
-        "snapshot": pa.string(),
+        "snapshot": pa.string(), GENERATION: pa.int64(),
     }
 )  # fmt: skip
 

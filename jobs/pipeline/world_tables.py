@@ -1,12 +1,14 @@
-"""A world version as the bulk job reads it: its facts, and the files of its entities."""
+"""World versions as Spark reads them: facts, files of entities, and what two of them differ in."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
+from jobs.pipeline.exchange import described
 from jobs.pipeline.lake_tables import (
     LakeTable,
     TableFile,
@@ -34,7 +36,13 @@ from world.versions.delta_tables import check_table_folder
 
 SHOWN_VERSIONS: Final = 5
 _ENTITY_TYPES: Final = f"{PEID} bigint, {CATEGORIES} array<string>, {GEOMETRY} binary"
+_STATE_TYPES: Final = f"{PEID} bigint, {CATEGORIES} array<string>, {NAME} string, {GEOMETRY} binary"
 _NAMED_TYPES: Final = f"{PEID} bigint, {CATEGORIES} array<string>, {NAME} string, {KEY} string"
+
+# Kinds of changes, and the two sides of a comparison.
+KINDS: Final = ("added", "removed", "moved", "recategorised", "renamed")
+_OLD: Final = "old"
+_NEW: Final = "new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,11 @@ class WorldVersion:
         table = self.table(ENTITIES_TABLE)
         files = self.files if version is None else table.files(version)
         return frame_of_files(self.spark, table, files, _ENTITY_TYPES)
+
+    def states(self) -> DataFrame:
+        """Peid, categories, name and geometry (WKB): what versions are compared by."""
+        table = self.table(ENTITIES_TABLE)
+        return frame_of_files(self.spark, table, self.files, _STATE_TYPES)
 
     def named_entities(self) -> DataFrame:
         """Peid, categories, name and key; the key is null in a version of before there were any."""
@@ -126,3 +139,43 @@ def _entity_files(
             f"its table has {found}"
         )
     return tuple(files), opened.version()
+
+
+def change_counts(old: WorldVersion, new: WorldVersion) -> dict[str, int]:
+    """Return how many entities were added, removed, moved, recategorised and renamed.
+
+    They are the counts of ``world.versions.changes.compare_versions``: the order of categories does
+    not count, and in another CRS every entity has moved.
+    """
+    if old.version == new.version:
+        return dict.fromkeys(KINDS, 0)
+    both = _states(old, _OLD).join(_states(new, _NEW), on=PEID, how="full")
+    was, is_now = F.col(_OLD).isNotNull(), F.col(_NEW).isNotNull()
+    stays = was & is_now
+    moved = _differs(GEOMETRY) if old.srid == new.srid else F.lit(True)  # noqa: FBT003 - a value
+    kinds = dict(
+        zip(
+            KINDS,
+            (~was, ~is_now, stays & moved, stays & _differs(CATEGORIES), stays & _differs(NAME)),
+            strict=True,
+        )
+    )
+    with described(new.spark, f"compare versions {old.version} and {new.version}"):
+        [row] = both.agg(
+            *(F.count_if(holds).alias(kind) for kind, holds in kinds.items())
+        ).collect()
+    return {kind: int(row[kind]) for kind in KINDS}
+
+
+def _states(world: WorldVersion, side: str) -> DataFrame:
+    """Return what decides about each entity, as one column: geometries by their digests."""
+    state = F.struct(
+        F.sha2(GEOMETRY, 256).alias(GEOMETRY),
+        F.array_sort(F.array_distinct(CATEGORIES)).alias(CATEGORIES),
+        NAME,
+    )
+    return world.states().select(PEID, state.alias(side))
+
+
+def _differs(name: str) -> Column:
+    return ~F.col(f"{_OLD}.{name}").eqNullSafe(F.col(f"{_NEW}.{name}"))

@@ -39,6 +39,12 @@ def registry_coverage(client: RedisClient) -> RegistryCoverage:
     return RegistryCoverage("" if name is None else name.decode(), up_to)
 
 
+def registration_count(client: RedisClient) -> int:
+    """Return how many subscriptions are registered."""
+    with redis_errors_from(_WHAT), damage_in("the registry"):
+        return int(client.hlen(subscriptions_key()))
+
+
 def registered_numbers(client: RedisClient) -> set[int]:
     """Return every registered subId; one that comes or goes meanwhile may be missing or there.
 

@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jobs.pipeline.generation.generation_lines import generation_lines, names_of_world
 from redis_link.connection.client import connect
 from redis_link.connection.redis_choice import redis_or_embedded
 from redis_link.generation.generation_store import current_generation
@@ -31,6 +30,7 @@ from schemas.subscription import Subscription
 from spaps.cli.neighborhood_input import read_subscriptions
 from spaps.cli.output_file import write_text
 from spaps.cli.resolution_files import page_of, reference_names
+from spaps.cli.show_generation import generation_lines, names_of_world
 from spaps.cli.terminal import PhaseProgress
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution

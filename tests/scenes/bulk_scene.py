@@ -11,7 +11,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from jobs.pipeline.bulk_run import resolve_batch
-from jobs.pipeline.run_facts import RunFacts
+from jobs.pipeline.memberships.run_facts import RunFacts
 from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
 from schemas.entity import RESOLVED_SETS_TABLE
 from schemas.errors import NoReferenceError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jobs.pipeline.generation.spark_push import push_generation
+from jobs.pipeline.spark_push import push_generation
 from redis_link.generation.sweep import Retention
 from schemas.membership import MEMBERSHIPS_TABLE
 from tests.servers.redis_content import Pairs

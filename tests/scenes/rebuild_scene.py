@@ -12,8 +12,9 @@ import shapely
 from deltalake import DeltaTable
 from pyproj import Transformer
 
-from jobs.bulk_engine import spark_engine
-from rebuild.request import Engine, Places, RebuildRequest
+from jobs.pipeline.engine_choice import spark_engine
+from rebuild.bulk_engine import Engine
+from rebuild.request import Places, RebuildRequest
 from rebuild.run import rebuild
 from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_store import (

@@ -17,12 +17,14 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, write_deltalake
 from deltalake.exceptions import CommitFailedError
+from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction
 
 from schemas.errors import RunBusyError, WorldError
-from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
+from schemas.membership import COMMIT, FINISHED_AT, GENERATION, RUN_ID, RUNS_TABLE, VERSION
+from world.memberships.compaction import compact_small_files
 from world.versions.delta_tables import delta_rows, open_table, table_errors
 
 # Key in the commit information of Delta's log.
@@ -38,7 +40,11 @@ _SCHEMA: Final = pa.schema(
         RUN_ID: pa.string(), COMMIT: pa.int64(),
     }
 )  # fmt: skip
+_WRITTEN: Final = _SCHEMA.append(pa.field(GENERATION, pa.int64()))
 SHOWN: Final = 5
+# Of a text in the statistics, as Spark's Delta does it.
+_LONGEST_BOUND: Final = 32
+_LAST_CHARACTER: Final = "\U0010ffff"
 
 # Tries one commit, and returns whether there was anything to commit.
 Commit: TypeAlias = Callable[[DeltaTable, CommitProperties], bool]
@@ -121,7 +127,9 @@ def _last_writer(table: DeltaTable) -> str:
 def statistics_of(footer: pq.FileMetaData) -> str:
     """Return a Parquet file's statistics for Delta's log, by which readers skip files.
 
-    They are the number of rows, and for each integer column its nulls, minimum and maximum.
+    They are the number of rows, and for each column of integers or texts its nulls, minimum and
+    maximum. Without the latter two, deltalake finds no row by a filter on a column whose nulls are
+    given.
     """
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     content: dict[str, Any] = {
@@ -133,11 +141,23 @@ def statistics_of(footer: pq.FileMetaData) -> str:
         if "." in name or not found or any(one is None for one in found):
             continue
         content["nullCount"][name] = sum(one.null_count or 0 for one in found)
-        bounded = [one for one in found if one.has_min_max and type(one.min) is int]
+        bounded = [one for one in found if one.has_min_max and type(one.min) in (int, str)]
         if bounded and len(bounded) == len(found):
-            content["minValues"][name] = min(one.min for one in bounded)
-            content["maxValues"][name] = max(one.max for one in bounded)
+            content["minValues"][name] = _low(min(one.min for one in bounded))
+            content["maxValues"][name] = _high(max(one.max for one in bounded))
     return json.dumps(content, separators=(",", ":"))
+
+
+def _low(value: int | str) -> int | str:
+    return value[:_LONGEST_BOUND] if isinstance(value, str) else value
+
+
+def _high(value: int | str) -> int | str:
+    """Return the value, or for a long text a shorter one that is not below it."""
+    rest = value[_LONGEST_BOUND:] if isinstance(value, str) else ""
+    if rest and not rest.startswith(_LAST_CHARACTER):
+        return f"{str(value)[:_LONGEST_BOUND]}{_LAST_CHARACTER}"
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +180,31 @@ def append_run(out: str, mark: RunMark) -> None:
     path = f"{out.rstrip('/')}/{RUNS_TABLE}"
     row = {
         VERSION: mark.version, FINISHED_AT: datetime.now(UTC), ROWS: mark.rows,
-        RUN_ID: mark.run, COMMIT: mark.commit,
+        RUN_ID: mark.run, COMMIT: mark.commit, GENERATION: None,
     }  # fmt: skip
     with table_errors(path):
         write_deltalake(
-            path, pa.Table.from_pylist([row], _SCHEMA), mode="append", schema_mode="merge",
+            path, pa.Table.from_pylist([row], _WRITTEN), mode="append", schema_mode="merge",
             commit_properties=CommitProperties(max_commit_retries=ATTEMPTS),
         )  # fmt: skip
         compact_small_files(open_table(path))
+
+
+def note_generation(runs: DeltaTable | None, run: str, generation: int) -> None:
+    """Write into the row of a run which generation its push has put in force.
+
+    A run that is not in the table, as after a push by commit, is left alone.
+    """
+    names = set() if runs is None else {field.name for field in runs.schema().fields}
+    if runs is None or not run or RUN_ID not in names:
+        return
+    if GENERATION not in names:  # a table of an earlier release
+        runs.alter.add_columns([Field(GENERATION, PrimitiveType("long"), nullable=True)])
+    for _ in range(ATTEMPTS):
+        runs.update_incremental()
+        with suppress(CommitFailedError):  # another run has added its row meanwhile
+            runs.update(updates={GENERATION: str(generation)}, predicate=f"{RUN_ID} = '{run}'")
+            return
 
 
 def read_marks(runs: DeltaTable | None) -> list[RunMark]:
@@ -198,20 +235,3 @@ def chosen_run(marks: list[RunMark], where: str, version: int | None, run: str) 
 def newest_run(marks: list[RunMark], version: int) -> RunMark | None:
     """Return the newest complete run of a world version; None if there is none."""
     return next((mark for mark in reversed(marks) if mark.version == version), None)
-
-
-# Each run adds a file. So many files are read in about the time of one large file.
-MOST_FILES: Final = 64
-
-
-def compact_small_files(table: DeltaTable, most_files: int = MOST_FILES) -> bool:
-    """Join the small files of a table that has more than ``most_files``; return whether it did.
-
-    The rows stay the same, and so do earlier states of the table. A run that writes at the same
-    moment comes first: then the files are joined by a later run.
-    """
-    if len(table.file_uris()) <= most_files:
-        return False
-    with suppress(CommitFailedError):
-        return bool(table.optimize.compact()["numFilesAdded"])
-    return False

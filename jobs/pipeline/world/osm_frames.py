@@ -14,8 +14,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark's own pages use
 
-from jobs.pipeline.world import osm_batches
-from jobs.pipeline.world.osm_batches import (
+from jobs.pipeline.world.world_frames import RANK, ZONE_TYPES
+from schemas import entity
+from world.batches import osm_batches
+from world.batches.osm_batches import (
     ID,
     IN_RELATION,
     JUNCTIONS,
@@ -26,8 +28,6 @@ from jobs.pipeline.world.osm_batches import (
     WAY,
     WAYS,
 )
-from jobs.pipeline.world.world_frames import RANK, ZONE_TYPES
-from schemas import entity
 from world.sources.osm.awaited_areas import AREA_RELATIONS
 from world.sources.osm.opl import NODE, POSITION, X, Y
 from world.sources.osm.rules import Rules

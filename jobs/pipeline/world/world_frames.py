@@ -11,8 +11,9 @@ from pyproj import CRS
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark's own pages use
 
-from jobs.pipeline.world import world_batches
-from jobs.pipeline.world.world_batches import (
+from schemas import entity
+from world.batches import parquet_batches
+from world.batches.parquet_batches import (
     ATTRIBUTE,
     FILE,
     FIRST,
@@ -20,7 +21,6 @@ from jobs.pipeline.world.world_batches import (
     ROW_IN_FILE,
     SOURCE_NO,
 )
-from schemas import entity
 from world.imports.extent import Extent
 from world.sources.columns import ColumnLayout
 from world.sources.source_files import parquet_files
@@ -62,7 +62,7 @@ def zone_counts(spark: SparkSession, layouts: list[ColumnLayout]) -> Counter[int
     """How many usable geometries begin in each UTM zone."""
     counts: Counter[int] = Counter()
     for layout in layouts:
-        rows = raw_rows(spark, layout).mapInArrow(world_batches.zone_counter(layout), ZONE_TYPES)
+        rows = raw_rows(spark, layout).mapInArrow(parquet_batches.zone_counter(layout), ZONE_TYPES)
         for zone, entities in rows.groupBy("zone").agg(F.sum("entities")).collect():
             counts[zone] += entities
     return counts
@@ -72,7 +72,7 @@ def checked_rows(spark: SparkSession, layouts: list[ColumnLayout], target: CRS) 
     """All rows of all sources in the target CRS: entities to be where ``kind`` is null."""
     frames = [
         raw_rows(spark, layout).mapInArrow(
-            world_batches.checker(layout, number, target), CHECKED_TYPES
+            parquet_batches.checker(layout, number, target), CHECKED_TYPES
         )
         for number, layout in enumerate(layouts)
     ]
@@ -116,7 +116,7 @@ def problems_of_keys(ranked: DataFrame, sources: list[str]) -> DataFrame:
         ranked.where(F.col(RANK) > 1)
         .select(SOURCE_NO, ORDINAL, entity.PEID, entity.KEY)
         .join(first, on=entity.KEY, how="inner")
-        .mapInArrow(world_batches.repeated_key_namer(sources), PROBLEM_TYPES)
+        .mapInArrow(parquet_batches.repeated_key_namer(sources), PROBLEM_TYPES)
     )
 
 
@@ -135,7 +135,7 @@ def problems_of(checked: DataFrame, ranked: DataFrame, sources: list[str]) -> Da
         ],
     )
     of_peids = later.join(first, on=entity.PEID, how="inner").mapInArrow(
-        world_batches.duplicate_namer(sources), PROBLEM_TYPES
+        parquet_batches.duplicate_namer(sources), PROBLEM_TYPES
     )
     return of_rows.unionByName(of_peids.select(*columns))
 
@@ -150,7 +150,7 @@ def top_categories(entities: DataFrame) -> dict[str, int]:
 
 def extent_of_entities(entities: DataFrame, crs: CRS) -> Extent | None:
     """Return the box around all entities, in degrees; None where there is none."""
-    read = world_batches.extent_reader(crs)
+    read = parquet_batches.extent_reader(crs)
     boxes = entities.select(entity.GEOMETRY).mapInArrow(read, EXTENT_TYPES)
     low, high = [F.min("west"), F.min("south")], [F.max("east"), F.max("north")]
     [row] = boxes.agg(*low, *high).collect()

@@ -114,7 +114,7 @@ def _rebuild_once(
     dry_run: bool,
     **how: bool,
 ) -> int:
-    from jobs.bulk_engine import spark_engine
+    from jobs.pipeline.engine_choice import spark_engine
     from rebuild.request import request_of, sources_of
     from rebuild.run import rebuild
     from redis_link.connection.redis_choice import redis_or_embedded, redis_or_empty

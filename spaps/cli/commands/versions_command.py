@@ -54,7 +54,7 @@ def rollback_world(
     config: ConfigOption = None,
 ) -> int:
     """Put an earlier world version in force again, with all subscriptions of today."""
-    from jobs.bulk_engine import spark_engine
+    from jobs.pipeline.engine_choice import spark_engine
     from rebuild.request import request_of, require_version
     from rebuild.run import rollback
     from redis_link.connection.redis_choice import redis_or_embedded

@@ -27,7 +27,7 @@ POINTS = {
     "before the import": ("rebuild.run.import_world", 1, 1, None),
     "while it imports": ("world.imports.world_import.combine", 1, 1, None),
     "imported, without a record": ("rebuild.run._begin", 1, 1, None),
-    "with a record": ("rebuild.steps.compare_versions", 1, 1, ["import"]),
+    "with a record": ("rebuild.exact_steps.compare_versions", 1, 1, ["import"]),
     "compared": ("rebuild.resolve.WorldPlace", 1, 1, ["import", "compare"]),
     "while members change": (
         "rebuild.resolve.changed_members", 1, 1, ["import", "compare"],

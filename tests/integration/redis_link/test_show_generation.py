@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.pipeline.generation.generation_lines import generation_lines
 from redis_link.connection.client import RedisClient
+from spaps.cli.show_generation import generation_lines
 from tests.servers.redis_pushes import push
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from jobs.pipeline import lake_tables
-from jobs.pipeline.generation.spark_push import push_generation
 from jobs.pipeline.lake_tables import LakeTable, lake_table
+from jobs.pipeline.spark_push import push_generation
 from redis_link.connection.client import connect
 from redis_link.generation import generation_store
 from schemas.entity import PLACED_TABLE, PROBLEMS_TABLE, RELATED_TABLE, RESOLVED_SETS_TABLE

@@ -12,7 +12,7 @@ from chispa.schema_comparer import SchemasNotEqualError
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.pipeline.bulk_run import resolve_batch
-from jobs.pipeline.run_facts import RunFacts
+from jobs.pipeline.memberships.run_facts import RunFacts
 from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
 from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE

@@ -26,7 +26,7 @@ from shapely import affinity
 
 from jobs import resolve_neighborhoods
 from jobs.pipeline import bulk_job
-from jobs.pipeline.generation.spark_push import push_generation
+from jobs.pipeline.spark_push import push_generation
 from jobs.pipeline.tables import PROBLEMS_TABLE
 from redis_link.connection.client import connect
 from redis_link.generation import generation_store

@@ -10,14 +10,16 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.pipeline.run_facts import RunFacts
+from jobs.pipeline.memberships.run_facts import RunFacts
 from schemas.entity import CHECKSUM, ENTITY, NODE, RESOLVED_SETS_TABLE, RUN
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import read_neighborhood
+from schemas.membership import MEMBERSHIPS_TABLE
 from spatial_udfs.entity_table import EntityTable
 from testing.synthetic_city import synthetic_city
 from tests.oracle.definition import entities_of
 from tests.scenes.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
+from world.versions import removal
 
 pytestmark = pytest.mark.spark
 
@@ -94,6 +96,22 @@ def test_of_two_runs_that_resolved_a_set_one_counts(
     place = rows.schema.get_field_index(RUN)
     write_deltalake(sets_table(world), rows.set_column(place, RUN, other_run), mode="append")
     assert resolve(wanted).nodes == 0
+    assert bulk_rows(tmp_path / "out") == exact_rows(city, wanted)
+
+
+def test_files_of_earlier_runs_go_after_a_day(
+    resolve: Resolve, tmp_path: Path, city: EntityTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = in_zones(city)
+    files = tmp_path / "out" / MEMBERSHIPS_TABLE / "version=1"
+    resolve(wanted)
+    [first] = files.glob("*.parquet")
+    resolve(wanted)
+    assert first.exists()
+    monkeypatch.setattr(removal, "KEEP_FILES_HOURS", 0)
+    resolve(wanted)
+    assert not first.exists()
+    assert len(list(files.glob("*.parquet"))) == 1
     assert bulk_rows(tmp_path / "out") == exact_rows(city, wanted)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,13 @@ from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 
 pytestmark = pytest.mark.spark
+
+# Descriptions of jobs, as patterns.
+STEPS = (
+    "look at the world", "read subscriptions", "take descriptors apart",
+    "related pairs by tile and bucket", r"levels? [\d to]+ of \d+: [\d,]+ sets",
+    "write memberships",
+)  # fmt: skip
 
 
 def test_resolve_and_push_from_two_executors(
@@ -47,9 +55,16 @@ def test_resolve_and_push_from_two_executors(
         generation = generation_store.current_number(client)
         assert generation is not None
         assert pairs_in_redis(client, generation) == {(peid, sub) for sub, peid, _ in expected}
-    tasks = Counter(event["Task Info"]["Executor ID"] for event in _task_ends(tmp_path / "events"))
+    events = _events(tmp_path / "events")
+    tasks = Counter(event["Task Info"]["Executor ID"] for event in events["TaskEnd"])
     assert set(tasks) == {"0", "1"}, "the driver may run no task, and both executors some"
     assert "Traceback" not in log.read_text()
+    # What the Spark UI shows of each job. The UI is on unless somebody switches it off.
+    steps = {event["Properties"].get("spark.job.description", "") for event in events["JobStart"]}
+    for step in STEPS:
+        assert any(re.fullmatch(step, each) for each in steps), (step, steps)
+    [environment] = events["EnvironmentUpdate"]
+    assert environment["Spark Properties"].get("spark.ui.enabled", "true") == "true"
 
 
 def _settings(events: Path) -> list[str]:
@@ -62,7 +77,10 @@ def _settings(events: Path) -> list[str]:
     return [part for item in settings.items() for part in ("--conf", "=".join(item))]
 
 
-def _task_ends(events: Path) -> list[dict[str, Any]]:
-    [log] = events.iterdir()
-    found = (json.loads(line) for line in log.read_text("utf-8").splitlines())
-    return [event for event in found if event["Event"] == "SparkListenerTaskEnd"]
+def _events(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    [log] = folder.iterdir()
+    found = defaultdict(list)
+    for line in log.read_text("utf-8").splitlines():
+        event = json.loads(line)
+        found[event["Event"].removeprefix("SparkListener")].append(event)
+    return found

@@ -18,9 +18,11 @@ from jobs.pipeline.memberships.memberships_table import CommitChoice
 from schemas.errors import WorldError
 from schemas.membership import CHANGES_TABLE, MEMBERSHIPS_TABLE, RUNS_TABLE
 from spatial_udfs.incremental.member_rows import MemberRows
+from world.memberships.compaction import compact_small_files
 from world.memberships.membership_table import write_memberships
 from world.memberships.resolved_sets import ResolvedSets
-from world.memberships.run_commits import compact_small_files, read_marks
+from world.memberships.run_commits import read_marks
+from world.versions import removal
 
 pytestmark = pytest.mark.spark
 
@@ -155,4 +157,18 @@ def test_small_files_of_runs_are_joined(tmp_path: Path) -> None:
     joined = DeltaTable(str(tmp_path / RUNS_TABLE))
     assert len(joined.file_uris()) == 1
     assert read_marks(joined) == marks
-    assert len(DeltaTable(str(tmp_path / RUNS_TABLE), version=table.version() - 1).file_uris()) == 4
+    before = DeltaTable(str(tmp_path / RUNS_TABLE), version=joined.version() - 1)
+    assert len(before.file_uris()) == 4
+    assert read_marks(before) == marks
+
+
+def test_small_files_go_a_day_after_they_were_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        write_run(tmp_path, 1, f"run-{number}", {(1, number, 1)})
+    folder = tmp_path / RUNS_TABLE
+    monkeypatch.setattr(removal, "KEEP_FILES_HOURS", 0)
+    assert compact_small_files(DeltaTable(str(folder)), most_files=3)
+    assert len(list(folder.glob("*.parquet"))) == 1
+    assert len(read_marks(DeltaTable(str(folder)))) == 4

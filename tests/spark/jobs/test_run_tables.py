@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 from deltalake import DeltaTable
 
-from jobs.pipeline import run_facts
 from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.lake_tables import lake_table
-from jobs.pipeline.run_facts import FoundProblems, Problems, RunFacts, find_problems, write_run
+from jobs.pipeline.memberships import run_facts
+from jobs.pipeline.memberships.run_facts import (
+    FoundProblems,
+    Problems,
+    RunFacts,
+    find_problems,
+    write_run,
+)
 from jobs.pipeline.scratch import Scratch, new_scratch
 from jobs.pipeline.session import parallelism_of
 from jobs.pipeline.stages.batch_begin import Missing

@@ -10,17 +10,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from redis_link.connection.client import connect
 from tests.conftest import REPOSITORY
 from tests.scenes.bulk_scene import bulk_rows, exact_rows_of
+from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
+from tests.servers.redis_server import running_redis
 from tests.servers.submitted_job import WAIT_SECONDS, kill_group, submitted
 from world.snapshot import load_snapshot
 
 pytestmark = pytest.mark.spark
 
 JOB = REPOSITORY / "jobs" / "resolve_neighborhoods.py"
+REBUILD = REPOSITORY / "jobs" / "rebuild.py"
 SAMPLES = REPOSITORY / "data" / "sample_subscriptions.jsonl"
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
@@ -57,6 +62,35 @@ def test_a_server_in_another_process(
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert bulk_rows(tmp_path / "out") == exact_rows_of(SAMPLES, load_snapshot(world))
+
+
+def test_a_rebuild_in_connect_mode(
+    program: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Import, comparison, resolution and push; twice, so that there is something to compare."""
+    program("java")
+    monkeypatch.setenv("SPARK_API_MODE", "connect")
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    town: dict[int, tuple[list[str], Any]] = grid_town(4)
+    with running_redis(tmp_path / "redis") as server, closing(connect(server.url)) as client:
+        scene = RebuildScene(tmp_path, server.url, client)
+        scene.subscribe(NEIGHBORHOODS)
+        places, log = scene.places, tmp_path / "log"
+        monkeypatch.setenv("SPAPS_REBUILD_RECORDS", str(places.records))
+        monkeypatch.setenv("SPAPS_REBUILD_GRACE_SECONDS", "0")
+        for version in (1, 2):
+            scene.write_source(town)
+            command = [
+                *("--master", "local[2]", REBUILD, scene.source, "--engine", "spark"),
+                *("--world", places.world, "--out", places.out, "--redis", server.url),
+            ]
+            with submitted([str(word) for word in command], log) as job:
+                assert job.wait(WAIT_SECONDS) == 0, log.read_text()
+            scene.assert_in_force(version)
+            del town[12 + version]
+        steps = scene.records()[-1]["steps"]
+        assert steps["compare"]["changes"]["removed"] == 1
+        assert len(scene.changes_of(steps["push"]["generation"])) > 0
 
 
 @pytest.fixture

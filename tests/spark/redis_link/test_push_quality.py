@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from jobs.pipeline.generation.spark_push import push_generation
+from jobs.pipeline.spark_push import push_generation
 from redis_link.connection.client import connect
 from redis_link.generation.generation_store import current_number
 from redis_link.generation.quality_gate import QualityGate

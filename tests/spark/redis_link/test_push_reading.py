@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 
-from jobs.pipeline.generation import spark_push
-from jobs.pipeline.generation.spark_push import push_generation
+from jobs.pipeline import spark_push
 from jobs.pipeline.lake_tables import LakeTable
 from jobs.pipeline.memberships.membership_parts import read_parts
 from jobs.pipeline.memberships.memberships_table import CommitChoice, open_memberships
+from jobs.pipeline.spark_push import push_generation
 from redis_link.connection.client import RedisClient
 from redis_link.generation import generation_store
 from schemas.errors import GenerationError, WorldError

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from jobs.pipeline.generation import spark_push
-from jobs.pipeline.generation.spark_push import push_generation
+from jobs.pipeline import spark_push
+from jobs.pipeline.spark_push import push_generation
 from redis_link.connection.client import connect
 from redis_link.generation.sweep import Retention
 from schemas.errors import GenerationError

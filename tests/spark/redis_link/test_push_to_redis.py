@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jobs import push_to_redis
-from jobs.pipeline.generation import spark_push
-from jobs.pipeline.generation.spark_push import push_generation
+from jobs.pipeline import spark_push
+from jobs.pipeline.spark_push import push_generation
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation import generation_store
 from redis_link.generation.generation_push import GenerationPush, PushSource

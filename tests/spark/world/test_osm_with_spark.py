@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.pipeline.exchange import described
-from jobs.pipeline.world import osm_files
+from jobs.pipeline.world import osm_import
 from jobs.pipeline.world.osm_import import import_osm
 from schemas.errors import SourceError
 from tests.scenes.compared_imports import assert_same
@@ -42,7 +42,7 @@ def test_monaco(
     spark: SparkSession, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In four splits: blocks lie across their borders, and in one of them none begins."""
-    monkeypatch.setattr(osm_files, "SPLIT_BYTES", 53_000)
+    monkeypatch.setattr(osm_import, "SPLIT_BYTES", 53_000)
     settings = ["spark.sql.shuffle.partitions", "spark.sql.files.maxPartitionBytes"]
     before = [spark.conf.get(name) for name in settings]
     source = repository / "data" / "monaco.osm.pbf"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+MOST_FILES = 18
 SCRIPTS = ("import_world", "resolve_neighborhoods", "push_to_redis", "rebuild")
 
 
@@ -29,3 +30,18 @@ def test_no_script_hides_a_library(repository: Path) -> None:
     elsewhere = {name for name in names if not name.startswith("__") and find_spec(name)}
     # The one package of ours with that name: its script takes its own folder off the path.
     assert elsewhere == {"rebuild"}
+
+
+def test_four_short_scripts_and_nothing_else(repository: Path) -> None:
+    files = {path.stem: path for path in (repository / "jobs").glob("*.py")}
+    assert set(files) == {*SCRIPTS, "__init__"}
+    lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in files.items()}
+    assert {name: count for name, count in lengths.items() if count > 100} == {}
+
+
+def test_folders_of_the_pipeline_stay_small(repository: Path) -> None:
+    pipeline = repository / "jobs" / "pipeline"
+    folders = [pipeline, *(path for path in pipeline.iterdir() if (path / "__init__.py").exists())]
+    counts = {each.name: len(list(each.glob("*.py"))) for each in folders}
+    assert {"pipeline", "stages", "world"} <= set(counts)
+    assert {name: count for name, count in counts.items() if count > MOST_FILES} == {}

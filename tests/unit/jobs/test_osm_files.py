@@ -11,8 +11,9 @@ import osmium
 import pytest
 
 from jobs import import_world
-from jobs.pipeline.world.osm_files import ExtractFile, look_through, split_bytes
+from jobs.pipeline.world.osm_import import split_bytes
 from schemas.errors import SourceError
+from world.sources.osm.pbf_layout import ExtractFile, look_through
 
 MONACO = Path(__file__).resolve().parents[3] / "data" / "monaco.osm.pbf"
 

@@ -12,14 +12,25 @@ import pytest
 ATTRIBUTES = {
     "rdd", "sparkContext", "mapPartitions", "mapPartitionsWithIndex", "parallelize", "toRDD",
     "emptyRDD", "accumulator", "runJob", "setCheckpointDir", "localCheckpoint", "statusTracker",
-    "invalidate_caches",
+    "invalidate_caches", "meta_path", "path_hooks",
 }  # fmt: skip
 PRIVATE = {"_jvm", "_jsc", "_jdf", "_jconf", "_jsparkSession", "_sc", "_gateway"}
 NAMES = {"RDD", "SparkContext", "Broadcast", "Accumulator", "AccumulatorParam", "MetaPathFinder"}
 MODULES = {
-    "zipimport", "gc", "importlib.abc", "pyspark.daemon", "pyspark.worker",
-    "world.arrow_without_pandas",
+    "zipimport", "gc", "importlib.abc", "importlib.machinery", "importlib.util", "traceback",
+    "pyspark.accumulators", "pyspark.broadcast", "pyspark.context", "pyspark.core",
+    "pyspark.daemon", "pyspark.java_gateway", "pyspark.rdd", "pyspark.sql.classic",
+    "pyspark.sql.connect", "pyspark.worker", "py4j.java_gateway", "world.arrow_without_pandas",
 }  # fmt: skip
+
+
+# As in getattr(spark, "_jvm"), and the setting of a daemon of our own.
+TEXTS = PRIVATE | ATTRIBUTES | {"spark.python.daemon.module", "spark.python.worker.module"}
+
+
+def is_closed(module: str) -> bool:
+    """Whether a module is one of those, or lies in one."""
+    return any(module == each or module.startswith(f"{each}.") for each in MODULES)
 
 
 def sources(repository: Path) -> Iterator[Path]:
@@ -38,18 +49,19 @@ def breaches(source: str) -> list[str]:
         elif isinstance(node, ast.Name) and node.id in NAMES:
             found.append(node.id)
         elif isinstance(node, ast.ImportFrom):
-            found += [name.name for name in node.names if name.name in NAMES]
-            found += [node.module] if node.module in MODULES else []
+            found += [name.name for name in node.names if name.name in NAMES | PRIVATE]
+            paths = [node.module or "", *(f"{node.module}.{name.name}" for name in node.names)]
+            found += [path for path in paths if is_closed(path)]
         elif isinstance(node, ast.Import):
-            found += [name.name for name in node.names if name.name in MODULES]
+            found += [name.name for name in node.names if is_closed(name.name)]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             found += ["stop ="] * any(
                 isinstance(each, ast.Attribute) and each.attr in ("stop", "shutdown")
                 for each in targets
             )
-        elif isinstance(node, ast.Constant) and node.value == "spark.python.daemon.module":
-            found.append("a daemon of our own")
+        elif isinstance(node, ast.Constant) and node.value in TEXTS:
+            found.append(str(node.value))
     return found
 
 
@@ -89,6 +101,14 @@ def test_nothing_searches_stack_traces(repository: Path) -> None:
         "from world.arrow_without_pandas import hide_pandas_from_arrow",
         "settings = {'spark.python.daemon.module': 'ours'}",
         "pairs.mapPartitions(work)",
+        "getattr(spark, '_jvm')",
+        "from pyspark import rdd",
+        "import pyspark.rdd",
+        "from pyspark.sql.connect.session import SparkSession",
+        "from pyspark.core.rdd import PipelinedRDD",
+        "import sys\nsys.meta_path.insert(0, finder)",
+        "import importlib.machinery",
+        "import traceback",
     ],
 )
 def test_a_breach_is_seen(source: str) -> None:

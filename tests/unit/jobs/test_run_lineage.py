@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.pipeline.lake_tables import LakeTable, NewFile
+from jobs.pipeline.tables import PROBLEMS, in_output
 from schemas.errors import EXIT_BUSY, RunBusyError, WorldError, exit_code_of
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.membership import VERSION
@@ -22,10 +23,12 @@ from world.memberships.resolved_sets import ResolvedSets
 from world.memberships.run_commits import (
     RUN_KEY,
     RunMark,
+    append_run,
     chosen_run,
     marks_of,
     new_run_id,
     newest_run,
+    note_generation,
     read_marks,
     version_files,
 )
@@ -187,6 +190,55 @@ def test_facts_of_an_earlier_release_come_out_as_they_are() -> None:
     assert GenerationFacts.from_json(3, facts.to_json()) == facts
     marked = GenerationFacts(3, 1, GenerationState.COMPLETE, "x", 1.0, "t", run="r", commit=0)
     assert GenerationFacts.from_json(3, marked.to_json()) == marked
+
+
+def test_a_run_gets_the_generation_of_its_push(tmp_path: Path) -> None:
+    out = str(tmp_path / "lake")
+    for number, run in enumerate("abc"):
+        append_run(out, RunMark(1, run, number, 7))
+    runs = DeltaTable(f"{out}/runs")
+    append_run(out, RunMark(2, "d", 4, 7))  # after the table was opened
+    note_generation(runs, "b", 5)
+    note_generation(runs, "d", 6)
+    note_generation(runs, "b", 8)  # pushed again
+    note_generation(runs, "unknown", 9)
+    note_generation(runs, "", 9)
+    note_generation(None, "a", 9)
+    table = DeltaTable(f"{out}/runs")
+    rows = table.to_pyarrow_table(columns=["runId", "generation"]).to_pylist()
+    told = {row["runId"]: row["generation"] for row in rows}
+    assert told == {"a": None, "b": 8, "c": None, "d": 6}
+    assert {mark.run for mark in read_marks(table)} == set("abcd")
+
+
+def test_a_table_of_runs_without_that_column_gets_it(tmp_path: Path) -> None:
+    from deltalake import write_deltalake  # noqa: PLC0415  for this test alone
+
+    levels = [[{"level": 1, "seconds": 0.5}], []]
+    rows = {"version": [1, 2], "runId": ["a", "b"], "levels": levels}
+    write_deltalake(str(tmp_path), pa.table(rows))
+    note_generation(DeltaTable(str(tmp_path)), "a", 3)
+    found = DeltaTable(str(tmp_path)).to_pyarrow_table().sort_by("runId").to_pylist()
+    assert [row["generation"] for row in found] == [3, None]
+    assert [row["levels"] for row in found] == levels
+
+
+def test_rows_are_found_by_their_texts(table: LakeTable) -> None:
+    """Readers skip files by the statistics in the log, which must not hide what is there."""
+    Path(table.uri.removeprefix("file://")).mkdir()
+    texts = ["no reference", "ü" * 40, "z" * 400, ""]
+    for version, text in enumerate(texts):
+        rows = {"kind": [text], "where": [None], "subId": [version], "reason": [text]}
+        batch = pa.RecordBatch.from_pydict(rows, schema=PROBLEMS)
+        new = table.write(version, None, iter([batch]), PROBLEMS)
+        table.replace_version(version, new, in_output(PROBLEMS), [VERSION])
+    opened = table.opened()
+    assert opened is not None
+    for version, text in enumerate(texts):
+        for name in ("kind", "reason"):
+            found = opened.to_pyarrow_table(filters=[(name, "=", text)])
+            assert found.column("subId").to_pylist() == [version]
+        assert opened.to_pyarrow_table(filters=[("kind", "=", f"{text}!")]).num_rows == 0
 
 
 HOLD = (

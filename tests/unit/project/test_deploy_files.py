@@ -20,10 +20,7 @@ SUBMIT_SCRIPTS = ("deploy/kubernetes/submit.sh", "deploy/yarn/submit.sh")
 
 def options_of_job(name: str, repository: Path) -> set[str]:
     """The options that a job's parser has, by the text of its files."""
-    files = [repository / "jobs" / f"{name}.py"]
-    if name == "push_to_redis":
-        files.append(repository / "jobs" / "push_arguments.py")
-    return {option for file in files for option in OPTION.findall(file.read_text("utf-8"))}
+    return set(OPTION.findall((repository / "jobs" / f"{name}.py").read_text("utf-8")))
 
 
 def unknown_options(command: str, repository: Path) -> list[str]:

@@ -14,7 +14,8 @@ import pytest
 import shapely
 
 from jobs import import_world as import_job
-from jobs import push_to_redis, rebuild, resolve_neighborhoods, show_generation
+from jobs import push_to_redis, rebuild, resolve_neighborhoods
+from spaps.cli import show_generation
 from spaps.cli.command_line import run
 from tests.scenes.source_files import feature, write_geojson, write_geoparquet
 from world.imports.world_import import import_world

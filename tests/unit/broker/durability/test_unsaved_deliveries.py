@@ -103,7 +103,7 @@ def test_other_records_keep_their_place() -> None:
 
 def test_what_was_not_acknowledged_comes_again_after_a_restart() -> None:
     harness, _subscriber, publisher = two_clients()
-    everything = list(harness.core.durable_state())
+    everything = [record for part in harness.core.durable_parts() for record in part]
     publisher.send(publish(b"kept"))
     again = Harness(durable=True)
     again.core.restore(everything + harness.records)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from world.sources.problem_advice import ADVICE
-
+from world.imports.dry_run import ADVICE
 from world.sources.candidates import ProblemKind
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "data.md"

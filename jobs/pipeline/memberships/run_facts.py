@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.lake_tables import LakeTable, NewFile, lake_errors, lake_table
-from jobs.pipeline.problem_rows import (
+from jobs.pipeline.memberships.problem_rows import (
     UNRESOLVED,
     ProblemTask,
     SliceWork,
@@ -27,9 +27,17 @@ from jobs.pipeline.subscriptions.graph_slices import Graph
 from jobs.pipeline.subscriptions.named_references import BoundSlice
 from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
-from schemas.errors import NothingResolvedError
-from schemas.membership import COMMIT, FINISHED_AT, RUN_ID, RUNS_TABLE, VERSION
-from world.memberships.run_commits import compact_small_files
+from schemas.membership import (
+    COMMIT,
+    FINISHED_AT,
+    MEMBERSHIPS_TABLE,
+    RUN_ID,
+    RUNS_TABLE,
+    VERSION,
+)
+from world.memberships.compaction import compact_small_files
+from world.memberships.run_commits import note_generation
+from world.versions.removal import remove_files
 
 # The table ``problems`` has all of them.
 LISTED_IN_RUN: Final = 1_000
@@ -175,25 +183,6 @@ def find_problems(  # noqa: PLR0913  where everything lies
     )
 
 
-def subscription_count(graph: Graph, problems: Problems) -> int:
-    """Return how many subscriptions were given, readable or not."""
-    return graph.subscriptions + problems.counts.get("unreadable", 0)
-
-
-def refuse_nothing(graph: Graph, problems: FoundProblems, folder: str) -> None:
-    """Raise an error when subscriptions were given and not one of them can be resolved."""
-    given = subscription_count(graph, problems)
-    if not given or problems.unresolved_count < given:
-        return
-    problems.commit()
-    [first, *_] = problems.unresolved()
-    raise NothingResolvedError(
-        f"none of the {given:,} subscriptions could be resolved on world version "
-        f"{problems.version}, and no memberships were written; such as {first[WHERE]}: "
-        f"{first[REASON]} (all of them: table {folder}/{PROBLEMS_TABLE})"
-    )
-
-
 def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
     """Add the row of a run that is complete."""
     problems = facts.problems
@@ -237,3 +226,20 @@ def write_run(spark: SparkSession, folder: str, facts: RunFacts) -> None:
         if grown is not None:
             with lake_errors(f"{folder}/{name}"):
                 compact_small_files(grown)
+    # Each run replaces files of its version. Who has begun to read them has a day to end.
+    memberships = lake_table(spark, f"{folder}/{MEMBERSHIPS_TABLE}")
+    with lake_errors(memberships.uri):
+        if (written := memberships.opened()) is not None:
+            remove_files(written)
+
+
+def note_in_runs(
+    spark: SparkSession, memberships: str, run: str, generation: int, say: Callable[[str], None]
+) -> None:
+    """Note in the table ``runs`` which generation a push of a run has put in force."""
+    runs = lake_table(spark, f"{memberships.rpartition('/')[0]}/{RUNS_TABLE}")
+    try:
+        with lake_errors(runs.uri):
+            note_generation(runs.opened(), run, generation)
+    except SpapsError as error:  # it is in force without that too
+        say(f"note: the table {RUNS_TABLE} does not name generation {generation}: {error}")

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 import shapely
 
-from jobs.pipeline.world.osm_batches import CANDIDATES, other_peids
 from schemas.errors import SourceError
+from world.batches.osm_batches import CANDIDATES, other_peids
 from world.sources.candidates import ProblemKind
 from world.sources.osm.opl import LocatedWays
 from world.sources.osm.peids import seeded_peid, segment_peid

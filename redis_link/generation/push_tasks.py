@@ -13,20 +13,18 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from jobs.pipeline.generation.pair_blocks import (
+from redis_link.connection.client import connect
+from redis_link.generation.fenced_writer import fenced_writer
+from redis_link.generation.generation_push import PushToken
+from redis_link.generation.quality_gate import Losses, count_losses
+from redis_link.sets.pair_arrays import Int64s, Tally, tally_of
+from redis_link.sets.pair_blocks import (
     TaskError,
     block_rows,
     error_row,
     joined_blocks,
     received_blocks,
 )
-from jobs.pipeline.lake_tables import LakeTable
-from jobs.pipeline.memberships.membership_parts import FilePart, read_parts, usable_pairs
-from redis_link.connection.client import connect
-from redis_link.generation.fenced_writer import fenced_writer
-from redis_link.generation.generation_push import PushToken
-from redis_link.generation.quality_gate import Losses, count_losses
-from redis_link.sets.pair_arrays import Int64s, Tally, tally_of
 from redis_link.sets.set_reader import read_shards
 from schemas.errors import GenerationError, SpapsError
 from schemas.redis_keys import SHARD_COUNT
@@ -34,6 +32,9 @@ from schemas.redis_keys import SHARD_COUNT
 PAIRS_PACKED_AT_ONCE: Final = 1_000_000
 PAIRS_WRITTEN_AT_ONCE: Final = 250_000
 
+# Reads a share of the pairs (peids, subIds), and checks columns that should be pairs.
+ReadShare: TypeAlias = Callable[[Any], Iterator[tuple[Int64s, Int64s]]]
+CheckPairs: TypeAlias = Callable[[pa.Array, pa.Array], tuple[Int64s, Int64s]]
 ArrowTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 RESULT_COLUMNS: Final = (
@@ -72,13 +73,13 @@ class TaskResult:
         return cls(row[0], Tally(*row[1:5]), Losses(*row[5:9]), error)
 
 
-def file_task(table: LakeTable, shares: Sequence[list[FilePart]], blocks: int) -> ArrowTask:
+def file_task(read_share: ReadShare, shares: Sequence[Any], blocks: int) -> ArrowTask:
     """Return the task that reads its share of the files, given the number of the share."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             for number in _numbers(batches):
-                for peids, sub_ids in read_parts(table, shares[number]):
+                for peids, sub_ids in read_share(shares[number]):
                     yield block_rows(peids, sub_ids, blocks)
         except SpapsError as error:
             yield error_row(error)
@@ -86,7 +87,7 @@ def file_task(table: LakeTable, shares: Sequence[list[FilePart]], blocks: int) -
     return read
 
 
-def row_task(blocks: int) -> ArrowTask:
+def row_task(usable: CheckPairs, blocks: int) -> ArrowTask:
     """Return the task that takes rows (peid, subId) which Spark has read."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -95,10 +96,10 @@ def row_task(blocks: int) -> ArrowTask:
             for batch in batches:
                 held.append(batch)
                 if sum(each.num_rows for each in held) >= PAIRS_PACKED_AT_ONCE:
-                    yield block_rows(*_pairs_of(held), blocks)
+                    yield block_rows(*usable(*_columns_of(held)), blocks)
                     held = []
             if held:
-                yield block_rows(*_pairs_of(held), blocks)
+                yield block_rows(*usable(*_columns_of(held)), blocks)
         except SpapsError as error:
             yield error_row(error)
 
@@ -155,10 +156,10 @@ def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _pairs_of(batches: list[pa.RecordBatch]) -> tuple[Int64s, Int64s]:
+def _columns_of(batches: list[pa.RecordBatch]) -> tuple[pa.Array, pa.Array]:
     table = pa.Table.from_batches(batches).combine_chunks()
     peids, sub_ids = (column.combine_chunks() for column in table.columns)
-    return usable_pairs(peids, sub_ids)
+    return peids, sub_ids
 
 
 def _compare(told: Tally, written: Tally, peids: Int64s, sub_ids: Int64s) -> None:

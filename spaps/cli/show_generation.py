@@ -1,20 +1,61 @@
-"""Lines about the generation in force and some of its sets, for people."""
+"""python -m spaps.cli.show_generation: print some sets of the generation in force."""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from redis_link.connection.client import RedisClient
+from redis_link.connection.client import RedisClient, connect
+from redis_link.connection.redis_choice import redis_to_read
 from redis_link.generation.generation_store import current_generation
 from redis_link.sets.set_reader import read_shards
 from schemas import entity
+from schemas.errors import EXIT_DONE, exit_code_of
+from schemas.job_parser import JobParser, whole_number
 from schemas.redis_keys import SHARD_COUNT, membership_key, shard_of
+from schemas.settings import load_settings
 from world.versions.store import WorldStore
 
 NO_GENERATION: Final = "Redis holds no generation yet"
 ENTITIES_SHOWN: Final = 8
 SUBSCRIPTIONS_SHOWN: Final = 12
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the lines; the exit code."""
+    options = _parser().parse_args(arguments)
+    return exit_code_of(lambda: _shown(options))
+
+
+def _shown(options: argparse.Namespace) -> int:
+    settings = load_settings(options={"redis.url": options.redis, "world.dir": options.world})
+    with redis_to_read(settings) as url:
+        if url is None:
+            sys.stdout.write(f"{NO_GENERATION}\n")
+            return EXIT_DONE
+        client = connect(url)
+        facts = current_generation(client)
+        named = facts is not None and not options.no_names
+        names = names_of_world(settings.world.dir, facts.version) if facts and named else {}
+        for line in generation_lines(client, names, peids=options.peid):
+            sys.stdout.write(f"{line}\n")
+    return EXIT_DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = JobParser(
+        prog="show_generation.py",
+        description="Print sets of the generation in force.",
+    )
+    parser.add_argument("--redis", metavar="URL", help="default: conf/, else the embedded server")
+    parser.add_argument("--world", metavar="DIR", help="where names come from (default: conf/)")
+    parser.add_argument("--no-names", action="store_true", help="do not look into the world")
+    parser.add_argument(
+        "--peid", type=whole_number, action="append", default=[], help="show this entity"
+    )
+    return parser
 
 
 def generation_lines(
@@ -71,3 +112,7 @@ def _with_names_first(
         if len(named) >= shown:
             break
     return (sorted(named) + sorted(others))[:shown]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

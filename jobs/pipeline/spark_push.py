@@ -11,27 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.pipeline.generation.pair_blocks import BLOCK, BLOCK_COLUMNS
-from jobs.pipeline.generation.push_tasks import (
-    RESULT_COLUMNS,
-    ArrowTask,
-    TaskResult,
-    file_task,
-    reading_task,
-    row_task,
-    writing_task,
-)
-from jobs.pipeline.memberships.membership_parts import PlainState
+from jobs.pipeline.memberships.membership_parts import PlainState, read_parts, usable_pairs
 from jobs.pipeline.memberships.memberships_table import (
     CommitChoice,
     OpenMemberships,
     open_memberships,
     resolved_counts,
 )
+from jobs.pipeline.memberships.run_facts import note_in_runs
 from jobs.pipeline.session import PARTITIONS_SETTING
 from jobs.pipeline.spark_errors import spark_errors_as
 from jobs.pipeline.stage_progress import stage_progress
@@ -45,9 +37,19 @@ from redis_link.generation.generation_push import (
     StepClock,
     report_of,
 )
+from redis_link.generation.push_tasks import (
+    RESULT_COLUMNS,
+    ArrowTask,
+    TaskResult,
+    file_task,
+    reading_task,
+    row_task,
+    writing_task,
+)
 from redis_link.generation.quality_gate import Losses, QualityGate, generation_in_force
 from redis_link.generation.sweep import DEFAULT_RETENTION, Retention
 from redis_link.sets.pair_arrays import Tally
+from redis_link.sets.pair_blocks import BLOCK, BLOCK_COLUMNS
 from schemas.errors import GenerationError, SourceError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.redis_keys import SHARD_COUNT
@@ -124,7 +126,9 @@ def push_generation(  # noqa: PLR0913  what a session does not say
         before_switch(push.token.generation)
         push.switch(written, found)
         clock.lap("switch")
-    return report_of(client, push, clock.seconds, retention)
+    report = report_of(client, push, clock.seconds, retention)
+    note_in_runs(spark, opened.table, opened.run, report.generation, say)
+    return report
 
 
 def write_generation(
@@ -145,7 +149,7 @@ def write_generation(
     rows = pairs.count()
     layout = layout_of(spark, rows)
     with _batches_of(spark, ROWS_IN_BATCH):
-        blocks = pairs.mapInArrow(row_task(layout.blocks), BLOCK_COLUMNS)
+        blocks = pairs.mapInArrow(row_task(usable_pairs, layout.blocks), BLOCK_COLUMNS)
         return _write_blocks(blocks, layout, rows, task)
 
 
@@ -158,7 +162,7 @@ def _write_files(spark: SparkSession, plain: PlainState, version: int, task: Arr
     readers = max(min(layout.tasks, len(parts)), 1)
     shares = [by_size[at::readers] for at in range(readers)]
     with _batches_of(spark, BLOCKS_IN_BATCH):
-        read = file_task(plain.table, shares, layout.blocks)
+        read = file_task(partial(read_parts, plain.table), shares, layout.blocks)
         blocks = _numbered(spark, readers).mapInArrow(read, BLOCK_COLUMNS)
         return _write_blocks(blocks, layout, rows, task)
 

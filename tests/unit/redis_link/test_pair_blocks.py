@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jobs.pipeline.generation.pair_blocks import (
+from redis_link.sets.pair_arrays import tally_of
+from redis_link.sets.pair_blocks import (
     BLOCK_COLUMNS,
     BLOCK_SCHEMA,
     TaskError,
@@ -14,7 +15,6 @@ from jobs.pipeline.generation.pair_blocks import (
     joined_blocks,
     received_blocks,
 )
-from redis_link.sets.pair_arrays import tally_of
 from schemas.errors import SourceError
 
 Pairs = set[tuple[int, int]]

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import shapely
 from pyproj import CRS
 
-from jobs.pipeline.world.world_batches import ZONES, Batches, BatchFunction
 from schemas import entity
 from schemas.errors import SourceError
+from world.batches.parquet_batches import ZONES, Batches, BatchFunction
 from world.imports.combination import readable, storable
 from world.imports.projection import WGS84, project, utm_zones
 from world.sources.candidates import Candidates, Problem, ProblemKind, objects, problem_table

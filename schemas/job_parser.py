@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from typing import Final, NoReturn
 
 from schemas.errors import EXIT_FAILED
@@ -18,8 +17,7 @@ class JobParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message and end the job."""
-        print(f"error: {message} ({self.prog} --help)", file=sys.stderr)
-        sys.exit(EXIT_FAILED)
+        self.exit(EXIT_FAILED, f"error: {message} ({self.prog} --help)\n")
 
 
 def seconds(text: str) -> float:

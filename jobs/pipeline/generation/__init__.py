@@ -1,1 +1,0 @@
-"""A generation in Redis, written and read back by executors."""
