@@ -225,10 +225,7 @@ class Core:
         self._state.output_gate.commit_settled()
 
     def durable_parts(self) -> Iterator[list[Record]]:
-        """Return all that must survive, as records, for a store that begins again.
-
-        Each part is as it is when it is asked for.
-        """
+        """Return all that must survive, for a store that begins again; each part as it is then."""
         return durable_parts(self._state)
 
     def restore(self, records: Iterable[Record]) -> None:

@@ -27,6 +27,7 @@ from jobs.pipeline.subscriptions.graph_slices import Graph
 from jobs.pipeline.subscriptions.named_references import BoundSlice
 from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
 from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
+from schemas.errors import SpapsError
 from schemas.membership import (
     COMMIT,
     FINISHED_AT,
