@@ -134,6 +134,7 @@ def compared(found: Sweeps, published: int, cores: int, in_database: int) -> lis
     wanted = (
         ("knee, main memory, messages a second", MEMORY, float(published)),
         ("the same for each core of the system", MEMORY, published / cores),
+        ("knee, main memory, no look-up remembered", MEMORY_COLD, float(published)),
         ("knee, Redis with a warm cache, beside main memory", REDIS, float(published)),
         ("knee, in-database, a query for each publish", DATABASE, float(in_database)),
         ("knee, in-database, batched", BATCHED, float(in_database)),
