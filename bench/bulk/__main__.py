@@ -13,16 +13,15 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from bench.bulk.figures import measured_part
+from bench.bulk.figures import PUSHED, measured_part
 from bench.bulk.parts import OUT, Parts
 from bench.bulk.report import BulkReport
 from testing.postgis_server import PostgisMissingError
 
 NAMES: Final = (
     *("city", "cities", "country", "postgis", "again", "session", "spread"),
-    *("push-10m", "push-100m"),
+    *PUSHED,
 )
-PUSHED: Final = {"push-10m": 10_000_000, "push-100m": 100_000_000}
 FIGURES: Final = OUT / "bulk"
 
 

@@ -15,6 +15,8 @@ from statistics import median
 from typing import Any, Final
 
 TREE: Final = Path(__file__).resolve().parents[2]
+# The parts that push, and how many pairs.
+PUSHED: Final = {"push-10m": 10_000_000, "push-100m": 100_000_000}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from bench.bulk.figures import (
+    PUSHED,
     Comparison,
     JobRun,
     Part,
@@ -67,7 +68,7 @@ class BulkReport:
     others: list[JobRun] = field(default_factory=list)  # again, and in a session that is up
     spread: Spread | None = None
     peer: PeerSample | None = None
-    pushes: list[PushFigures] = field(default_factory=list)
+    pushes: dict[str, PushFigures] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path, names: tuple[str, ...]) -> BulkReport:
@@ -91,7 +92,7 @@ class BulkReport:
             elif name == "postgis":
                 self.peer = PeerSample(**each)
             else:
-                self.pushes.append(PushFigures(**each))
+                self.pushes[name] = PushFigures(**each)
 
     def aims(self) -> Iterator[Aim]:
         """Everything that was to be reached, by spark-submit from its start to its end."""
@@ -110,9 +111,10 @@ class BulkReport:
         yield _at_most("two executors / one process", spread and spread.ratio, MOST_OF_LOCAL)
         skew = max(step[-1] for step in spread.steps.values()) if spread else None
         yield _at_most("largest task / median task, worst stage", skew, MOST_SKEW)
-        for push in self.pushes:
-            name = f"push of {push.pairs:,} pairs / plain pipeline"
-            yield _at_least(name, push.ratio, WANTED_PUSH_RATIO)
+        for part, pairs in PUSHED.items():
+            ratio = self.pushes[part].ratio if part in self.pushes else None
+            name = f"push of {pairs:,} pairs / plain pipeline"
+            yield _at_least(name, ratio, WANTED_PUSH_RATIO)
 
     def reached(self) -> bool:
         """Whether every aim is reached that was measured."""
@@ -170,7 +172,7 @@ class BulkReport:
                 "*again*: the same subscriptions, whose pairs and sets are kept. *other*: as many "
                 "others, whose sets are known in part at most."
             )
-        for push in self.pushes:
+        for push in self.pushes.values():
             yield ""
             yield (
                 f"Push: {push.pairs:,} pairs, {push.pairs_per_second:,.0f} a second, "
