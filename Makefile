@@ -56,8 +56,8 @@ bench-find: setup ## times of `spaps find` and `spaps categories` on a city of 2
 bench-map: setup ## frames per second of the map page of that city, in a headless Chromium
 	@$(RUN) -m bench.map_page
 
-bench-bulk: setup ## the bulk job beside the engine of 1a227ed and PostGIS, to 1,000,000 subscriptions
-	@$(RUN) -m bench.bulk
+bench-bulk: setup ## the bulk job beside the engine of 1a227ed and PostGIS; takes hours; PARTS="city push-10m": some parts
+	@$(RUN) -m bench.bulk $(if $(PARTS),--parts $(PARTS))
 
 bench-osm: setup ## a generated extract of 5 million ways, imported by Spark and by one process
 	@$(RUN) -m bench.bulk.osm_import

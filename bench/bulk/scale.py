@@ -1,22 +1,43 @@
 """What a world of another size takes, out of the log of a measured run.
 
-``python -m bench.bulk.scale LOG --core-seconds N``: LOG is what jobs/resolve_neighborhoods.py
-printed, and N the processor time of the run, as bench.bulk.turns measures it. The steps share it
-as they share the time of the run. Each step is taken to grow with what it works on, and to be
-divided by the cores; docs/scale.md names what that leaves out.
+``python -m bench.bulk.scale``: prints the tables of docs/scale.md. The log is what
+jobs/resolve_neighborhoods.py printed; the first line has the processor time of the run, as
+bench.bulk.turns measures it. The steps share that time as they share the time of the run. The
+assumptions stand in docs/scale.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-# docs/decisions/0053-packed-commands-and-packed-shuffle.md, and figures/bulk.md.
-BYTES_OF_PAIR_IN_REDIS = 6.0
-PUSHED_IN_A_SECOND = 2.0e6
-SECONDS_IN_HOUR = 3_600
+from jobs.pipeline.exchange import ROWS_IN_TASK
+from jobs.pipeline.pairs.related_build import ROWS_OF_ENTITY, TILES_PER_TASK
+from jobs.pipeline.stages.level_tasks import ROWS_OF_MEMBER
+from jobs.pipeline.subscriptions.graph_slices import MOST_TEXTS_IN_SLICE
+from spatial_udfs.bulk.buckets import bucket_count
+from spatial_udfs.bulk.world_tiles import LARGEST_SAMPLE
+
+LOG: Final = Path(__file__).resolve().parents[2] / "docs" / "figures" / "bulk-cities.log"
+# docs/figures/bulk.md: the push, and the memory of a pair in Redis.
+BYTES_OF_PAIR_IN_REDIS: Final = 6.0
+PUSHED_IN_A_SECOND: Final = 2.0e6
+# A node of 32 GB, of which a quarter stays free. Two generations are there while one is pushed.
+BYTES_OF_NODE: Final = 24e9
+GENERATIONS: Final = 2
+# Megabytes shuffled in the measured run (docs/figures/bulk.md, the steps).
+SHUFFLED_FOR_ENTITIES: Final = 99 + 277
+SHUFFLED_FOR_SUBSCRIPTIONS: Final = 14 + 11 + 37 + 40 + 55 + 24 + 26 + 3
+# A file of members: what the driver holds of it, and what each worker reads of it in each level.
+BYTES_ON_DRIVER: Final = 261
+BYTES_READ_BY_WORKER: Final = 69
+SECONDS_OF_REQUEST: Final = 0.02  # of an object store
+LEVELS_WITH_FILES: Final = 5
+HOUR: Final = 3_600
 
 
 @dataclass(frozen=True)
@@ -26,91 +47,164 @@ class Measured:
     entities: int
     pairs: int
     subscriptions: int
+    descriptors: int
     members: int
     rows: int
-    seconds: dict[str, float]
+    core_seconds: dict[str, float]
 
-    def core_seconds(self, spent: float) -> dict[str, float]:
-        """The share of each step in the processor time of the run."""
-        total = sum(self.seconds.values())
-        return {step: spent * seconds / total for step, seconds in self.seconds.items()}
 
-    def scaled(self, spent: float, entities: int, subscriptions: int) -> dict[str, float]:
-        """Core-seconds of each step for another size."""
-        world, batch = entities / self.entities, subscriptions / self.subscriptions
-        grows_with = {
-            "related": world,
-            "read": batch,
-            "resolve": batch,
-            "report": batch,
-            "write": batch,
-        }
+@dataclass(frozen=True)
+class Projection:
+    """The same of a world and a batch that are so many times as large."""
+
+    run: Measured
+    world: float
+    batch: float
+
+    def core_seconds(self) -> dict[str, float]:
+        """Pairs grow with the world, and everything else with the batch."""
         return {
-            step: seconds * grows_with[step] for step, seconds in self.core_seconds(spent).items()
+            step: seconds * (self.world if step == "related" else self.batch)
+            for step, seconds in self.run.core_seconds.items()
         }
+
+    @property
+    def buckets(self) -> int:
+        """Parts of the world."""
+        return bucket_count(round(self.run.entities * self.world))
+
+    @property
+    def slices(self) -> int:
+        """Parts of the batch."""
+        return -(-round(self.run.descriptors * self.batch) // MOST_TEXTS_IN_SLICE)
+
+    @property
+    def files(self) -> int:
+        """Files of members: one for each level of a cell."""
+        return LEVELS_WITH_FILES * self.buckets * self.slices
+
+    @property
+    def tasks(self) -> dict[str, tuple[str, int]]:
+        """Tasks of the largest stages, and how they are computed."""
+        entities = self.run.entities * self.world
+        members = self.run.members * self.batch
+        tiles = min(round(entities) // 4_000, LARGEST_SAMPLE)
+        million = ROWS_IN_TASK // 1_000_000
+        of_entities = round(ROWS_OF_ENTITY * entities) // ROWS_IN_TASK
+        of_members = round(ROWS_OF_MEMBER * members) // ROWS_IN_TASK
+        return {
+            "tiles": (f"{tiles:,} tiles, {TILES_PER_TASK} each", -(-tiles // TILES_PER_TASK)),
+            "buckets": (f"{ROWS_OF_ENTITY} rows of an entity, {million} million each", of_entities),
+            "levels": (f"{ROWS_OF_MEMBER} rows of a member, {million} million each", of_members),
+        }
+
+    @property
+    def rows(self) -> float:
+        """Memberships."""
+        return self.run.rows * self.batch
 
 
 def read_log(text: str) -> Measured:
     """Read the numbers out of the lines of a run."""
 
-    def number(pattern: str) -> int:
-        found = re.search(pattern, text)
+    def words(pattern: str) -> str:
+        found = re.search(pattern, text, re.MULTILINE)
         if found is None:
             raise SystemExit(f"the log has no line like {pattern!r}: is it that of a whole run?")
-        return int(found[1].replace(",", ""))
+        return found[1]
 
-    steps = re.search(r"^seconds: (.+)$", text, re.MULTILINE)
-    if steps is None:
-        raise SystemExit("the log has no line 'seconds: …': is it that of a whole run?")
-    by_step = (each.split() for each in steps[1].split(", "))
+    def number(pattern: str) -> int:
+        return int(words(pattern).replace(",", ""))
+
+    spent = float(words(r"^core-seconds: ([\d.]+)$"))
+    by_step = (each.split() for each in words(r"^seconds: (.+)$").split(", "))
     seconds = {name: float(value) for name, value in by_step}
     members = re.findall(r"^level \d+ of \d+: .* sets, ([\d,]+) members", text, re.MULTILINE)
     return Measured(
         entities=number(r"version \d+: ([\d,]+) entities"),
         pairs=number(r"related pairs: ([\d,]+), "),
         subscriptions=number(r"subscriptions: ([\d,]+) read"),
+        descriptors=number(r"read, ([\d,]+) different descriptors"),
         members=sum(int(each.replace(",", "")) for each in members),
         rows=number(r"memberships: ([\d,]+) rows"),
-        seconds=seconds,
+        core_seconds={
+            step: spent * each / sum(seconds.values()) for step, each in seconds.items() if each
+        },
     )
 
 
+def lines(run: Measured, found: Projection, cores: list[int]) -> Iterator[str]:
+    """Yield the tables in Markdown."""
+    world, batch = found.world, found.batch
+    yield f"| | measured | times | {run.entities * world:,.0f} entities |"
+    yield "|---|--:|--:|--:|"
+    for what, count, factor in (
+        ("entities", run.entities, world),
+        ("related pairs", run.pairs, world),
+        ("subscriptions", run.subscriptions, batch),
+        ("different descriptors", run.descriptors, batch),
+        ("members of sets", run.members, batch),
+        ("memberships", run.rows, batch),
+    ):
+        yield f"| {what} | {count:,} | {factor:,.0f} | {count * factor:,.0f} |"
+    steps = found.core_seconds()
+    for step, seconds in steps.items():
+        hours = f"{seconds:,.0f} ({seconds / HOUR:,.1f} hours)"
+        factor = world if step == "related" else batch
+        yield f"| {step}, core-seconds | {run.core_seconds[step]:,.1f} | {factor:,.0f} | {hours} |"
+    for what, shuffled, factor in (
+        ("entities and pairs", SHUFFLED_FOR_ENTITIES, world),
+        ("descriptors and levels", SHUFFLED_FOR_SUBSCRIPTIONS, batch),
+    ):
+        gigabytes = shuffled * factor / 1e3
+        yield f"| shuffled for {what} | {shuffled} MB | {factor:,.0f} | {gigabytes:,.0f} GB |"
+    yield ""
+    yield "| cores that share the work equally | minutes |"
+    yield "|--:|--:|"
+    for count in cores:
+        yield f"| {count:,} | {sum(steps.values()) / count / 60:,.1f} |"
+    yield ""
+    yield "| what | how it is computed | |"
+    yield "|---|---|--:|"
+    memory = found.rows * BYTES_OF_PAIR_IN_REDIS
+    nodes = -(-round(GENERATIONS * memory) // round(BYTES_OF_NODE))
+    pushing = found.rows / PUSHED_IN_A_SECOND / HOUR
+    cells = found.buckets * found.slices
+    for what, how, figure in (
+        ("buckets", "entities / 60,000", f"{found.buckets:,}"),
+        ("slices", "descriptors / 200,000", f"{found.slices:,}"),
+        ("cells", "buckets times slices", f"{cells:,}"),
+        ("files of members", f"{LEVELS_WITH_FILES} for each cell", f"{found.files:,}"),
+        ("of these on the driver", f"{BYTES_ON_DRIVER} bytes each",
+         f"{found.files * BYTES_ON_DRIVER / 1e6:,.0f} MB"),
+        ("read by each worker in each level", f"{BYTES_READ_BY_WORKER} bytes each",
+         f"{found.files * BYTES_READ_BY_WORKER / 1e6:,.0f} MB"),
+        ("writing them into an object store", f"{SECONDS_OF_REQUEST} s each",
+         f"{found.files * SECONDS_OF_REQUEST / HOUR:,.1f} hours of waiting tasks"),
+        *((f"tasks of {name}", how, f"{count:,}") for name, (how, count) in found.tasks.items()),
+        ("Redis, one generation", f"memberships, {BYTES_OF_PAIR_IN_REDIS:.0f} bytes",
+         f"{memory / 1e9:,.0f} GB"),
+        ("Redis nodes of 32 GB", f"{GENERATIONS} generations, 24 GB used of each", f"{nodes}"),
+        ("push into one node", "2 million a second", f"{pushing:,.1f} hours"),
+        (f"push into {nodes} nodes", "each takes its share",
+         f"{60 * pushing / nodes:,.0f} minutes"),
+    ):  # fmt: skip
+        yield f"| {what} | {how} | {figure} |"
+
+
 def main() -> int:
-    """Print a table in Markdown."""
+    """Print the tables."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("log", type=Path)
-    parser.add_argument("--core-seconds", type=float, required=True)
+    parser.add_argument("--log", type=Path, default=LOG)
     parser.add_argument("--entities", type=int, default=500_000_000)
     parser.add_argument("--subscriptions", type=int, default=100_000_000)
     parser.add_argument("--cores", type=int, nargs="+", default=[64, 256, 1024])
     options = parser.parse_args()
     run = read_log(options.log.read_text("utf-8"))
-    spent = run.core_seconds(options.core_seconds)
-    steps = run.scaled(options.core_seconds, options.entities, options.subscriptions)
-    world = options.entities / run.entities
-    batch = options.subscriptions / run.subscriptions
-    print(f"| | measured | {options.entities:,} entities |")
-    print("|---|--:|--:|")
-    for what, count, factor in (
-        ("entities", run.entities, world),
-        ("related pairs", run.pairs, world),
-        ("subscriptions", run.subscriptions, batch),
-        ("members of sets", run.members, batch),
-        ("memberships", run.rows, batch),
-    ):
-        print(f"| {what} | {count:,} | {count * factor:,.0f} |")
-    for step, seconds in steps.items():
-        hours = seconds / SECONDS_IN_HOUR
-        print(
-            f"| {step}, core-seconds | {spent[step]:,.0f} | {seconds:,.0f} ({hours:,.1f} hours) |"
-        )
-    for cores in options.cores:
-        minutes = sum(steps.values()) / cores / 60
-        print(f"| on {cores:,} cores that share the work equally | | {minutes:,.0f} minutes |")
-    rows = run.rows * batch
-    pushing = rows / PUSHED_IN_A_SECOND / SECONDS_IN_HOUR
-    print(f"| push at {PUSHED_IN_A_SECOND:,.0f} a second | | {pushing:,.1f} hours |")
-    print(f"| Redis | | {rows * BYTES_OF_PAIR_IN_REDIS / 1e9:,.0f} GB |")
+    found = Projection(
+        run, options.entities / run.entities, options.subscriptions / run.subscriptions
+    )
+    print("\n".join(lines(run, found, options.cores)))
     return 0
 
 

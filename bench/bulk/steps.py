@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -48,18 +49,33 @@ def steps_of(events: Iterator[dict[str, Any]]) -> dict[str, Step]:
     return steps
 
 
+def steps_of_log(log: Path) -> dict[str, tuple[int, int, float, float, float]]:
+    """By step: stages, tasks, megabytes shuffled, seconds of the largest task, skew."""
+    with log.open("rb") as lines:
+        steps = steps_of(json.loads(line) for line in lines)
+    return {
+        name: (
+            len(step.seconds),
+            sum(map(len, step.seconds.values())),
+            step.written / 1e6,
+            max(chain.from_iterable(step.seconds.values())),
+            step.skew(),
+        )
+        for name, step in steps.items()
+    }
+
+
+def table(steps: dict[str, tuple[int, int, float, float, float]]) -> Iterator[str]:
+    """Yield the lines of a table in Markdown."""
+    yield "| step | stages | tasks | shuffled | largest task | largest task / median |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for name, (stages, tasks, shuffled, largest, skew) in steps.items():
+        yield f"| {name} | {stages} | {tasks} | {shuffled:,.1f} MB | {largest:.1f} s | {skew:.1f} |"
+
+
 def main() -> int:
     """Print a table in Markdown."""
-    with Path(sys.argv[1]).open("rb") as log:
-        steps = steps_of(json.loads(line) for line in log)
-    print("| step | stages | tasks | shuffled | largest task / median |")
-    print("|---|--:|--:|--:|--:|")
-    for name, step in steps.items():
-        tasks = sum(map(len, step.seconds.values()))
-        print(
-            f"| {name} | {len(step.seconds)} | {tasks} | {step.written / 1e6:,.1f} MB "
-            f"| {step.skew():.1f} |"
-        )
+    print("\n".join(table(steps_of_log(Path(sys.argv[1])))))
     return 0
 
 

@@ -6,17 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from deltalake import DeltaTable
 
-from bench.bulk.report import JobRun
+from bench.bulk.figures import TREE, JobRun
 from bench.bulk.session import forget_related
 from bench.process_tree import run_watched
 from schemas.membership import MEMBERSHIPS_TABLE
 
-TREE: Final = Path(__file__).resolve().parents[2]
 # The engine on Spark's RDDs that this one is compared with.
 EARLIER_COMMIT: Final = "1a227ed"
 EARLIER_TREE: Final = TREE / "out" / f"engine-{EARLIER_COMMIT}"
@@ -31,8 +31,16 @@ def earlier_tree() -> Path:
     return EARLIER_TREE
 
 
-def submit(
-    tree: Path, title: str, count: int, lines: Path, world: Path, out: Path, *, is_first: bool
+def submit(  # noqa: PLR0913  where everything lies
+    tree: Path,
+    title: str,
+    count: int,
+    lines: Path,
+    world: Path,
+    out: Path,
+    *,
+    is_first: bool,
+    settings: Sequence[str] = (),
 ) -> JobRun:
     """Run the job of a tree; a first run has a world as an import leaves it, and no output."""
     if is_first:
@@ -40,8 +48,9 @@ def submit(
         shutil.rmtree(out, ignore_errors=True)
     programs = tree / ".venv" / "bin"
     command = [
-        *("env", f"PATH={programs}{os.pathsep}{os.environ['PATH']}", f"PYTHONPATH={tree}"),
-        str(programs / "spark-submit"), str(tree / "jobs" / "resolve_neighborhoods.py"),
+        *("env", f"--chdir={tree}", f"PYTHONPATH={tree}"),
+        f"PATH={programs}{os.pathsep}{os.environ['PATH']}",
+        str(programs / "spark-submit"), *settings, str(tree / "jobs" / "resolve_neighborhoods.py"),
         "--world", str(world), "--subscriptions", str(lines), "--out", str(out),
     ]  # fmt: skip
     log = TREE / "out" / f"bulk-{title}.log"

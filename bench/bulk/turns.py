@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from statistics import median
 
-from bench.bulk.submits import TREE, earlier_tree, submit
+from bench.bulk.figures import TREE, Comparison, JobRun
+from bench.bulk.submits import earlier_tree, submit
 from testing.mixed_subscriptions import write_subscriptions
 from world.snapshot import load_snapshot
 
@@ -30,44 +30,51 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where the world is, or is drawn to, and stays")
     options = parser.parse_args()
-    other = options.other or earlier_tree()
+    other = earlier_tree() if options.other is None else options.other.resolve()
     with tempfile.TemporaryDirectory(prefix="spaps-turns-") as name:
-        folder = options.folder or Path(name)
-        world = folder / "world"
-        if not world.exists():
-            drawing = [sys.executable, "-m", "bench.live.world", str(world), str(options.entities)]
-            subprocess.run(drawing, check=True)
+        folder = (options.folder or Path(name)).resolve()
         print(
             "| subscriptions | rows | other | this | ratio | of core-seconds | other MB | this MB |"
         )
         print("|--:|--:|--:|--:|--:|--:|--:|--:|")
         for count in options.subscriptions:
-            lines = folder / f"{count}.jsonl"
-            if not lines.exists():
-                write_subscriptions(lines, load_snapshot(str(world)), count, SEED)
-            print(_row(options.rounds, other, count, lines, folder), flush=True)
+            draw(folder, options.entities, count)
+            print(
+                _row(compared(other, folder, options.entities, count, options.rounds)), flush=True
+            )
     return 0
 
 
-def _row(rounds: int, other: Path, count: int, lines: Path, folder: Path) -> str:
-    world, out = folder / "world", folder / "out"
-    runs = [
-        [
-            submit(tree, title, count, lines, world, out, is_first=True)
-            for tree, title in ((other, "other"), (TREE, "this"))
-        ]
-        for _ in range(rounds)
-    ]
-    others, own = ([pair[at] for pair in runs] for at in (0, 1))
-    if {run.rows for run in others} != {run.rows for run in own}:
+def draw(folder: Path, entities: int, count: int) -> Path:
+    """Draw a city and its subscriptions, unless they are there; return the subscriptions."""
+    world, lines = folder / "world", folder / f"{count}.jsonl"
+    if not world.exists():
+        drawing = [sys.executable, "-m", "bench.live.world", str(world), str(entities)]
+        subprocess.run(drawing, check=True, cwd=TREE)
+    if not lines.exists():
+        write_subscriptions(lines, load_snapshot(str(world)), count, SEED)
+    return lines
+
+
+def compared(other: Path, folder: Path, entities: int, count: int, rounds: int) -> Comparison:
+    """Run both engines in turns; they must write equally many rows."""
+    world, out, lines = folder / "world", folder / "out", folder / f"{count}.jsonl"
+    runs: tuple[list[JobRun], list[JobRun]] = ([], [])
+    for _ in range(rounds):
+        for tree, title, own in ((other, "other", runs[0]), (TREE, "this", runs[1])):
+            own.append(submit(tree, title, count, lines, world, out, is_first=True))
+            print(f"{count:,} subscriptions, {title}: {own[-1].told()} s", file=sys.stderr)
+    if len({run.rows for own in runs for run in own}) > 1:
         raise SystemExit(f"{count} subscriptions: the engines have not written equally many rows")
-    ratio = median(this.seconds / before.seconds for before, this in runs)
-    spent = median(this.core_seconds / before.core_seconds for before, this in runs)
+    return Comparison(entities, *(JobRun.joined(own) for own in runs))
+
+
+def _row(found: Comparison) -> str:
+    before, this = found.before, found.this
     return (
-        f"| {count:,} | {own[0].rows:,} | {median(run.seconds for run in others):.1f} s "
-        f"| {median(run.seconds for run in own):.1f} s | {ratio:.2f} | {spent:.2f} "
-        f"| {median(run.peak_megabytes for run in others):,.0f} "
-        f"| {median(run.peak_megabytes for run in own):,.0f} |"
+        f"| {this.subscriptions:,} | {this.rows:,} | {before.told()} s | {this.told()} s "
+        f"| {found.ratio:.2f} | {found.of_core_seconds:.2f} "
+        f"| {before.peak_megabytes:,.0f} | {this.peak_megabytes:,.0f} |"
     )
 
 

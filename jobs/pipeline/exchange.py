@@ -82,11 +82,7 @@ class Tasks:
     def cells(self, blocks: DataFrame, task: CellTask, count: int, size: int = 0) -> DataFrame:
         """Return what the task sends for each of ``count`` cells, when its blocks are together."""
         partitions = self.partitions(count, size)
-        # What Spark's hash brings to each partition: all get the same number of cells.
-        keys = F.array(*(F.lit(int(key)) for key in partition_keys(partitions)))
-        key = F.element_at(keys, F.pmod(F.col(CELL), F.lit(partitions)) + 1)
-        exchanged = blocks.repartition(partitions, key)
-        return exchanged.mapInArrow(_cell_batches(task), BLOCK_TYPES)
+        return divided(blocks, CELL, partitions).mapInArrow(_cell_batches(task), BLOCK_TYPES)
 
     def exchanged(
         self, send: UnitTask, work: Sequence[Any], receive: CellTask, count: int, size: int = 0
@@ -108,6 +104,13 @@ class Tasks:
     def run(self, task: UnitTask, work: Sequence[Any], what: str, size: int = 0) -> list[Any]:
         """Run the task for each unit, without an exchange, and return all values."""
         return self.values(self.units(task, work, size), what) if work else []
+
+
+def divided(rows: DataFrame, number: str, partitions: int) -> DataFrame:
+    """Bring rows with an equal number together; each partition gets equally many numbers."""
+    # What Spark's hash brings to each partition.
+    keys = F.array(*(F.lit(int(key)) for key in partition_keys(partitions)))
+    return rows.repartition(partitions, F.element_at(keys, F.pmod(number, F.lit(partitions)) + 1))
 
 
 @contextmanager

@@ -48,8 +48,12 @@ RUNTIME_SETTINGS: Final = {
     # Rows of geometries are large, and blocks larger.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
-# On one machine: Delta reads a table's log in 50 tasks by default, which take longer than the log.
-LOCAL_SETTINGS: Final = {"spark.databricks.delta.snapshotPartitions": "2"}
+LOCAL_SETTINGS: Final = {
+    # Delta reads a table's log in 50 tasks by default, which take longer than the log.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Spark looks at more than 32 files in a job of its own; on one machine that takes longer.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+}
 CLASS_PATH: Final = "spark.driver.extraClassPath"
 REQUIRED_EXTENSIONS: Final = ("DeltaSparkSessionExtension", "SedonaSqlExtensions")
 

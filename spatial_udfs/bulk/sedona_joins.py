@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
@@ -24,6 +26,8 @@ LARGE: Final = "large"
 LARGE_CORNERS: Final = 256
 LARGE_BYTES: Final = 16 * LARGE_CORNERS
 PIECE_CORNERS: Final = 32
+# Up to so many bytes of geometries are copied to each of their pieces, which saves two joins.
+MOST_COPIED_BYTES: Final = 64 << 20
 
 _TILE_BOX: Final = "tileBox"
 _PIECE: Final = "piece"
@@ -33,11 +37,22 @@ _SHAPE: Final = f"ST_GeomFromWKB({GEOMETRY})"
 _ROOM: Final = 0.001
 
 
-def tiled(entities: DataFrame, tiles: Boxes, *, with_large: bool) -> DataFrame:
+def copied_bytes(sizes: NDArray[np.int64]) -> int:
+    """Return how many bytes large ones of these geometries (WKB) have if each piece has them."""
+    large = sizes[sizes > LARGE_BYTES]
+    # A cut adds corners, so there are up to twice as many pieces as the corners alone would make.
+    pieces = 2 * (large // (16 * PIECE_CORNERS) + 1)
+    return int((large * pieces).sum())
+
+
+def tiled(
+    entities: DataFrame, tiles: Boxes, *, with_large: bool, may_copy: bool = False
+) -> DataFrame:
     """Return each entity once for each tile that its box meets, with the number of the tile.
 
     With ``with_large`` entities of many corners are cut into pieces, which choose the tiles; one
-    such entity can then come several times for a tile.
+    such entity can then come several times for a tile. With ``may_copy`` each piece brings the
+    whole entity along (see ``copied_bytes``); else the pieces are joined with the entities.
     """
     if len(tiles) == 1:
         return entities.withColumns({TILE: F.lit(0), LARGE: F.lit(False)})  # noqa: FBT003 - a value
@@ -55,12 +70,14 @@ def tiled(entities: DataFrame, tiles: Boxes, *, with_large: bool) -> DataFrame:
     # The tile of the lower left corner counts the entity, whether a piece meets it or not.
     corner = f"ST_Point(ST_XMin({_SHAPE}), ST_YMin({_SHAPE}))"
     cut = f"array_append(ST_SubDivide({_SHAPE}, {PIECE_CORNERS}), {corner})"
-    pieces = large.select(PEID, F.explode(F.expr(cut)).alias(_PIECE))
     widened = f"ST_Expand(ST_Envelope({_PIECE}), {_ROOM})"
+    whole = _in_boxes(small, boxes, f"ST_Envelope({_SHAPE})", large=False)
+    if may_copy:
+        copies = large.withColumn(_PIECE, F.explode(F.expr(cut)))
+        return whole.unionByName(_in_boxes(copies, boxes, widened, large=True).drop(_PIECE))
+    pieces = large.select(PEID, F.explode(F.expr(cut)).alias(_PIECE))
     places = _in_boxes(pieces, boxes, widened, large=True).select(PEID, TILE, LARGE).distinct()
-    return _in_boxes(small, boxes, f"ST_Envelope({_SHAPE})", large=False).unionByName(
-        large.join(places, on=PEID, how="inner")
-    )
+    return whole.unionByName(large.join(places, on=PEID, how="inner"))
 
 
 def _in_boxes(rows: DataFrame, boxes: DataFrame, box: str, *, large: bool) -> DataFrame:

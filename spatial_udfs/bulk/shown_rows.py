@@ -55,16 +55,22 @@ class ShownNodes(NamedTuple):
         counts = np.searchsorted(nodes, self.nodes, side="right") - first
         shows = np.diff(self.starts)
         ends = np.cumsum(counts * shows)
+        begins = ends - counts * shows
         for begin in range(first_row, last_row, ROWS_IN_BATCH):
-            places = np.arange(begin, min(begin + ROWS_IN_BATCH, last_row))
+            end = min(begin + ROWS_IN_BATCH, last_row)
             at = int(np.searchsorted(ends, begin, side="right"))
-            to = int(np.searchsorted(ends, places[-1], side="right")) + 1
-            lengths = np.diff(np.clip(ends[at:to], begin, places[-1] + 1), prepend=begin)
-            rows = np.repeat(np.arange(at, to), lengths)
-            within = places - (ends[rows] - counts[rows] * shows[rows])
-            subscriber, member = np.divmod(within, counts[rows])
+            to = int(np.searchsorted(ends, end - 1, side="right")) + 1
+            some = at + np.flatnonzero(counts[at:to])
+            # Each subscription of a row gives a run: all members, or what the batch has of them.
+            low = np.maximum(begin - begins[some], 0) // counts[some]
+            high = -(-(np.minimum(end, ends[some]) - begins[some]) // counts[some])
+            of, subscriber = spread_out(low, high - low)
+            rows = some[of]
+            starts = begins[rows] + subscriber * counts[rows]
+            lengths = np.minimum(starts + counts[rows], end) - np.maximum(starts, begin)
+            members = np.arange(begin, end) + np.repeat(first[rows] - starts, lengths)
             yield (
-                self.sub_ids[self.starts[rows] + subscriber],
-                peids[first[rows] + member],
-                self.stages[rows],
+                np.repeat(self.sub_ids[self.starts[rows] + subscriber], lengths),
+                peids[members],
+                np.repeat(self.stages[rows], lengths),
             )

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.pipeline.exchange import BLOCK_TYPES, DRIVER, Sent, Tasks, batches_of
+from jobs.pipeline.exchange import BLOCK_TYPES, DRIVER, Sent, Tasks, batches_of, divided
 from jobs.pipeline.lake_tables import LakeTable, NewFile
 from jobs.pipeline.pairs.world_survey import WorldSurvey, survey_world
 from jobs.pipeline.tables import PAIRS, PLACED
@@ -41,7 +41,7 @@ from spatial_udfs.bulk.bucket_parts import (
     taken_over,
 )
 from spatial_udfs.bulk.buckets import bucket_count
-from spatial_udfs.bulk.sedona_joins import LARGE, TILE, tiled
+from spatial_udfs.bulk.sedona_joins import LARGE, MOST_COPIED_BYTES, TILE, tiled
 from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
 from spatial_udfs.bulk.world_tiles import cut_into_tiles
 from spatial_udfs.entity_table import Int32s
@@ -130,9 +130,10 @@ def _fresh_parts(
     tiles = cut_into_tiles(survey.places, entity_count)
     count = min(len(tiles), max(len(tiles) // TILES_PER_TASK, 2 * tasks.parallelism))
     columns = (TILE, PEID, CATEGORIES, CHANGED, LARGE, GEOMETRY)
-    sent = tiled(entities, tiles, with_large=survey.large > 0).select(*columns)
+    few = survey.copied <= MOST_COPIED_BYTES
+    sent = tiled(entities, tiles, with_large=survey.copied > 0, may_copy=few).select(*columns)
     task = TileTask(tiles, survey.vocabulary, bucket_count(entity_count))
-    return sent.repartition(count, TILE).mapInArrow(_as_blocks(task), BLOCK_TYPES)
+    return divided(sent, TILE, count).mapInArrow(_as_blocks(task), BLOCK_TYPES)
 
 
 def _taken_over(

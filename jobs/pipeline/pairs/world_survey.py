@@ -19,7 +19,7 @@ from jobs.pipeline.lake_tables import TableFile, lake_errors
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import CATEGORIES, ENTITIES_TABLE, GEOMETRY, PEID
 from spatial_udfs.bulk.category_sets import Vocabulary, in_order, vocabulary_of
-from spatial_udfs.bulk.sedona_joins import LARGE_BYTES
+from spatial_udfs.bulk.sedona_joins import copied_bytes
 from spatial_udfs.bulk.world_tiles import LARGEST_SAMPLE, Places
 from spatial_udfs.topology.shapes import stored_geometries
 
@@ -31,14 +31,14 @@ class WorldSurvey:
     vocabulary: Vocabulary
     diameter: float
     places: Places
-    large: int  # entities of many corners
+    copied: int  # bytes of large entities, if each piece has them; 0 where there are none
 
 
 class _Part(NamedTuple):
     sets: set[tuple[str, ...]]
     box: tuple[float, float, float, float]  # nan where there is nothing
     places: Places
-    large: int
+    copied: int
 
 
 def survey_world(tasks: Tasks, world: WorldVersion) -> WorldSurvey:
@@ -62,10 +62,10 @@ def survey_world(tasks: Tasks, world: WorldVersion) -> WorldSurvey:
         low, high = corners[:, :2], corners[:, 2:]
         box = (*np.nanmin(low, axis=0), *np.nanmax(high, axis=0))
         drawn = low[::one_of]
-        sizes = pc.binary_length(rows.column(GEOMETRY))
-        large = pc.sum(pc.greater(sizes, LARGE_BYTES)).as_py() or 0
+        sizes = pc.binary_length(rows.column(GEOMETRY)).to_numpy()
+        copied = copied_bytes(sizes.astype(np.int64))
         sets = vocabulary_of(rows.column(CATEGORIES))
-        yield DRIVER, _Part(sets, box, drawn[~np.isnan(drawn).any(axis=1)], large)
+        yield DRIVER, _Part(sets, box, drawn[~np.isnan(drawn).any(axis=1)], copied)
 
     parts: list[_Part] = tasks.run(survey, shares, "look at the world", 5 * world.entity_count)
     sets = set().union(*(part.sets for part in parts)) if parts else set()
@@ -75,8 +75,8 @@ def survey_world(tasks: Tasks, world: WorldVersion) -> WorldSurvey:
     east, north = np.nanmax(boxes[:, 2:], axis=0, initial=-np.inf)
     # No two entities are further apart than the box around all is wide.
     diameter = float(np.hypot(east - west, north - south)) if west <= east else 0.0
-    large = sum(part.large for part in parts)
-    return WorldSurvey(in_order(sets), diameter, np.concatenate(places), large)
+    copied = sum(part.copied for part in parts)
+    return WorldSurvey(in_order(sets), diameter, np.concatenate(places), copied)
 
 
 def _row_groups(files: tuple[TableFile, ...], parallelism: int) -> list[tuple[str, int, int]]:

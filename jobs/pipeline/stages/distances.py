@@ -29,6 +29,8 @@ from spatial_udfs.bulk.stage_rows import NearPairs, by_bucket, routed, taken
 
 # Up to so many references are sent to every task that measures distances.
 BROADCAST_ORIGINS: Final = 20_000
+# So many entities are within reach of a reference, about.
+ROWS_OF_ORIGIN: Final = 200
 # A batch of Arrow has 10,000 rows.
 BATCHES_IN_FILE: Final = 100
 ORIGINS: Final = pa.schema(
@@ -56,6 +58,7 @@ class Distances:
 
     files: tuple[NearFile, ...] = ()
     rows: DataFrame | None = None
+    size: int = 0  # how many rows that are, about
 
 
 NO_DISTANCES: Final = Distances()
@@ -82,13 +85,15 @@ def measured(
     if cells.state.slices > 1:
         widest = (F.max(REACH).alias(REACH), F.first(GEOMETRY).alias(GEOMETRY))
         frame = frame.groupBy(REFERENCE).agg(*widest)
-    few = sum(each.size for each in origins) <= BROADCAST_ORIGINS
+    count = sum(each.size for each in origins)
+    few = count <= BROADCAST_ORIGINS
     pairs = near_pairs(frame, world.entities(), plan.near_names, few=few)
     if few:
         kept = pairs.mapInArrow(_into_files(cells.scratch), BLOCK_TYPES)
         return Distances(tuple(tasks.values(kept, f"level {plan.level}: distances")))
     blocks = pairs.mapInArrow(_by_reference(cells.state.buckets), BLOCK_TYPES)
-    return Distances(rows=tasks.cells(blocks, task.ask, cells.state.buckets, size))
+    size += ROWS_OF_ORIGIN * count
+    return Distances(rows=tasks.cells(blocks, task.ask, cells.state.buckets, size), size=size)
 
 
 def _by_reference(buckets: int) -> Any:

@@ -104,7 +104,7 @@ class LevelLoop:
                 blocks = tasks.exchanged(of_level.ask, asking, of_level.select, state.cells, size)
             else:
                 asked = tasks.units(of_level.ask, asking, size).unionByName(near.rows)
-                blocks = tasks.cells(asked, of_level.select, state.cells, size)
+                blocks = tasks.cells(asked, of_level.select, state.cells, near.size)
             return tasks.values(blocks, what)
 
     def _is_little(self, state: BatchState, plan: LevelPlan, slices: Collection[int]) -> bool:

@@ -10,9 +10,10 @@ import pytest
 import shapely
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
+from jobs.pipeline.pairs import related_build
 from schemas.language.notation import read_neighborhood
 from spatial_udfs.bulk import world_tiles
-from spatial_udfs.bulk.sedona_joins import LARGE_CORNERS, tiled
+from spatial_udfs.bulk.sedona_joins import LARGE_CORNERS, TILE, tiled
 from spatial_udfs.bulk.world_tiles import cut_into_tiles
 from spatial_udfs.entity_table import EntityTable
 from tests.scenes.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines, write_world
@@ -49,7 +50,12 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_tiles")
-def test_the_rows_are_those_of_the_exact_resolver(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("most_copied", [0, related_build.MOST_COPIED_BYTES])
+def test_the_rows_are_those_of_the_exact_resolver(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_copied: int
+) -> None:
+    """Whether pieces bring their entity along, or are joined with it."""
+    monkeypatch.setattr(related_build, "MOST_COPIED_BYTES", most_copied)
     table = country()
     wanted = [
         read_neighborhood(text)
@@ -71,9 +77,12 @@ def test_a_border_is_not_copied_into_every_tile_of_its_box(spark: Any) -> None:
     ]
     frame = spark.createDataFrame(rows, "peid long, geometry binary")
     tiles = cut_into_tiles(shapely.bounds(table.geometries)[:, :2], len(table))
-    copies = [
-        tiled(frame, tiles, with_large=with_large).where(F.col("peid") == BORDER).count()
-        for with_large in (False, True)
-    ]
-    assert copies[0] == len(tiles)
-    assert copies[1] < 0.8 * copies[0]
+    of_box, joined, copied = (
+        tiled(frame, tiles, with_large=with_large, may_copy=may_copy)
+        .where(F.col("peid") == BORDER)
+        .select(TILE)
+        for with_large, may_copy in ((False, False), (True, False), (True, True))
+    )
+    assert of_box.count() == len(tiles)
+    assert joined.count() < 0.8 * len(tiles)
+    assert sorted(copied.distinct().collect()) == sorted(joined.collect())
