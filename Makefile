@@ -50,7 +50,7 @@ format: setup ## bring all files into the one layout
 bench-live: setup ## the exact resolver beside a PostGIS procedure, on a city of 225,000 entities
 	@$(RUN) -m bench.live
 
-bench-find: setup ## times of `spaps find` and `spaps categories` on a city of 225,000 entities
+bench-find: setup ## times of `spaps find`, `categories` and `map` on a city of 225,000 entities
 	@$(RUN) -m bench.search
 
 bench-map: setup ## frames per second of the map page of that city, in a headless Chromium

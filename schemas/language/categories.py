@@ -18,7 +18,7 @@ ANY_BELOW: Final = "#"
 ONE_LEVEL: Final = "+"
 SEPARATOR: Final = "/"
 # In a tree with more places no pattern is proposed: comparing would take too long.
-MOST_PLACES_COMPARED: Final = 5_000
+MOST_PLACES_COMPARED: Final = 2_000
 NEARLY_EQUAL: Final = 0.75
 
 

@@ -64,7 +64,8 @@ def test_nothing_that_exists_is_an_error_that_names_what_was_written() -> None:
     with pytest.raises(NoReferenceError) as caught:
         resolve_named(ExactResolver(table), table, written)
     assert str(caught.value) == (
-        'no reference exists in world version 1: 5, key:k/99, name:"Nobody"'
+        'no reference exists in world version 1: 5, key:k/99, name:"Nobody" '
+        "(a name counts exactly as it is written; 'spaps find' searches)"
     )
 
 
