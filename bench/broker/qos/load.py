@@ -26,6 +26,9 @@ Batches: TypeAlias = Sequence[Sequence[bytes]]
 class QosLoad(Load):
     """Publishers with some batches under way each, and subscribers that acknowledge."""
 
+    # Messages of QoS 2 that subscribers have, and that were not released.
+    _unreleased = 0
+
     def acknowledged(
         self, publishers: Sequence[Connection], batches: Batches, qos: int, ahead: int,
         seconds: float,
@@ -45,7 +48,12 @@ class QosLoad(Load):
         received, is_over = 0, False
         for run in runs:
             run.go_on()
-        while not is_over or any(run.under_way for run in runs) or received < self._wanted(runs):
+        while (
+            not is_over
+            or any(run.under_way for run in runs)
+            or received < self._wanted(runs)
+            or self._unreleased
+        ):
             events = self.poll.poll(PATIENCE)
             if not events:
                 raise LoadError("acknowledged publishes were lost")
@@ -83,12 +91,10 @@ class QosLoad(Load):
         if qos == 1:
             run.wait_for_one()
         else:
-            rests: dict[int, bytes] = {}
-            released = 0
-            while released < len(found):
+            self._unreleased = len(found)
+            while self._unreleased:
                 for file, _ in self.poll.poll(PATIENCE):
-                    self._deliver(file, rests, qos)
-                    released += 1
+                    self._deliver(file, {}, qos)
 
     def _deliver(self, file: int, rests: dict[int, bytes], qos: int) -> int:
         """Read what a subscriber got, and acknowledge it; return the number of messages."""
@@ -116,6 +122,7 @@ class QosLoad(Load):
             place = at + (2 if is_release else self._identifier_at)
             answers += (PUBCOMP if is_release else PUBREC, data[place : place + 2])
             messages += not is_release
+            self._unreleased += -1 if is_release else 1
             at = end
         self.subscribers[file].sendall(b"".join(answers))
         return messages

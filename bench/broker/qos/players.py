@@ -66,6 +66,11 @@ class QosPlayer:
             self._publishers[:PUBLISHERS], batches, qos, AHEAD, seconds
         )
 
+    def fan_out(self, qos: int, seconds: float) -> Rate:
+        """Do so with no more under way than may be in flight to one client."""
+        batches = self._batches(BATCH, qos)
+        return self._running().acknowledged(self._publishers[:PUBLISHERS], batches, qos, 1, seconds)
+
     def singles(self, qos: int, seconds: float) -> Rate:
         """Publish one message a packet, each once the one before is acknowledged."""
         return self._running().acknowledged(

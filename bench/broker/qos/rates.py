@@ -30,7 +30,7 @@ from redis_link.connection.embedded import EmbeddedRedis
 BROKER_CORE: Final = 0
 SCENES: Final = (
     (ONE_MATCH, 1, ((QOS_1_STREAM, QosPlayer.stream), (QOS_1_SINGLES, QosPlayer.singles))),
-    (FAN_OUT, 1, ((QOS_1_FAN_OUT, QosPlayer.stream),)),
+    (FAN_OUT, 1, ((QOS_1_FAN_OUT, QosPlayer.fan_out),)),
     (ONE_MATCH, 2, ((QOS_2_STREAM, QosPlayer.stream),)),
 )
 
