@@ -68,7 +68,8 @@ function factRow(label, value, copied) {
 
 function entityCard(entity) {
   const facts = element("dl");
-  if (nameOf(entity)) facts.append(factRow("name", nameOf(entity), true));
+  // The name of a place is what stands for it in a neighborhood, which the next row has.
+  if (nameOf(entity) && nameOf(entity) !== peidOf(entity)) facts.append(factRow("name", nameOf(entity), true));
   facts.append(factRow("peid", peidOf(entity), true));
   if (keyOf(entity)) facts.append(factRow("key", keyOf(entity), true));
   facts.append(factRow("categories", categoriesOf(entity).join("\n")));

@@ -108,8 +108,8 @@ def test_a_pattern_without_a_category_is_warned_about(
     )
     assert len(found.peids) > 0
     assert found.warnings == (
-        "stage 1: no category of world version 1 matches raod/#",
-        "stage 1: no category of world version 1 matches +/none/+",
+        "stage 1: no category of world version 1 matches raod/#; did you mean road/#?",
+        "stage 1: no category of world version 1 matches +/none/+; did you mean zone/#?",
         "stage 2: no category of world version 1 matches zoo",
     )
     many = ",".join(f"none{number}" for number in range(7))
