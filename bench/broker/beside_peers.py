@@ -69,22 +69,24 @@ def main() -> int:
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
     report = BrokerReport("make bench-broker", os.getloadavg()[0])
     began = time.monotonic()
+    parts: dict[str, Callable[[], None]] = {
+        "throughput": lambda: throughput(report, options.repeats, options.seconds),
+        "qos": lambda: qos_rates(report, options.repeats, options.seconds),
+        "latency": lambda: latencies(report, options.seconds),
+        "filter": lambda: filter_alone(report),
+    }
+    if options.only == "singles":
+        parts = {"singles": lambda: singles(report, options.repeats, options.seconds)}
     try:
-        if options.only == "singles":
-            singles(report, options.repeats, options.seconds)
-        if options.only in ("", "throughput"):
-            throughput(report, options.repeats, options.seconds)
-        if options.only in ("", "qos"):
-            qos_rates(report, options.repeats, options.seconds)
-        if options.only in ("", "latency"):
-            latencies(report, options.seconds)
-        if options.only in ("", "filter"):
-            filter_alone(report)
+        for name, measure in parts.items():
+            if options.only in ("", name):
+                measure()
+                # What is measured is kept, whatever comes next.
+                report.seconds = time.monotonic() - began
+                report.write(options.out)
     except (PeerMissingError, LoadError) as error:
         print(error, file=sys.stderr)
         return 2
-    report.seconds = time.monotonic() - began
-    report.write(options.out)
     print(report.markdown())
     return 0 if report.reached() else 1
 

@@ -10,6 +10,7 @@ import numpy as np
 from bench.broker import scene
 from broker.codec.reason_codes import ReasonCode
 from broker.core.broker_core import Core
+from broker.core.limits import BrokerLimits
 from broker.core.requests import Authenticate, Resolution, Resolve
 from broker.core.sessions.connection import Connection
 from broker.filter.memberships_memory import MemoryMemberships
@@ -18,6 +19,8 @@ from spatial_udfs.entity_table import Int64s
 
 SUBSCRIPTIONS_OF_CLIENT: Final = 1_000
 GENERATION: Final = 1
+# Room for more subscriptions than any point has, 1,900 bytes each.
+MOST_BYTES: Final = 1 << 30
 
 
 class FilledCore:
@@ -25,7 +28,11 @@ class FilledCore:
 
     def __init__(self, subscriptions: int, members: int, *, in_redis: bool) -> None:
         self.memberships = RedisMemberships() if in_redis else MemoryMemberships()
-        self.core = Core(clock=time.monotonic, memberships=self.memberships, sys_interval=0)
+        # All clients count as one user, who may have half of the total.
+        limits = BrokerLimits(total_subscription_bytes=MOST_BYTES)
+        self.core = Core(
+            clock=time.monotonic, memberships=self.memberships, sys_interval=0, limits=limits
+        )
         self._members = members
         self._sub_ids = 0
         self._next: Int64s = np.empty(0, np.int64)

@@ -71,7 +71,8 @@ def plot_latencies(latencies: Sequence[Latency], path: Path) -> None:
         )  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
+    for axis in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        axis("{x:g}")
     axes.set_xticks(rates, [f"{rate:,}" for rate in rates])
     axes.set_xlabel("messages a second at QoS 1")
     axes.set_ylabel("from due to delivered, ms")

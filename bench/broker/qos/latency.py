@@ -7,6 +7,7 @@ which it was due: one that waits because the broker is slow counts with all of i
 from __future__ import annotations
 
 import select
+import socket
 import sys
 import tempfile
 import time
@@ -60,7 +61,7 @@ class FixedRate:
     def __init__(self, served: Served) -> None:
         self.name = served.name
         self._poll = select.epoll()
-        self._sockets = {}
+        self._sockets: dict[int, socket.socket] = {}
         for number in range(CLIENTS):
             client = Connection(served.port, f"c{number}", MQTT_5)
             client.subscribe([_topic(number)], 1)
@@ -73,7 +74,7 @@ class FixedRate:
         self._size = len(packets[0])
         self._identifier_at = 2 + 2 + len(_topic(0))
         matrix = np.frombuffer(b"".join(packets), np.uint8).reshape(-1, self._size)
-        self._senders = []
+        self._senders: list[Sender] = []
         for number in range(PUBLISHERS):
             sender = Connection(served.port, f"p{number}", MQTT_5)
             self._add(sender)

@@ -59,11 +59,11 @@ class QosLoad(Load):
                 raise LoadError("acknowledged publishes were lost")
             is_over = is_over or time.monotonic() >= end
             for file, _ in events:
-                run = files.get(file)
-                if run is not None:
-                    run.read()
+                publisher = files.get(file)
+                if publisher is not None:
+                    publisher.read()
                     if not is_over:
-                        run.go_on()
+                        publisher.go_on()
                 else:
                     received += self._deliver(file, rests, qos)
         for file in files:

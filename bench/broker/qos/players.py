@@ -49,9 +49,9 @@ class QosPlayer:
     def leave(self) -> None:
         """Let all clients go, and their sessions end."""
         if self._load is not None and self.is_kept:
-            for client in self._load.subscribers.values():
-                client.settimeout(None)
-                client.sendall(scenes.LEAVE)
+            for subscriber in self._load.subscribers.values():
+                subscriber.settimeout(None)
+                subscriber.sendall(scenes.LEAVE)
             time.sleep(SETTLE_SECONDS)
         if self._load is not None:
             self._load.close()

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from bench.broker.aims import (
     DURABLE,
@@ -23,12 +24,14 @@ from bench.broker.aims import (
 )
 from bench.broker.peers import mosquitto, ours
 from bench.broker.qos.players import QosPlayer
+from bench.broker.rate import Rate
 from bench.broker.report import BrokerReport
-from bench.broker.scene import FAN_OUT, ONE_MATCH
+from bench.broker.scene import FAN_OUT, ONE_MATCH, Scene
 from redis_link.connection.embedded import EmbeddedRedis
 
 BROKER_CORE: Final = 0
-SCENES: Final = (
+Settings: TypeAlias = tuple[tuple[str, Callable[[QosPlayer, int, float], Rate]], ...]
+SCENES: Final[tuple[tuple[Scene, int, Settings], ...]] = (
     (ONE_MATCH, 1, ((QOS_1_STREAM, QosPlayer.stream), (QOS_1_SINGLES, QosPlayer.singles))),
     (FAN_OUT, 1, ((QOS_1_FAN_OUT, QosPlayer.fan_out),)),
     (ONE_MATCH, 2, ((QOS_2_STREAM, QosPlayer.stream),)),

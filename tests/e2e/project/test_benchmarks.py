@@ -34,6 +34,27 @@ def test_the_broker_is_measured_beside_mosquitto(
     assert "spaps memory" in text
 
 
+def test_qos_1_and_2_are_measured_beside_mosquitto(
+    program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    program("mosquitto")
+    require_redis_server()
+    for part in ("qos", "latency"):
+        options = ("--only", part, "--repeats", "1", "--seconds", "0.1", "--out", str(tmp_path))
+        measure(tmp_path, "bench.broker.beside_peers", *options)
+        found = json.loads((tmp_path / "broker.json").read_text("utf-8"))
+        assert len(found["rates"]) == (8 if part == "qos" else 0)
+        assert len(found["aims"]) == (4 if part == "qos" else 3)
+
+
+def test_many_clients_are_measured_beside_mosquitto(
+    program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    program("mosquitto")
+    options = ("--clients", "200", "--rate", "500", "--seconds", "0.5")
+    measure(tmp_path, "bench.broker.qos.many_clients", *options)
+
+
 def test_the_live_resolver_is_measured_beside_postgis(
     program: Callable[[str], Path], tmp_path: Path
 ) -> None:
