@@ -19,10 +19,8 @@ from spaps.map_page.page import PageTexts, map_page
 from spatial_udfs.entity_keys import key_at
 from spatial_udfs.entity_table import EntityTable, Geometries
 from spatial_udfs.exact.exact_resolver import Resolution
-from world.sources.source_files import SourceKind
 from world.versions.version_tables import VersionFacts
 
-OPENSTREETMAP: Final = "© OpenStreetMap contributors, ODbL 1.0"
 WGS84: Final = 4326
 # Seven decimals of a degree are a centimetre on the ground.
 DECIMALS: Final = 7
@@ -36,14 +34,9 @@ def page_of(
         title=neighborhood.name or "Neighborhood",
         notation=notation(neighborhood),
         stages=stage_words(neighborhood, reference_names(table, neighborhood)),
-        attribution=attribution(facts),
+        attribution=facts.attribution(),
     )
     return map_page(table, neighborhood, resolution, words)
-
-
-def attribution(facts: VersionFacts) -> str:
-    """Return the line that the licence of the sources asks for; "" where none does."""
-    return OPENSTREETMAP if any(source.kind == SourceKind.OSM for source in facts.sources) else ""
 
 
 def reference_names(table: EntityTable, neighborhood: Neighborhood) -> dict[int, str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from schemas.language.places import place_words
 from spaps.map_page.drawn_entities import grey_positions, with_places
 from spaps.map_page.packed_world import pack
 from spatial_udfs.entity_table import EntityTable, Positions
-from spatial_udfs.exact.exact_resolver import Resolution
+
+if TYPE_CHECKING:  # the page of a whole world needs no resolver
+    from spatial_udfs.exact.exact_resolver import Resolution
 
 # One script in this order: later files use what earlier ones define.
 SCRIPTS: Final = (

@@ -32,7 +32,7 @@ CHUNK_BYTES: Final = 4 * 1024 * 1024
 class SourceKind(StrEnum):
     """The kinds of sources, each with a reader of its own."""
 
-    OSM = "osm"
+    OSM = version_tables.OSM
     GEOJSON = "geojson"
     GEOJSON_LINES = "geojson-lines"
     GEOPARQUET = "geoparquet"

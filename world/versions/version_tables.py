@@ -19,6 +19,9 @@ from schemas import entity
 
 # The kind of a source that is a file with the names and options of all others.
 IMPORT_FILE: Final = "import-file"
+# The kind of an extract of OpenStreetMap, and what its licence asks maps to say.
+OSM: Final = "osm"
+OPENSTREETMAP: Final = "© OpenStreetMap contributors, ODbL 1.0"
 # The texts of so many rows are in memory at once, and must fit into one Arrow array.
 ROWS_AT_ONCE: Final = 65_536
 
@@ -126,6 +129,10 @@ class VersionFacts:
             problem_counts=dict(row[entity.PROBLEM_COUNTS]),
             checksum=row[entity.CHECKSUM],
         )
+
+    def attribution(self) -> str:
+        """Return the line that the licence of the sources asks for; "" where none does."""
+        return OPENSTREETMAP if any(source.kind == OSM for source in self.sources) else ""
 
     def given_sources(self) -> list[str]:
         """Return the paths to import again: the import file alone if there was one."""

@@ -26,7 +26,6 @@ def world_map(
 
     hide_pandas_from_arrow()
     from spaps.cli.output_file import write_text
-    from spaps.cli.resolution_files import attribution
     from spaps.cli.terminal import print_remark, remarks
     from spaps.map_page.page import PageTexts, world_page
     from world.snapshot import load_snapshot
@@ -38,7 +37,7 @@ def world_map(
     with remarks().status("loading the world"):
         table = load_snapshot(store.path, facts.version)
     with remarks().status(f"drawing {len(table):,} entities"):
-        texts = PageTexts(title or _name_of(store.path), attribution=attribution(facts))
+        texts = PageTexts(title or _name_of(store.path), attribution=facts.attribution())
         write_text(out, world_page(table, texts))
     size = out.stat().st_size / 1e6 if out.is_file() else 0
     print_remark(f"written: {out} ({len(table):,} entities, {size:.1f} MB)")
