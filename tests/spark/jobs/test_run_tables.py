@@ -41,7 +41,10 @@ RUN_TYPES = (
     "unresolved array<struct<kind:string,where:string,subId:bigint,reason:string>>, "
     "remarks array<struct<kind:string,where:string,subId:bigint,reason:string>>"
 )
-NEW_RUN_TYPES = f"{RUN_TYPES}, runId string, commit bigint, worldCommit bigint, snapshot string"
+NEW_RUN_TYPES = (
+    f"{RUN_TYPES}, runId string, commit bigint, worldCommit bigint, snapshot string, "
+    "generation bigint"
+)
 STARTED = datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
 
 
