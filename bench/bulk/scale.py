@@ -23,7 +23,7 @@ from spatial_udfs.bulk.buckets import bucket_count
 from spatial_udfs.bulk.world_tiles import LARGEST_SAMPLE
 
 LOG: Final = Path(__file__).resolve().parents[2] / "docs" / "figures" / "bulk-cities.log"
-# docs/figures/bulk.md: the push, and the memory of a pair in Redis.
+# Of a push of 5 million pairs with release 0.1.0: 2.07 million a second, 5.9 bytes each.
 BYTES_OF_PAIR_IN_REDIS: Final = 6.0
 PUSHED_IN_A_SECOND: Final = 2.0e6
 # A node of 32 GB, of which a quarter stays free. Two generations are there while one is pushed.
