@@ -78,9 +78,9 @@ class Worker:
         self._resolver.warm_up()
 
     def serve(self) -> None:
-        """Answer requests until the broker closes the socket."""
+        """Answer requests until the broker closes the socket, or is killed."""
         threads = ThreadPoolExecutor(THREADS)
-        with self._link.makefile("rb") as requests, suppress(EOFError):
+        with self._link.makefile("rb") as requests, suppress(EOFError, ConnectionResetError):
             while True:
                 request, _ = read_frame(requests)
                 # The time starts here: waiting for a thread counts too.
