@@ -59,8 +59,9 @@ def test_resolve_and_push_from_two_executors(
     steps = {event["Properties"].get("spark.job.description", "") for event in events["JobStart"]}
     for step in STEPS:
         assert any(re.fullmatch(step, each) for each in steps), (step, steps)
-    [environment] = events["EnvironmentUpdate"]
-    assert environment["Spark Properties"].get("spark.ui.enabled", "true") == "true"
+    assert events["EnvironmentUpdate"]
+    for environment in events["EnvironmentUpdate"]:
+        assert environment["Spark Properties"].get("spark.ui.enabled", "true") == "true"
 
 
 def _settings(events: Path) -> list[str]:
