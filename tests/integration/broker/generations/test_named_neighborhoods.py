@@ -322,8 +322,9 @@ def test_under_load_each_sees_wholly_the_old_or_wholly_the_new(
                 for _ in range(count):
                     side = sides[len(sent) % 2]
                     peid = side[len(sent) // 2 % len(side)]
-                    publisher.publish("news/x", str(len(sent)), peid=peid, qos=1)
+                    publication = publisher.publish("news/x", str(len(sent)), peid=peid, qos=1)
                     sent.append(peid)
+                publication.wait(PATIENCE)  # else the next change overtakes messages of this one
 
             for change in range(changes):
                 publish(60)
