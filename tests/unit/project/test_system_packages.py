@@ -117,6 +117,19 @@ def test_programs_are_found_off_the_path(tmp_path: Path, monkeypatch: pytest.Mon
     assert find_program("some-server") == server
 
 
+def test_programs_of_the_environment_are_not_those_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An activated environment has a redis-server without TLS and Cluster."""
+    environment, system = tmp_path / "environment", tmp_path / "system"
+    for folder in (environment, system):
+        folder.mkdir()
+        (folder / "redis-server").touch(0o755)
+    monkeypatch.setattr(system_packages, "ENVIRONMENT_PROGRAMS", environment)
+    monkeypatch.setenv("PATH", f"{environment}:{system}")
+    assert find_program("redis-server") == system / "redis-server"
+
+
 def test_postgresql_without_the_library_of_postgis_is_not_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
