@@ -16,7 +16,6 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.pipeline.memberships.membership_parts import PlainState, read_parts, usable_pairs
 from jobs.pipeline.memberships.memberships_table import (
     CommitChoice,
     OpenMemberships,
@@ -25,8 +24,7 @@ from jobs.pipeline.memberships.memberships_table import (
 )
 from jobs.pipeline.memberships.run_facts import note_in_runs
 from jobs.pipeline.session import PARTITIONS_SETTING
-from jobs.pipeline.spark_errors import spark_errors_as
-from jobs.pipeline.stage_progress import stage_progress
+from jobs.pipeline.spark_messages import spark_errors_as, stage_progress
 from redis_link.connection.client import connect
 from redis_link.connection.url import masked
 from redis_link.generation.generation_push import (
@@ -53,6 +51,7 @@ from redis_link.sets.pair_blocks import BLOCK, BLOCK_COLUMNS
 from schemas.errors import GenerationError, SourceError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.redis_keys import SHARD_COUNT
+from world.memberships.membership_parts import PlainState, read_parts, usable_pairs
 
 # What a task writes at most, and what is worth a task of its own.
 PAIRS_IN_TASK: Final = 2_000_000

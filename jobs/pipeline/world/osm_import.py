@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark's own pages use
 from pyspark.storagelevel import StorageLevel
 
-from jobs.pipeline.spark_errors import spark_errors_as
-from jobs.pipeline.storage_credentials import STORE_KEYS
+from jobs.pipeline.spark_messages import spark_errors_as
 from jobs.pipeline.world import osm_frames
 from jobs.pipeline.world.world_import import Draft, known_report
 from schemas import entity
 from schemas.errors import SourceError
+from schemas.storage_credentials import STORE_KEYS
 from schemas.world_places import stored_place
 from world.batches import osm_batches
 from world.batches.parquet_batches import Batches
