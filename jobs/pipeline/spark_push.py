@@ -8,8 +8,7 @@ A task that is repeated, or runs twice, writes the same members into the same se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -23,7 +22,7 @@ from jobs.pipeline.memberships.memberships_table import (
     resolved_counts,
 )
 from jobs.pipeline.memberships.run_facts import note_in_runs
-from jobs.pipeline.session import PARTITIONS_SETTING
+from jobs.pipeline.session import PARTITIONS_SETTING, session_settings
 from jobs.pipeline.spark_messages import spark_errors_as, stage_progress
 from redis_link.connection.client import connect
 from redis_link.connection.url import masked
@@ -147,7 +146,7 @@ def write_generation(
     pairs = opened.pairs(spark)
     rows = pairs.count()
     layout = layout_of(spark, rows)
-    with _batches_of(spark, ROWS_IN_BATCH):
+    with session_settings(spark, {BATCH_SETTING: ROWS_IN_BATCH}):
         blocks = pairs.mapInArrow(row_task(usable_pairs, layout.blocks), BLOCK_COLUMNS)
         return _write_blocks(blocks, layout, rows, task)
 
@@ -160,7 +159,7 @@ def _write_files(spark: SparkSession, plain: PlainState, version: int, task: Arr
     by_size = sorted(parts, key=lambda part: -part.rows)
     readers = max(min(layout.tasks, len(parts)), 1)
     shares = [by_size[at::readers] for at in range(readers)]
-    with _batches_of(spark, BLOCKS_IN_BATCH):
+    with session_settings(spark, {BATCH_SETTING: BLOCKS_IN_BATCH}):
         read = file_task(partial(read_parts, plain.table), shares, layout.blocks)
         blocks = _numbered(spark, readers).mapInArrow(read, BLOCK_COLUMNS)
         return _write_blocks(blocks, layout, rows, task)
@@ -229,14 +228,3 @@ def _results(frame: DataFrame) -> list[TaskResult]:
     if errors[0].kind == SourceError.__name__:
         raise SourceError(errors[0].reason)
     raise GenerationError(f"the push failed: {errors[0].reason}")
-
-
-@contextmanager
-def _batches_of(spark: SparkSession, rows: str) -> Iterator[None]:
-    """Set the rows of an Arrow batch for the queries inside."""
-    before = spark.conf.get(BATCH_SETTING)
-    spark.conf.set(BATCH_SETTING, rows)
-    try:
-        yield
-    finally:
-        spark.conf.set(BATCH_SETTING, before or "10000")
