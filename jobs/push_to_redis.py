@@ -14,11 +14,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from jobs.pipeline.catalog_names import OUTPUT, folder_place, table_place
 from jobs.pipeline.memberships.change_feed import write_changes
 from jobs.pipeline.memberships.memberships_table import CommitChoice
 from jobs.pipeline.session import spark_session
 from jobs.pipeline.spark_push import push_generation
+from jobs.pipeline.table_places import OUTPUT, folder_place, table_place
 from redis_link.connection.redis_choice import redis_or_embedded
 from redis_link.generation.generation_push import PushReport
 from redis_link.generation.generation_store import GRACE_SECONDS

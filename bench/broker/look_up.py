@@ -30,8 +30,7 @@ ROUNDS: Final = 3
 
 def look_up_time(filled: FilledCore) -> float:
     """Return the median microseconds for entities that come again."""
-    state = filled.core._state  # noqa: SLF001 - the filter is inside the core
-    route = state.routes.of(scene.ONE_MATCH.topic.encode())
+    route = filled.core.routes.of(scene.ONE_MATCH.topic.encode())
     published = filled.published.tolist()
     rng = np.random.default_rng(scene.SEED + 2)
     clock, look_up = time.perf_counter_ns, filled.memberships.look_up

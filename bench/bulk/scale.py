@@ -17,7 +17,7 @@ from typing import Final
 
 from jobs.pipeline.exchange import ROWS_IN_TASK
 from jobs.pipeline.pairs.related_build import ROWS_OF_ENTITY, TILES_PER_TASK
-from jobs.pipeline.stages.level_tasks import ROWS_OF_MEMBER
+from jobs.pipeline.stages.batch_state import ROWS_OF_MEMBER
 from jobs.pipeline.subscriptions.graph_slices import MOST_TEXTS_IN_SLICE
 from spatial_udfs.bulk.buckets import bucket_count
 from spatial_udfs.bulk.world_tiles import LARGEST_SAMPLE

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from jobs.pipeline.bulk_run import resolve_batch
 from jobs.pipeline.session import spark_session
-from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
+from jobs.pipeline.subscriptions.snapshot import open_subscriptions
 from schemas.entity import ENTITIES_TABLE, VERSIONS_TABLE
 
 WARM_UPS = 2

@@ -11,16 +11,14 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from jobs.pipeline.bulk_run import resolve_batch
-from jobs.pipeline.catalog_names import OUTPUT, WORLD, folder_place, table_place
-from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships.change_feed import write_changes
 from jobs.pipeline.memberships.memberships_table import CommitChoice
 from jobs.pipeline.memberships.run_facts import RunFacts
 from jobs.pipeline.session import PROJECT_ROOT, BegunSession
-from jobs.pipeline.spark_errors import spark_errors_as
+from jobs.pipeline.spark_messages import spark_errors_as
 from jobs.pipeline.spark_push import push_generation
-from jobs.pipeline.subscriptions.registered_subscriptions import open_registered
-from jobs.pipeline.subscriptions.subscription_lines import Subscriptions, open_subscriptions
+from jobs.pipeline.subscriptions.snapshot import Subscriptions, open_registered, open_subscriptions
+from jobs.pipeline.table_places import OUTPUT, WORLD, folder_place, lake_table, table_place
 from jobs.pipeline.world_tables import world_id
 from redis_link.connection.client import connect
 from redis_link.connection.redis_choice import redis_or_embedded

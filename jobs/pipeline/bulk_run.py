@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from jobs.pipeline.exchange import Tasks
-from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships.membership_rows import Results, write_results
 from jobs.pipeline.memberships.run_facts import (
     FoundProblems,
@@ -24,15 +23,14 @@ from jobs.pipeline.memberships.run_facts import (
     write_run,
 )
 from jobs.pipeline.pairs.related_tables import ensure_related
-from jobs.pipeline.scratch import Scratch, new_scratch
 from jobs.pipeline.session import parallelism_of
 from jobs.pipeline.stages.batch_begin import begin_batch
 from jobs.pipeline.stages.level_loop import LevelLoop
 from jobs.pipeline.stages.resolved_set_cache import SetCache, open_set_cache
 from jobs.pipeline.subscriptions.graph_slices import Graph, slice_count, to_graph
 from jobs.pipeline.subscriptions.named_references import bind_references
-from jobs.pipeline.subscriptions.snapshot import Snapshot, snapshot
-from jobs.pipeline.subscriptions.subscription_lines import Subscriptions
+from jobs.pipeline.subscriptions.snapshot import Snapshot, Subscriptions, snapshot
+from jobs.pipeline.table_places import lake_table
 from jobs.pipeline.tables import PROBLEMS_TABLE, REASON, WHERE
 from jobs.pipeline.world_tables import open_world
 from redis_link.generation.generation_push import StepClock
@@ -40,6 +38,7 @@ from schemas.errors import NothingResolvedError, SpapsError
 from schemas.membership import MEMBERSHIPS_TABLE, VERSION
 from schemas.settings import load_settings
 from spatial_udfs.bulk.buckets import bucket_count
+from world.lake.scratch import SCRATCH_FOLDER, Scratch, new_scratch
 from world.memberships.membership_table import SCHEMA, create_memberships
 from world.memberships.run_commits import new_run_id
 
@@ -59,7 +58,8 @@ class Run:
         """Begin a run that writes into a folder."""
         run_id = run_id or new_run_id()
         tasks = Tasks(spark, parallelism_of(spark))
-        return cls(run_id, datetime.now(UTC), StepClock(), tasks, new_scratch(spark, out, run_id))
+        scratch = new_scratch(lake_table(spark, f"{out}/{SCRATCH_FOLDER}"), run_id)
+        return cls(run_id, datetime.now(UTC), StepClock(), tasks, scratch)
 
 
 def resolve_batch(  # noqa: PLR0913  where everything lies

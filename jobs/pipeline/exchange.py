@@ -12,7 +12,6 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -20,10 +19,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.pipeline.partition_keys import partition_keys
-from jobs.pipeline.session import is_connect
+from jobs.pipeline.spark_messages import described
 from schemas import errors
 from schemas.errors import SpapsError
+from spatial_udfs.bulk.partition_keys import partition_keys
 
 CELL: Final = "cell"
 BLOCK: Final = "block"
@@ -38,9 +37,6 @@ UnitTask: TypeAlias = Callable[[Any], Iterable[Sent]]
 # From the number of a cell and all that came to it to what it sends.
 CellTask: TypeAlias = Callable[[int, list[Any]], Iterable[Sent]]
 BatchTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-# Spark passes settings of the session on to its jobs, and its UI shows this one.
-DESCRIPTION: Final = "spark.job.description"
 
 # So many rows are worth a task of their own.
 ROWS_IN_TASK: Final = 4_000_000
@@ -111,28 +107,6 @@ def divided(rows: DataFrame, number: str, partitions: int) -> DataFrame:
     # What Spark's hash brings to each partition.
     keys = F.array(*(F.lit(int(key)) for key in partition_keys(partitions)))
     return rows.repartition(partitions, F.element_at(keys, F.pmod(number, F.lit(partitions)) + 1))
-
-
-@contextmanager
-def described(spark: SparkSession, what: str) -> Iterator[None]:
-    """Name the jobs of a step for the Spark UI.
-
-    Tags would do so everywhere. But a classic session that ever had a tag cannot be serialized any
-    more, and Sedona sends it to the tasks that read an OSM extract.
-    """
-    if is_connect(spark):
-        tag = what.replace(",", "")
-        spark.addTag(tag)
-        try:
-            yield
-        finally:
-            spark.removeTag(tag)
-        return
-    spark.conf.set(DESCRIPTION, what)
-    try:
-        yield
-    finally:
-        spark.conf.unset(DESCRIPTION)
 
 
 def batches_of(sent: Iterable[Sent]) -> Iterator[pa.RecordBatch]:

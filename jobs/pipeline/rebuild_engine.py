@@ -18,15 +18,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from jobs.pipeline.bulk_run import resolve_batch
 from jobs.pipeline.engine_choice import import_sources
-from jobs.pipeline.exchange import described
-from jobs.pipeline.lake_tables import lake_errors, lake_table
 from jobs.pipeline.memberships.change_feed import rows_of
 from jobs.pipeline.memberships.memberships_table import CommitChoice
 from jobs.pipeline.memberships.problem_rows import UNRESOLVED
 from jobs.pipeline.session import spark_session
-from jobs.pipeline.spark_errors import spark_errors_as
+from jobs.pipeline.spark_messages import described, spark_errors_as
 from jobs.pipeline.spark_push import push_generation
-from jobs.pipeline.subscriptions.registered_subscriptions import open_registered
+from jobs.pipeline.subscriptions.snapshot import open_registered
+from jobs.pipeline.table_places import lake_table
 from jobs.pipeline.tables import KIND, PROBLEMS_TABLE
 from jobs.pipeline.world_tables import change_counts, open_world
 from rebuild.bulk_engine import BulkResult
@@ -39,6 +38,7 @@ from schemas.errors import WorldError
 from schemas.generation import GenerationFacts
 from schemas.membership import PEID, RUNS_TABLE, SUB_ID, VERSION
 from world.imports.world_import import ImportReport
+from world.lake.lake_tables import lake_errors
 from world.memberships.membership_table import memberships_path
 from world.memberships.run_commits import RunMark, chosen_run, read_marks
 from world.versions.delta_tables import delta_rows

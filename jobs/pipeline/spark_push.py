@@ -8,15 +8,13 @@ A task that is repeated, or runs twice, writes the same members into the same se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.pipeline.memberships.membership_parts import PlainState, read_parts, usable_pairs
 from jobs.pipeline.memberships.memberships_table import (
     CommitChoice,
     OpenMemberships,
@@ -24,9 +22,8 @@ from jobs.pipeline.memberships.memberships_table import (
     resolved_counts,
 )
 from jobs.pipeline.memberships.run_facts import note_in_runs
-from jobs.pipeline.session import PARTITIONS_SETTING
-from jobs.pipeline.spark_errors import spark_errors_as
-from jobs.pipeline.stage_progress import stage_progress
+from jobs.pipeline.session import PARTITIONS_SETTING, session_settings
+from jobs.pipeline.spark_messages import spark_errors_as, stage_progress
 from redis_link.connection.client import connect
 from redis_link.connection.url import masked
 from redis_link.generation.generation_push import (
@@ -53,6 +50,7 @@ from redis_link.sets.pair_blocks import BLOCK, BLOCK_COLUMNS
 from schemas.errors import GenerationError, SourceError
 from schemas.generation import FROM_FILE, RegistryCoverage
 from schemas.redis_keys import SHARD_COUNT
+from world.memberships.membership_parts import PlainState, read_parts, usable_pairs
 
 # What a task writes at most, and what is worth a task of its own.
 PAIRS_IN_TASK: Final = 2_000_000
@@ -148,7 +146,7 @@ def write_generation(
     pairs = opened.pairs(spark)
     rows = pairs.count()
     layout = layout_of(spark, rows)
-    with _batches_of(spark, ROWS_IN_BATCH):
+    with session_settings(spark, {BATCH_SETTING: ROWS_IN_BATCH}):
         blocks = pairs.mapInArrow(row_task(usable_pairs, layout.blocks), BLOCK_COLUMNS)
         return _write_blocks(blocks, layout, rows, task)
 
@@ -161,7 +159,7 @@ def _write_files(spark: SparkSession, plain: PlainState, version: int, task: Arr
     by_size = sorted(parts, key=lambda part: -part.rows)
     readers = max(min(layout.tasks, len(parts)), 1)
     shares = [by_size[at::readers] for at in range(readers)]
-    with _batches_of(spark, BLOCKS_IN_BATCH):
+    with session_settings(spark, {BATCH_SETTING: BLOCKS_IN_BATCH}):
         read = file_task(partial(read_parts, plain.table), shares, layout.blocks)
         blocks = _numbered(spark, readers).mapInArrow(read, BLOCK_COLUMNS)
         return _write_blocks(blocks, layout, rows, task)
@@ -230,14 +228,3 @@ def _results(frame: DataFrame) -> list[TaskResult]:
     if errors[0].kind == SourceError.__name__:
         raise SourceError(errors[0].reason)
     raise GenerationError(f"the push failed: {errors[0].reason}")
-
-
-@contextmanager
-def _batches_of(spark: SparkSession, rows: str) -> Iterator[None]:
-    """Set the rows of an Arrow batch for the queries inside."""
-    before = spark.conf.get(BATCH_SETTING)
-    spark.conf.set(BATCH_SETTING, rows)
-    try:
-        yield
-    finally:
-        spark.conf.set(BATCH_SETTING, before or "10000")

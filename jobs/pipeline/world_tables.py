@@ -8,15 +8,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.pipeline.exchange import described
-from jobs.pipeline.lake_tables import (
-    LakeTable,
-    TableFile,
-    counted,
-    files_of,
-    lake_errors,
-    lake_table,
-)
+from jobs.pipeline.spark_messages import described
+from jobs.pipeline.table_places import lake_table
 from schemas.entity import (
     CATEGORIES,
     CHECKSUM,
@@ -32,6 +25,7 @@ from schemas.entity import (
 )
 from schemas.errors import WorldError
 from schemas.world_places import local_folder
+from world.lake.lake_tables import LakeTable, TableFile, counted, files_of, lake_errors
 from world.versions.delta_tables import check_table_folder
 
 SHOWN_VERSIONS: Final = 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -122,6 +122,33 @@ def by_buckets(
                 heavy[of_heavy.get(bucket, nothing)],
             ),
         )
+
+
+def joined_bucket(parts: Sequence[BucketPart]) -> tuple[PairColumns, tuple[Any, ...]]:
+    """Return pairs and entities of a bucket; a pair that was found twice stands there once.
+
+    Pairs ascend by reference and entity. Entities ascend by peid and come as columns: peid, shape,
+    category set, whether it is heavy, geometry.
+    """
+    pairs = PairColumns.joined([part.pairs for part in parts])
+    order = np.lexsort((pairs.entities, pairs.references))
+    pairs = pairs.at(order)
+    again = (pairs.references[1:] == pairs.references[:-1]) & (
+        pairs.entities[1:] == pairs.entities[:-1]
+    )
+    pairs = pairs.at(np.flatnonzero(np.concatenate([[True], ~again])[: len(order)]))
+    entities = EntityColumns.joined([part.entities for part in parts])
+    by_peid = np.argsort(entities.peids)
+    entities = entities.at(by_peid)
+    geometries = pa.concat_arrays([NO_GEOMETRIES, *(part.geometries for part in parts)])
+    heavy = np.concatenate([np.empty(0, np.int64), *(part.heavy for part in parts)])
+    return pairs, (
+        entities.peids,
+        entities.shapes.astype(np.int32),
+        entities.category_sets,
+        np.isin(entities.peids, heavy),
+        geometries.take(pa.array(by_peid)),
+    )
 
 
 NO_GEOMETRIES: Final = pa.array([], pa.binary())

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.topology.relations import SHAPE_COUNT
-from spatial_udfs.bulk.batch_tables import BatchTables, LevelEdges, shape_pair, widest
+from spatial_udfs.batch.batch_tables import BatchTables, LevelEdges, shape_pair, widest
 from spatial_udfs.bulk.buckets import BucketEntities, PairRows
 from spatial_udfs.bulk.placed_members import PlacedRows
 from spatial_udfs.bulk.stage_rows import FarTotals, Members, NearPairs, NearRows, RelatedRows

@@ -10,16 +10,21 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import shapely
 
+from schemas.language.condition_parser import parse_condition
 from schemas.language.conditions import Condition
-from spatial_udfs.bulk.batch_tables import shape_pair
+from spatial_udfs.batch.batch_tables import BatchTables, LevelEdges, shape_pair
+from spatial_udfs.batch.slice_references import PlaceQuestion, SliceReferences
+from spatial_udfs.bulk.buckets import BucketEntities
 from spatial_udfs.entity_table import Bools, Geometries, Int32s, Int64s
 from spatial_udfs.exact.given_pairs import pairs_hold
 from spatial_udfs.exact.place_members import reach_of
+from spatial_udfs.place_geometries import projected_places
 from spatial_udfs.position_sets import spread_out
 from spatial_udfs.topology.condition_verdicts import needs_of
-from spatial_udfs.topology.shapes import ShapeCodes, shapes_of
+from spatial_udfs.topology.shapes import ShapeCodes, shapes_of, stored_geometries
 
 # The most pairs that are decided in one go, but those of one place.
 PAIRS_AT_ONCE: Final = 4_000_000
@@ -101,3 +106,64 @@ def rows_of_nodes(
     counts = np.searchsorted(ordered, tied[0], side="right") - first
     rows, owners = spread_out(first, counts)
     return PlacedRows(nodes[order[owners]], peids[tied[1][rows]])
+
+
+def placed_rows(
+    references: SliceReferences,
+    tables: BatchTables,
+    edges: LevelEdges,
+    entities: BucketEntities,
+    written: pa.Array,
+) -> Iterator[PlacedRows]:
+    """Yield what the places of a slice find in a bucket; ``written`` are geometries (WKB)."""
+    asked = _open_questions(references, tables, edges)
+    geometries = stored_geometries(written.to_numpy(zero_copy_only=False), entities.peids)
+    placed = PlacedBucket(entities.peids, geometries, entities.shapes)
+    for condition, questions in asked.items():
+        for rows in _found(placed, entities, tables, condition, questions, references.srid):
+            if len(rows.nodes):
+                yield rows
+
+
+# The number of a node, and its question.
+Numbered = tuple[int, PlaceQuestion]
+
+
+def _open_questions(
+    references: SliceReferences, tables: BatchTables, edges: LevelEdges
+) -> dict[str, list[Numbered]]:
+    """Return the questions by condition, less those of nodes that an earlier run has resolved."""
+    hashes = np.array([question.node for question in references.questions], np.int64)
+    numbers = tables.numbers_of(hashes)
+    by_condition: dict[str, list[Numbered]] = {}
+    for place in np.flatnonzero(np.isin(numbers, edges.nodes)).tolist():
+        question = references.questions[place]
+        by_condition.setdefault(question.condition, []).append((int(numbers[place]), question))
+    return by_condition
+
+
+def _found(
+    placed: PlacedBucket,
+    entities: BucketEntities,
+    tables: BatchTables,
+    condition: str,
+    asked: list[Numbered],
+    srid: int,
+) -> Iterator[PlacedRows]:
+    """Yield the rows of all nodes with one condition, of the categories of each."""
+    texts = sorted({place for _, question in asked for place in question.places})
+    number_of = {text: number for number, text in enumerate(texts)}
+    geometries, _ = projected_places(texts, srid)
+    counts = [len(question.places) for _, question in asked]
+    nodes = np.repeat(np.array([node for node, _ in asked], np.int32), counts)
+    places = np.array(
+        [number_of[text] for _, question in asked for text in question.places], np.int64
+    )
+    patterns = np.unique(tables.patterns[nodes])
+    selected: Bools = np.logical_or.reduce(tables.selected[patterns], axis=0)
+    wanted = selected[entities.category_sets]
+    for tied in placed.tied(parse_condition(condition), geometries, wanted):
+        rows = rows_of_nodes(tied, nodes, places, entities.peids)
+        sets = entities.category_sets[entities.places_of(rows.entities)]
+        chosen = tables.selects(rows.nodes, sets)
+        yield PlacedRows(rows.nodes[chosen], rows.entities[chosen])

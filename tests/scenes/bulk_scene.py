@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from jobs.pipeline.bulk_run import resolve_batch
 from jobs.pipeline.memberships.run_facts import RunFacts
-from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
+from jobs.pipeline.subscriptions.snapshot import open_subscriptions
 from schemas.entity import RESOLVED_SETS_TABLE
 from schemas.errors import NoReferenceError
 from schemas.language.neighborhood import Neighborhood

@@ -22,7 +22,7 @@ from jobs.pipeline.bulk_run import resolve_batch
 from jobs.pipeline.exchange import BatchTask
 from jobs.pipeline.session import spark_session
 from jobs.pipeline.subscriptions import graph_slices, snapshot
-from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
+from jobs.pipeline.subscriptions.snapshot import open_subscriptions
 from spatial_udfs.bulk import buckets
 
 BUCKETS = 32

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.pipeline.exchange import DRIVER, Sent, Tasks
-from jobs.pipeline.lake_tables import LakeTable, NewFile
-from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.stages.batch_begin import Batch
 from jobs.pipeline.stages.batch_state import CellMembers
-from jobs.pipeline.stages.compiled_slice import NOTHING_KNOWN, unknown_nodes
 from jobs.pipeline.stages.resolved_set_cache import SetCache
 from schemas.errors import SpapsError
+from spatial_udfs.batch.compiled_slice import NOTHING_KNOWN, unknown_nodes
+from world.lake.lake_tables import LakeTable, NewFile
+from world.lake.scratch import Scratch
 from world.memberships.membership_table import FILE_SCHEMA
 
 # Rows in the file that one task writes.

@@ -11,8 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.pipeline.lake_tables import lake_table
-from jobs.pipeline.memberships.membership_parts import PlainState, plain_state
+from jobs.pipeline.table_places import lake_table
 from schemas.errors import WorldError
 from schemas.membership import (
     MEMBERSHIPS_TABLE,
@@ -24,6 +23,7 @@ from schemas.membership import (
     UNRESOLVED_COUNT,
     VERSION,
 )
+from world.memberships.membership_parts import PlainState, plain_state
 from world.memberships.run_commits import RunMark, chosen_run, newest_run, read_marks
 from world.versions.delta_tables import delta_rows
 
@@ -124,7 +124,7 @@ def _opened(
     spark: SparkSession, table: str, version: int | None, commit: int | None
 ) -> OpenMemberships:
     """Open the state after a commit, or the newest state."""
-    plain = plain_state(spark, table, commit)
+    plain = plain_state(lake_table(spark, table), commit)
     if plain is not None:
         state, columns = plain.state, list(plain.columns)
     else:

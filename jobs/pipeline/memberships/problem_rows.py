@@ -15,17 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.pipeline.exchange import DRIVER, Sent
-from jobs.pipeline.lake_tables import LakeTable, NewFile
-from jobs.pipeline.scratch import Scratch
-from jobs.pipeline.subscriptions.descriptor_parts import DescriptorPart
-from jobs.pipeline.subscriptions.named_references import NOTHING_BOUND, SliceReferences
-from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
-from jobs.pipeline.subscriptions.subscription_parts import BadRow, Int64s
 from jobs.pipeline.tables import KIND, PROBLEMS, WHERE
 from schemas.errors import NoReferenceError
 from schemas.language.reference_words import named_words
 from schemas.membership import SUB_ID
+from spatial_udfs.batch.descriptor_parts import DescriptorPart
+from spatial_udfs.batch.slice_references import NOTHING_BOUND, SliceReferences
+from spatial_udfs.batch.subscription_parts import BadRow
+from spatial_udfs.entity_table import Int64s
 from spatial_udfs.position_sets import spread_out
+from world.lake.lake_tables import LakeTable, NewFile
+from world.lake.scratch import Scratch
+from world.subscriptions.jsonl_fast_path import RowPlaces
 
 # Kinds of problems; the first three leave a subscription without result.
 UNREADABLE: Final = "unreadable"

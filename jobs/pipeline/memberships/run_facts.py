@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
 from jobs.pipeline.exchange import Tasks
-from jobs.pipeline.lake_tables import LakeTable, NewFile, lake_errors, lake_table
 from jobs.pipeline.memberships.problem_rows import (
     UNRESOLVED,
     ProblemTask,
@@ -20,12 +19,11 @@ from jobs.pipeline.memberships.problem_rows import (
     WrittenProblems,
     first_rows,
 )
-from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.stages.batch_begin import Missing
 from jobs.pipeline.stages.level_loop import LevelReport
 from jobs.pipeline.subscriptions.graph_slices import Graph
 from jobs.pipeline.subscriptions.named_references import BoundSlice
-from jobs.pipeline.subscriptions.subscription_lines import RowPlaces
+from jobs.pipeline.table_places import lake_table
 from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
 from schemas.errors import SpapsError
 from schemas.membership import (
@@ -36,8 +34,11 @@ from schemas.membership import (
     RUNS_TABLE,
     VERSION,
 )
+from world.lake.lake_tables import LakeTable, NewFile, lake_errors
+from world.lake.scratch import Scratch
 from world.memberships.compaction import compact_small_files
 from world.memberships.run_commits import note_generation
+from world.subscriptions.jsonl_fast_path import RowPlaces
 from world.versions.removal import remove_files
 
 # The table ``problems`` has all of them.

@@ -14,16 +14,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.pipeline.exchange import BLOCK_TYPES, DRIVER, Sent, Tasks, batches_of, divided
-from jobs.pipeline.lake_tables import LakeTable, NewFile
-from jobs.pipeline.pairs.world_survey import WorldSurvey, survey_world
 from jobs.pipeline.tables import PAIRS, PLACED
 from jobs.pipeline.world_tables import WorldVersion, frame_of_files
 from schemas.entity import (
     CATEGORIES,
+    ENTITIES_TABLE,
     ENTITY,
     GEOMETRY,
     HEAVY,
@@ -34,17 +34,17 @@ from schemas.entity import (
     RELATED_TABLE,
 )
 from spatial_udfs.bulk.bucket_parts import (
-    NO_GEOMETRIES,
     BucketPart,
-    EntityColumns,
-    PairColumns,
+    joined_bucket,
     taken_over,
 )
 from spatial_udfs.bulk.buckets import bucket_count
 from spatial_udfs.bulk.sedona_joins import LARGE, MOST_COPIED_BYTES, TILE, tiled
 from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
-from spatial_udfs.bulk.world_tiles import cut_into_tiles
+from spatial_udfs.bulk.world_survey import WorldSurvey, joined_survey, surveyed_rows
+from spatial_udfs.bulk.world_tiles import LARGEST_SAMPLE, cut_into_tiles
 from spatial_udfs.entity_table import Int32s
+from world.lake.lake_tables import LakeTable, NewFile, TableFile, lake_errors
 
 # When more than this share has changed, taking pairs over saves nothing.
 MOST_CHANGED: Final = 0.5
@@ -113,6 +113,32 @@ def build_related(tasks: Tasks, world: WorldVersion, base: int | None) -> Relate
     )
 
 
+def survey_world(tasks: Tasks, world: WorldVersion) -> WorldSurvey:
+    """Look at every entity once."""
+    shares = _row_groups(world.files, tasks.parallelism)
+    one_of = -(-world.entity_count // LARGEST_SAMPLE) or 1
+    table = world.table(ENTITIES_TABLE)
+
+    def survey(share: tuple[str, int, int]) -> Iterator[Sent]:
+        path, part, of = share
+        with lake_errors(table.uri), table.store().open_input_file(path) as opened:
+            file = pq.ParquetFile(opened)
+            groups = list(range(part, file.num_row_groups, of))
+            if not groups:
+                return
+            columns = [PEID, CATEGORIES, GEOMETRY]
+            rows = file.read_row_groups(groups, columns=columns, use_threads=False)
+        yield DRIVER, surveyed_rows(rows, one_of)
+
+    return joined_survey(tasks.run(survey, shares, "look at the world", 5 * world.entity_count))
+
+
+def _row_groups(files: tuple[TableFile, ...], parallelism: int) -> list[tuple[str, int, int]]:
+    """(file, part, of): every ``of``-th row group of a file, from number ``part``."""
+    of = -(-parallelism // max(len(files), 1))
+    return [(file.path, part, of) for file in files for part in range(of)]
+
+
 def _marked(world: WorldVersion, base: int | None) -> DataFrame:
     """Return the entities with CHANGED: whether they differ from the base version."""
     entities = world.entities()
@@ -172,26 +198,8 @@ def _as_blocks(
 def _written_bucket(
     version: int, related: LakeTable, placed: LakeTable, bucket: int, parts: list[BucketPart]
 ) -> Iterator[Sent]:
-    """Write what was found for a bucket; a pair that was found twice stands there once."""
-    pairs = PairColumns.joined([part.pairs for part in parts])
-    order = np.lexsort((pairs.entities, pairs.references))
-    pairs = pairs.at(order)
-    again = (pairs.references[1:] == pairs.references[:-1]) & (
-        pairs.entities[1:] == pairs.entities[:-1]
-    )
-    pairs = pairs.at(np.flatnonzero(np.concatenate([[True], ~again])[: len(order)]))
-    entities = EntityColumns.joined([part.entities for part in parts])
-    by_peid = np.argsort(entities.peids)
-    entities = entities.at(by_peid)
-    geometries = pa.concat_arrays([NO_GEOMETRIES, *(part.geometries for part in parts)])
-    heavy = np.concatenate([np.empty(0, np.int64), *(part.heavy for part in parts)])
-    placed_columns = (
-        entities.peids,
-        entities.shapes.astype(np.int32),
-        entities.category_sets,
-        np.isin(entities.peids, heavy),
-        geometries.take(pa.array(by_peid)),
-    )
+    """Write what was found for a bucket."""
+    pairs, placed_columns = joined_bucket(parts)
     yield (
         DRIVER,
         WrittenBucket(

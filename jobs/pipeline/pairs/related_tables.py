@@ -16,10 +16,9 @@ import pyarrow as pa
 import shapely
 
 from jobs.pipeline.exchange import Tasks
-from jobs.pipeline.lake_tables import LakeTable, NewFile, lake_errors
 from jobs.pipeline.pairs.related_build import RelatedBuild, build_related
 from jobs.pipeline.pairs.world_buckets import FilesByBucket, WorldBuckets
-from jobs.pipeline.stage_progress import stage_progress
+from jobs.pipeline.spark_messages import stage_progress
 from jobs.pipeline.tables import PAIRS, PLACED, RELATED_VERSIONS, WORLD_PARTITIONS, in_world
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import (
@@ -41,6 +40,7 @@ from schemas.entity import (
 )
 from schemas.errors import WorldError
 from spatial_udfs.bulk.category_sets import Vocabulary
+from world.lake.lake_tables import LakeTable, NewFile, lake_errors
 
 # Raise it whenever pairs or kinds could come out differently from before.
 CURRENT_METHOD: Final = 7

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.pipeline.lake_tables import LakeTable, lake_errors
-from jobs.pipeline.scratch import remembered
 from jobs.pipeline.tables import PAIRS, PLACED
 from schemas.entity import CATEGORY_SET, ENTITY, GEOMETRY, HEAVY, PAIR_KIND, PEID, REFERENCE, SHAPE
 from spatial_udfs.bulk.buckets import BucketEntities, PairRows
 from spatial_udfs.entity_table import Int64s
+from world.lake.lake_tables import LakeTable, lake_errors
+from world.lake.scratch import remembered
 
 # When more of a file's row groups are asked for, all of it is read and remembered.
 MOST_READ_IN_PARTS: Final = 0.5

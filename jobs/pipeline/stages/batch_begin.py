@@ -15,9 +15,13 @@ import numpy as np
 from jobs.pipeline.exchange import DRIVER, Sent, Tasks
 from jobs.pipeline.pairs.related_tables import RelatedWorld
 from jobs.pipeline.pairs.world_buckets import WorldBuckets
-from jobs.pipeline.scratch import Scratch
 from jobs.pipeline.stages.batch_state import BatchState, CellMembers, CellReader
-from jobs.pipeline.stages.compiled_slice import (
+from jobs.pipeline.stages.resolved_set_cache import SetCache
+from jobs.pipeline.subscriptions.graph_slices import Graph, SliceFacts
+from jobs.pipeline.subscriptions.named_references import BoundSlice
+from schemas.entity import NODE, REFERENCE
+from spatial_udfs.batch.batch_tables import numbers_among
+from spatial_udfs.batch.compiled_slice import (
     NOTHING_KNOWN,
     LevelPlan,
     compile_slice,
@@ -25,25 +29,12 @@ from jobs.pipeline.stages.compiled_slice import (
     meaning_of,
     unknown_nodes,
 )
-from jobs.pipeline.stages.resolved_set_cache import SetCache
-from jobs.pipeline.subscriptions.graph_slices import (
-    Graph,
-    SliceFacts,
-    StageKind,
-    node_ids,
-    stage_kinds,
-)
-from jobs.pipeline.subscriptions.graph_tables import GraphTables
-from jobs.pipeline.subscriptions.named_references import (
-    NOTHING_BOUND,
-    BoundSlice,
-    SliceReferences,
-)
-from schemas.entity import NODE, REFERENCE
-from spatial_udfs.bulk.batch_tables import numbers_among
+from spatial_udfs.batch.graph_tables import GraphTables, StageKind, node_ids, stage_kinds
+from spatial_udfs.batch.slice_references import NOTHING_BOUND, SliceReferences
 from spatial_udfs.bulk.buckets import ENTITIES_PER_BUCKET
 from spatial_udfs.bulk.stage_rows import Members, by_bucket
 from spatial_udfs.entity_table import Int32s, Int64s
+from world.lake.scratch import Scratch
 
 # What it takes to bring a descriptor to its bucket, in rows that are looked up there.
 ROWS_OF_DESCRIPTOR: Final = 10
@@ -137,7 +128,7 @@ def begin_batch(
         for facts in graph.slices
         for kind in (known[facts.number].kinds if facts.number in known else facts.kinds)
     ]
-    meaning = meaning_of(kinds, related, most)
+    meaning = meaning_of(kinds, related.vocabulary, related.pair_kinds, related.diameter, most)
     meant = scratch.put("meaning", meaning)
     last = max((facts.number for facts in graph.slices), default=0)
     state = BatchState(world.buckets, last + 1)

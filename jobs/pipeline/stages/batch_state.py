@@ -14,15 +14,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from jobs.pipeline.pairs.world_buckets import WorldBuckets
-from jobs.pipeline.scratch import Scratch
-from jobs.pipeline.stages.compiled_slice import CompiledSlice
 from jobs.pipeline.subscriptions.named_references import BoundSlice
+from spatial_udfs.batch.compiled_slice import CompiledSlice
 from spatial_udfs.bulk.buckets import BucketEntities
 from spatial_udfs.bulk.stage_rows import KNOWN, Members, all_members, taken
 from spatial_udfs.entity_table import Int32s, Int64s
+from world.lake.scratch import Scratch
 
 # The level of references as written.
 AS_WRITTEN: Final = 0
+# A member finds so many rows as a reference, about.
+ROWS_OF_MEMBER: Final = 10
 
 
 class CellMembers(NamedTuple):
@@ -91,6 +93,10 @@ class BatchState:
         members = sum(each.size for each in self.all_files() if _counts(each, levels))
         places = sum(each.places for each in self.placed.values()) if AS_WRITTEN in levels else 0
         return members + places
+
+    def rows_found(self, levels: frozenset[int]) -> int:
+        """Return how many rows the members of some levels find as references, about."""
+        return ROWS_OF_MEMBER * self.count(levels)
 
     def all_files(self) -> list[CellMembers]:
         """All members' files, by slice and bucket."""

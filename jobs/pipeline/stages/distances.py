@@ -18,14 +18,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.pipeline.exchange import BLOCK_TYPES, DRIVER, Sent, Tasks, batches_of
-from jobs.pipeline.scratch import Scratch, remembered
 from jobs.pipeline.stages.batch_state import CellReader
-from jobs.pipeline.stages.compiled_slice import LevelPlan
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import GEOMETRY, REFERENCE
+from spatial_udfs.batch.compiled_slice import LevelPlan
 from spatial_udfs.bulk.bulk_stage import BulkStage
 from spatial_udfs.bulk.sedona_joins import REACH, near_pairs
 from spatial_udfs.bulk.stage_rows import NearPairs, by_bucket, routed, taken
+from world.lake.scratch import Scratch, remembered
 
 # Up to so many references are sent to every task that measures distances.
 BROADCAST_ORIGINS: Final = 20_000

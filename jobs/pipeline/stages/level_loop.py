@@ -10,20 +10,26 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import Any, NamedTuple
 
-from jobs.pipeline.exchange import Tasks
+import numpy as np
+
+from jobs.pipeline.exchange import DRIVER, Sent, Tasks, in_one_task
 from jobs.pipeline.pairs.world_buckets import WorldBuckets
-from jobs.pipeline.scratch import Scratch
-from jobs.pipeline.stage_progress import stage_progress
+from jobs.pipeline.spark_messages import stage_progress
 from jobs.pipeline.stages.batch_begin import Batch
-from jobs.pipeline.stages.batch_state import BatchState, CellMembers, reader
-from jobs.pipeline.stages.compiled_slice import LevelPlan
-from jobs.pipeline.stages.distances import NO_DISTANCES, measured
-from jobs.pipeline.stages.level_tasks import LevelTask, ResolvedLevel, SliceTask, rows_of
+from jobs.pipeline.stages.batch_state import AS_WRITTEN, BatchState, CellMembers, CellReader, reader
+from jobs.pipeline.stages.distances import NO_DISTANCES, DistanceTask, NearFile, measured
 from jobs.pipeline.world_tables import WorldVersion
+from spatial_udfs.batch.batch_tables import LevelEdges
+from spatial_udfs.batch.compiled_slice import LevelPlan
+from spatial_udfs.bulk.bulk_stage import BulkStage
+from spatial_udfs.bulk.placed_members import PlacedRows, placed_rows
+from spatial_udfs.bulk.stage_rows import FarTotals, NearRows, RelatedRows, routed
+from world.lake.scratch import Scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class LevelLoop:
         what = f"level {plan.level} of {plans[-1].level}: {plan.nodes:,} sets"
         asking = [cell for cell in state.asking(plan.sources) if cell[1] in slices]
         cells = reader(self._scratch, state, self._buckets, plan.sources)
-        size = rows_of(state, plan)
+        size = state.rows_found(plan.sources)
         with stage_progress(tasks.spark, what, self._say):
             near = NO_DISTANCES
             if plan.with_distances:
@@ -108,7 +114,7 @@ class LevelLoop:
             return tasks.values(blocks, what)
 
     def _is_little(self, state: BatchState, plan: LevelPlan, slices: Collection[int]) -> bool:
-        rows = (rows_of(state.of_slice(number), plan) for number in slices)
+        rows = (state.of_slice(number).rows_found(plan.sources) for number in slices)
         return max(rows) <= self._tasks.rows_in_task
 
     def _by_slice(
@@ -133,3 +139,106 @@ def _seconds_by_level(resolved: Iterable[ResolvedLevel]) -> dict[int, float]:
     for each in resolved:
         found[each.level] = max(found[each.level], each.seconds)
     return found
+
+
+class ResolvedLevel(NamedTuple):
+    """A level of a slice that one task has resolved, and the seconds that it took."""
+
+    level: int
+    slice: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTask:
+    """What tasks do for a level; ``near`` are measured pairs that lie in files."""
+
+    cells: CellReader
+    level: int
+    near: tuple[NearFile, ...] = ()
+
+    def ask(self, cell: tuple[int, int]) -> Iterator[Sent]:
+        """Send what the references of a cell find to the cell of each entity."""
+        cells, (bucket, number) = self.cells, cell
+        compiled = cells.compiled(number)
+        edges = compiled.levels.get(self.level)
+        if edges is None:
+            return
+        state = cells.state
+        if AS_WRITTEN in cells.levels:
+            for placed in _placed(cells, cell, edges):
+                yield state.cell(*cell), placed
+        own, heavy = cells.members(*cell), cells.heavy_elsewhere(*cell)
+        both = (np.concatenate([own[0], heavy[0]]), np.concatenate([own[1], heavy[1]]))
+        stage = BulkStage(edges, compiled.tables, None, both)
+        pairs = cells.world.pairs(bucket, stage.asked_references)
+        for related in stage.ask_related(pairs):
+            for to, rows in routed(related, state.buckets):
+                yield state.cell(to, number), rows
+        if edges.with_far:
+            here = BulkStage(edges, compiled.tables, cells.world.entities(bucket), own)
+            totals = here.references_by_shape()
+            for to in range(state.buckets if len(totals.nodes) else 0):
+                yield state.cell(to, number), totals
+        if edges.with_distances and self.near:
+            yield from DistanceTask(cells, self.level).ask_files(cell, self.near)
+
+    def select(self, number_of_cell: int, blocks: list[Any]) -> Iterator[Sent]:
+        """Decide who is a member in a cell, and write them."""
+        cells = self.cells
+        cell = divmod(number_of_cell, cells.state.slices)
+        compiled = cells.compiled(cell[1])
+        entities = cells.world.entities(cell[0])
+        stage = BulkStage(
+            compiled.levels[self.level], compiled.tables, entities, cells.members(*cell)
+        )
+        members = stage.select(
+            [block for block in blocks if isinstance(block, RelatedRows)],
+            [block for block in blocks if isinstance(block, NearRows)],
+            FarTotals.added([block for block in blocks if isinstance(block, FarTotals)]),
+            [block for block in blocks if isinstance(block, PlacedRows)],
+        )
+        for kept in cells.keep(cell, members, entities, compiled):
+            yield DRIVER, kept
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTask:
+    """Resolves levels of a slice after each other, as long as each is little work.
+
+    ``near`` are the measured pairs of the first level.
+    """
+
+    cells: CellReader
+    plans: Sequence[LevelPlan]
+    near: tuple[NearFile, ...]
+    most: int  # rows of a level
+
+    def __call__(self, number: int) -> Iterator[Sent]:
+        """Send the members of each level, and when it is resolved."""
+        state = self.cells.state.of_slice(number)
+        for plan in self.plans:
+            if state.rows_found(plan.sources) > self.most:
+                return
+            began = time.monotonic()
+            cells = replace(self.cells, grown=state, levels=plan.sources)
+            task = LevelTask(cells, plan.level, self.near if plan is self.plans[0] else ())
+            sent = in_one_task(task.ask, task.select)(state.asking(plan.sources))
+            found: list[CellMembers] = [kept for _, kept in sent]
+            state.add(found)
+            yield from ((DRIVER, kept) for kept in found)
+            seconds = time.monotonic() - began
+            yield DRIVER, ResolvedLevel(plan.level, number, seconds)
+
+
+def _placed(cells: CellReader, cell: tuple[int, int], edges: LevelEdges) -> Iterator[PlacedRows]:
+    """Yield what the places of a slice find in a bucket; every bucket asks for all of them."""
+    bucket, number = cell
+    bound = cells.state.placed.get(number)
+    if bound is None:
+        return
+    entities = cells.world.entities(bucket)
+    written = cells.world.geometries(bucket, entities.peids)
+    references = cells.scratch.get(bound.path)
+    tables = cells.compiled(number).tables
+    yield from placed_rows(references, tables, edges, entities, written)

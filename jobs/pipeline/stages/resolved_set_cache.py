@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.pipeline.lake_tables import LakeTable, NewFile, TableFile, lake_errors
 from jobs.pipeline.pairs.related_tables import CURRENT_METHOD, GEOS
-from jobs.pipeline.stages.compiled_slice import NOTHING_KNOWN, KnownNodes
 from jobs.pipeline.tables import RESOLVED_SETS, WORLD_PARTITIONS, in_world
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import CHECKSUM, ENTITY, METHOD, NODE, PROOF, RESOLVED_SETS_TABLE, RUN
-from spatial_udfs.bulk.batch_tables import BatchTables
+from spatial_udfs.batch.batch_tables import BatchTables
+from spatial_udfs.batch.compiled_slice import NOTHING_KNOWN, KnownNodes
 from spatial_udfs.bulk.stage_rows import KNOWN, Members, all_members
 from spatial_udfs.entity_table import Int64s
+from world.lake.lake_tables import LakeTable, NewFile, TableFile, lake_errors
 
 # Raise it whenever a set could come out differently from before, for the same related pairs.
 SET_METHOD: Final = 2

@@ -6,37 +6,35 @@ is how many nodes there are of each kind of stage: a level, a condition and patt
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from jobs.pipeline.exchange import DRIVER, Sent, Tasks
-from jobs.pipeline.scratch import Scratch
-from jobs.pipeline.subscriptions.descriptor_parts import (
+from jobs.pipeline.subscriptions.snapshot import PartFile, Snapshot
+from schemas.errors import SpapsError
+from spatial_udfs.batch.descriptor_parts import (
     GRAPH_SCHEMA,
     DescriptorPart,
     descriptor_parts,
+    shown_nodes,
 )
-from jobs.pipeline.subscriptions.graph_tables import GraphTables, exploded_lists, graph_tables
-from jobs.pipeline.subscriptions.snapshot import PartFile, Snapshot
-from jobs.pipeline.subscriptions.subscription_parts import (
-    Int32s,
-    Int64s,
+from spatial_udfs.batch.graph_tables import (
+    StageKind,
+    graph_tables,
+    level_sources,
+    node_ids,
+    stage_kinds,
+)
+from spatial_udfs.batch.subscription_parts import (
     SubscriptionPart,
     by_text,
     each_once,
     merged,
 )
-from schemas.entity import NODE
-from schemas.errors import SpapsError
-from spatial_udfs.bulk.batch_tables import numbers_among
-from spatial_udfs.bulk.numbered_conditions import CONDITION
-from spatial_udfs.bulk.shown_rows import ShownNodes
-from spatial_udfs.bulk.stage_graph import LEVEL, PATTERNS, REFERRED
+from world.lake.scratch import Scratch
 
 # Two of a million nodes share a number once in ten million batches; twice in a row, never.
 _ATTEMPTS: Final = 3
@@ -45,15 +43,6 @@ MOST_TEXTS_IN_SLICE: Final = 200_000
 LEAST_TEXTS_IN_SLICE: Final = 2_500
 # A million entities: a task can have the pairs of all of them.
 FEW_BUCKETS: Final = 16
-
-
-class StageKind(NamedTuple):
-    """What nodes have in common that are resolved in the same way, with their number."""
-
-    level: int
-    condition: str
-    patterns: str
-    nodes: int
 
 
 class SliceFacts(NamedTuple):
@@ -163,62 +152,4 @@ def _written_slice(scratch: Scratch, number: int, parts: list[DescriptorPart]) -
         sources=level_sources(graph),
         clash=graph.clash,
         named=len(graph.named),
-    )
-
-
-def node_ids(graph: GraphTables) -> Int64s:
-    """Return the hashes of a slice's nodes by number: first the references as written."""
-    with_refs, with_names = (
-        table.column(NODE).to_numpy() for table in (graph.references, graph.named)
-    )
-    bases = np.unique(np.concatenate([with_refs, with_names]))
-    ids: Int64s = np.concatenate([bases, graph.nodes.column(NODE).to_numpy()])
-    return ids
-
-
-def stage_kinds(nodes: pa.Table) -> list[StageKind]:
-    """Return the kinds of stages of some nodes, each with its number of nodes."""
-    columns = (nodes.column(name).to_pylist() for name in (LEVEL, CONDITION, PATTERNS))
-    counts = Counter(zip(*columns, strict=True))
-    return [
-        StageKind(level, condition, patterns, count)
-        for (level, condition, patterns), count in counts.items()
-    ]
-
-
-def level_sources(graph: GraphTables) -> set[tuple[int, int]]:
-    """Return for each level whose members are references there, by level."""
-    levels = _levels_of(graph)
-    own = graph.nodes.column(LEVEL).to_numpy()
-    owners, referred = exploded_lists(graph.nodes.column(REFERRED).combine_chunks())
-    sources = levels[numbers_among(node_ids(graph), referred.to_numpy())]
-    pairs = np.unique(np.stack([own[owners], sources]), axis=1)
-    return {(int(level), int(source)) for level, source in pairs.T}
-
-
-def _levels_of(graph: GraphTables) -> Int32s:
-    """The level of each node by number; 0 for the references as written."""
-    own = graph.nodes.column(LEVEL).to_numpy()
-    bases = len(node_ids(graph)) - len(own)
-    return np.concatenate([np.zeros(bases, np.int32), own])
-
-
-def shown_nodes(ids: Int64s, parts: Sequence[DescriptorPart]) -> ShownNodes:
-    """Return who shows which node, by ascending node."""
-    columns: list[tuple[Any, ...]] = []
-    for part in parts:
-        first = part.starts[part.shown_by]
-        counts = part.starts[part.shown_by + 1] - first
-        columns.append((part.shown_nodes, part.shown_stages, first, counts))
-    before = np.cumsum([0, *(len(part.sub_ids) for part in parts)])
-    firsts = [column[2] + start for column, start in zip(columns, before, strict=False)]
-    nodes = np.concatenate([np.empty(0, np.int64), *(column[0] for column in columns)])
-    stages = np.concatenate([np.empty(0, np.int32), *(column[1] for column in columns)])
-    counts = np.concatenate([np.empty(0, np.int64), *(column[3] for column in columns)])
-    return ShownNodes.by_node(
-        numbers_among(ids, nodes),
-        stages,
-        np.concatenate([np.empty(0, np.int64), *firsts]),
-        counts,
-        np.concatenate([np.empty(0, np.int64), *(part.sub_ids for part in parts)]),
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,12 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark's own pages use
 from pyspark.storagelevel import StorageLevel
 
-from jobs.pipeline.spark_errors import spark_errors_as
-from jobs.pipeline.storage_credentials import STORE_KEYS
+from jobs.pipeline.session import PARTITIONS_SETTING, session_settings
+from jobs.pipeline.spark_messages import spark_errors_as
 from jobs.pipeline.world import osm_frames
 from jobs.pipeline.world.world_import import Draft, known_report
 from schemas import entity
 from schemas.errors import SourceError
+from schemas.storage_credentials import storage_credentials
 from schemas.world_places import stored_place
 from world.batches import osm_batches
 from world.batches.parquet_batches import Batches
@@ -49,7 +49,6 @@ SPLIT_STEP: Final = 4 * 1024
 PARTITION_BYTES: Final = 8 * 1024 * 1024
 # Relations and ways are long rows: a batch of as many stays far below what a worker may take.
 ROWS_PER_BATCH: Final = 10_000
-PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _PATTERN: Final = re.compile(r"[\\*?\[\]{}]")
 
 
@@ -86,7 +85,8 @@ def import_osm(
         if known is not None:
             return known_report(spark, store, known, strict=strict)
         try:
-            with spark_errors_as(SourceError, failed), settings_for(spark, file):
+            settings = settings_for(spark, file)
+            with spark_errors_as(SourceError, failed), session_settings(spark, settings):
                 found = _candidates(spark, source, rules, keep, progress)
                 draft = _draft(found, source, request.srid, keep, progress)
                 return draft.write(store, facts, request, strict=strict, progress=progress)
@@ -125,12 +125,7 @@ def _draft(
 
 def inspect(spark: SparkSession, source: str) -> ExtractFile:
     """Return the facts of an extract, found by one task that reads it from end to end."""
-    keys = {
-        ours: value
-        for theirs, ours in STORE_KEYS.items()
-        if (value := spark.conf.get(f"spark.hadoop.fs.{theirs}", None)) is not None
-    }
-
+    keys = dict(storage_credentials(lambda name: spark.conf.get(name, None)))
     # Executors run in folders of their own.
     place = source if "://" in source else stored_place(source)
 
@@ -151,31 +146,19 @@ def spark_path(source: str) -> str:
     return _PATTERN.sub(r"\\\g<0>", place)
 
 
-@contextmanager
-def settings_for(spark: SparkSession, file: ExtractFile) -> Iterator[None]:
-    """Set how large the parts of an extract are, for as long as it is imported."""
+def settings_for(spark: SparkSession, file: ExtractFile) -> dict[str, str]:
+    """Return how large the parts of an extract are, as settings for its import."""
     split = str(split_bytes(file, SPLIT_BYTES))
-    partitions = max(int(spark.conf.get(PARTITIONS) or 0), file.bytes // PARTITION_BYTES)
-    settings = {
+    partitions = max(int(spark.conf.get(PARTITIONS_SETTING) or 0), file.bytes // PARTITION_BYTES)
+    return {
         "spark.sql.files.maxPartitionBytes": split,
         "spark.sql.files.openCostInBytes": split,
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_BATCH),
-        PARTITIONS: str(partitions),
+        PARTITIONS_SETTING: str(partitions),
         # Spark takes the bytes of the packed file for the size of all nodes, and would have the
         # driver send them to every task.
         "spark.sql.autoBroadcastJoinThreshold": "-1",
     }
-    before = {name: spark.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, earlier in before.items():
-            if earlier is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, earlier)
 
 
 def split_bytes(file: ExtractFile, wanted: int) -> int:

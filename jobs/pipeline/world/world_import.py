@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark's own pages use
 from pyspark.storagelevel import StorageLevel
 
-from jobs.pipeline.spark_errors import spark_errors_as
+from jobs.pipeline.spark_messages import spark_errors_as
 from jobs.pipeline.world import world_frames
 from schemas import entity
 from schemas.errors import SourceError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,24 @@ from deltalake import write_deltalake
 
 from jobs.pipeline import exchange
 from jobs.pipeline.exchange import Tasks
-from jobs.pipeline.scratch import Scratch, new_scratch
 from jobs.pipeline.session import parallelism_of
-from jobs.pipeline.subscriptions import graph_slices, line_ranges, subscription_lines
+from jobs.pipeline.subscriptions import graph_slices
 from jobs.pipeline.subscriptions import snapshot as snapshots
-from jobs.pipeline.subscriptions.descriptor_parts import descriptor_parts
-from jobs.pipeline.subscriptions.graph_slices import Graph, node_ids, slice_count, to_graph
-from jobs.pipeline.subscriptions.graph_tables import graph_tables
-from jobs.pipeline.subscriptions.snapshot import Snapshot, snapshot
-from jobs.pipeline.subscriptions.subscription_lines import (
+from jobs.pipeline.subscriptions.graph_slices import Graph, slice_count, to_graph
+from jobs.pipeline.subscriptions.snapshot import (
+    Snapshot,
     Subscriptions,
     open_subscriptions,
-    subscriptions_of,
+    snapshot,
 )
-from jobs.pipeline.subscriptions.subscription_parts import part_of_texts
+from jobs.pipeline.table_places import lake_table
 from schemas.errors import SourceError, SpapsError
-from spatial_udfs.bulk.stage_graph import graph_of
+from spatial_udfs.batch.descriptor_parts import descriptor_parts
+from spatial_udfs.batch.graph_tables import graph_tables, node_ids
+from spatial_udfs.batch.stage_graph import graph_of
+from spatial_udfs.batch.subscription_parts import SubscriptionPart, part_of_texts
+from world.lake.scratch import Scratch, new_scratch
+from world.subscriptions import line_ranges
 
 pytestmark = pytest.mark.spark
 
@@ -65,7 +67,7 @@ class Read:
 
 def read_batch(spark: Any, folder: Path, subscriptions: Subscriptions) -> Read:
     tasks = Tasks(spark, parallelism_of(spark))
-    scratch = new_scratch(spark, str(folder / "read"), "29990101")
+    scratch = new_scratch(lake_table(spark, str(folder / "read")), "29990101")
     read = snapshot(tasks, scratch, subscriptions)
     slices = slice_count(read.texts, 1, tasks.parallelism)
     return Read(read, to_graph(tasks, scratch, read, slices), scratch)
@@ -105,7 +107,6 @@ def by_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small inputs be read as large ones are."""
     monkeypatch.setattr(line_ranges, "LEAST_BYTES", 1_000)
     monkeypatch.setattr(line_ranges, "MOST_BYTES", 4_000)
-    monkeypatch.setattr(subscription_lines, "ROWS_IN_PART", 30)
     monkeypatch.setattr(snapshots, "FEW_SUBSCRIPTIONS", 0)
     monkeypatch.setattr(graph_slices, "LEAST_TEXTS_IN_SLICE", 4)
     monkeypatch.setattr(exchange, "ROWS_IN_TASK", 100)
@@ -164,11 +165,15 @@ def test_the_first_of_a_number_counts_and_bad_lines_have_their_places(
 
 
 @pytest.mark.usefixtures("by_many")
-def test_what_the_driver_holds_is_read_in_the_same_way(spark: Any, tmp_path: Path) -> None:
+def test_what_one_task_reads_in_parts_is_read_in_the_same_way(spark: Any, tmp_path: Path) -> None:
     texts = dict(enumerate(TEXTS))
     numbers = np.array(list(texts), np.int64)
-    given = subscriptions_of(spark, numbers, pa.array(TEXTS, pa.string()), "the driver")
-    assert len(given.held) > 1
+
+    def read(_: int) -> Iterator[SubscriptionPart]:
+        for at in range(0, len(numbers), 30):
+            yield part_of_texts(numbers[at : at + 30], pa.array(TEXTS[at : at + 30], pa.string()))
+
+    given = Subscriptions("a registry", lambda _: [0], read, numbers_differ=True)
     assert shown(read_batch(spark, tmp_path, given)) == expected(texts)
 
 
@@ -291,7 +296,7 @@ def test_subscriptions_are_read_once(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text("".join(line(number, each) for number, each in enumerate(TEXTS)))
     tasks = Tasks(spark, parallelism_of(spark))
-    scratch = new_scratch(spark, str(tmp_path / "read"), "29990101")
+    scratch = new_scratch(lake_table(spark, str(tmp_path / "read")), "29990101")
     read = snapshot(tasks, scratch, open_subscriptions(spark, str(path)))
     path.write_text(line(1, TEXTS[0]))
     graph = to_graph(tasks, scratch, read, 1)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from jobs.pipeline import lake_tables
-from jobs.pipeline.lake_tables import LakeTable, lake_table
+from jobs.pipeline import table_places
 from jobs.pipeline.spark_push import push_generation
+from jobs.pipeline.table_places import lake_table
 from redis_link.connection.client import connect
 from redis_link.generation import generation_store
 from schemas.entity import PLACED_TABLE, PROBLEMS_TABLE, RELATED_TABLE, RESOLVED_SETS_TABLE
@@ -22,6 +22,7 @@ from tests.scenes.bulk_scene import bulk_rows, exact_rows, run_bulk, write_lines
 from tests.servers.redis_content import pairs_in_redis
 from tests.servers.redis_server import running_redis
 from tests.strategies.drawn_city import drawn_city
+from world.lake.lake_tables import LakeTable
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +35,7 @@ WANTED = [
 
 @pytest.fixture
 def no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lake_tables, "DISKS_AS_DISKS", False)
+    monkeypatch.setattr(table_places, "DISKS_AS_DISKS", False)
 
 
 @pytest.mark.usefixtures("no_disk")

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from jobs import resolve_neighborhoods
 from jobs.pipeline import bulk_job
-from jobs.pipeline.lake_tables import LakeTable
 from redis_link.connection.client import connect
 from redis_link.connection.embedded import EmbeddedRedis
 from redis_link.generation import generation_store
@@ -30,6 +29,7 @@ from tests.scenes.registrations import BROKER, register, unregister
 from tests.servers.redis_content import pairs_in_redis
 from tests.servers.redis_server import running_redis
 from tests.strategies.drawn_city import drawn_city
+from world.lake.lake_tables import LakeTable
 from world.locks import output_lock
 from world.memberships.membership_table import SCHEMA
 from world.memberships.run_commits import RunMark, append_run, read_marks

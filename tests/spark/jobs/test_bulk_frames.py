@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from jobs.pipeline.bulk_run import resolve_batch
 from jobs.pipeline.memberships.run_facts import RunFacts
-from jobs.pipeline.subscriptions.subscription_lines import open_subscriptions
+from jobs.pipeline.subscriptions.snapshot import open_subscriptions
 from schemas.language.notation import read_neighborhood
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
 from tests.scenes.bulk_scene import exact_rows, write_world

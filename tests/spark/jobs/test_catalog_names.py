@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import push_to_redis, resolve_neighborhoods
-from jobs.pipeline.catalog_names import OUTPUT, WORLD, folder_place, table_place
+from jobs.pipeline.table_places import OUTPUT, WORLD, folder_place, table_place
 from redis_link.connection.client import connect
 from redis_link.generation.generation_store import current_generation
 from schemas.errors import WorldError

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from jobs.pipeline.scratch import SCRATCH_FOLDER
 from schemas.entity import RELATED_TABLE
 from schemas.language.notation import read_neighborhood
 from testing.synthetic_city import synthetic_city
@@ -24,6 +23,7 @@ from tests.scenes.bulk_scene import (
     write_world,
 )
 from tests.servers.submitted_job import WAIT_SECONDS
+from world.lake.scratch import SCRATCH_FOLDER
 
 pytestmark = pytest.mark.spark
 

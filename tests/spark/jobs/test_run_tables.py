@@ -11,7 +11,6 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.pipeline.exchange import Tasks
-from jobs.pipeline.lake_tables import lake_table
 from jobs.pipeline.memberships import run_facts
 from jobs.pipeline.memberships.run_facts import (
     FoundProblems,
@@ -20,13 +19,14 @@ from jobs.pipeline.memberships.run_facts import (
     find_problems,
     write_run,
 )
-from jobs.pipeline.scratch import Scratch, new_scratch
 from jobs.pipeline.session import parallelism_of
 from jobs.pipeline.stages.batch_begin import Missing
 from jobs.pipeline.stages.level_loop import LevelReport
 from jobs.pipeline.subscriptions.graph_slices import Graph, to_graph
-from jobs.pipeline.subscriptions.snapshot import snapshot
-from jobs.pipeline.subscriptions.subscription_lines import RowPlaces, open_subscriptions
+from jobs.pipeline.subscriptions.snapshot import open_subscriptions, snapshot
+from jobs.pipeline.table_places import lake_table
+from world.lake.scratch import Scratch, new_scratch
+from world.subscriptions.jsonl_fast_path import RowPlaces
 
 pytestmark = pytest.mark.spark
 
@@ -79,7 +79,7 @@ class Read(NamedTuple):
 def read_lines(spark: Any, path: Path, *lines: str) -> Read:
     path.write_text("".join(lines))
     tasks = Tasks(spark, parallelism_of(spark))
-    scratch = new_scratch(spark, f"{path}-read", "29990101")
+    scratch = new_scratch(lake_table(spark, f"{path}-read"), "29990101")
     read = snapshot(tasks, scratch, open_subscriptions(spark, str(path)))
     return Read(tasks, scratch, to_graph(tasks, scratch, read, 2), read.places)
 

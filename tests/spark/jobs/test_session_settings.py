@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.pipeline.partition_keys import partition_keys, spark_hash
 from jobs.pipeline.session import CONF_FOLDER, parallelism_of
+from spatial_udfs.bulk.partition_keys import partition_keys, spark_hash
 
 pytestmark = pytest.mark.spark
 

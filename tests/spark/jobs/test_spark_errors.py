@@ -11,7 +11,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from jobs.pipeline.spark_errors import spark_errors_as
+from jobs.pipeline.spark_messages import spark_errors_as
 from schemas.errors import GenerationError, WorldError
 
 pytestmark = pytest.mark.spark

@@ -11,8 +11,6 @@ import pytest
 from delta.tables import DeltaTable
 
 from jobs.pipeline import spark_push
-from jobs.pipeline.lake_tables import LakeTable
-from jobs.pipeline.memberships.membership_parts import read_parts
 from jobs.pipeline.memberships.memberships_table import CommitChoice, open_memberships
 from jobs.pipeline.spark_push import push_generation
 from redis_link.connection.client import RedisClient
@@ -23,6 +21,8 @@ from schemas.redis_keys import membership_key
 from tests.scenes.pushed_lake import AT_ONCE, SCHEMA, pairs_in_delta, push
 from tests.servers.redis_content import numbers_of_generations, pairs_in_redis
 from tests.servers.redis_server import RedisServer
+from world.lake.lake_tables import LakeTable
+from world.memberships.membership_parts import read_parts
 from world.memberships.run_commits import RunMark, append_run
 
 pytestmark = pytest.mark.spark

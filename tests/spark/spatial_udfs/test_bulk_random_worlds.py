@@ -18,7 +18,7 @@ from schemas.language.conditions import Condition, Relate, WithinDistance, leave
 from schemas.language.neighborhood import Neighborhood, Stage
 from schemas.topology.far_pairs import SHAPE_PAIRS
 from schemas.topology.relations import LONG_NAMES
-from spatial_udfs.bulk.numbered_conditions import truth_of
+from spatial_udfs.batch.numbered_conditions import truth_of
 from tests.scenes.bulk_scene import (
     bulk_rows,
     exact_rows,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.pipeline.exchange import described
+from jobs.pipeline.spark_messages import described
 from jobs.pipeline.world import osm_import
 from jobs.pipeline.world.osm_import import import_osm
 from schemas.errors import SourceError

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-MOST_FILES = 18
+MOST_FILES = 15
+MOST_MODULES = 35
+MOST_LINES = 250
 SCRIPTS = ("import_world", "resolve_neighborhoods", "push_to_redis", "rebuild")
 
 
@@ -45,3 +47,11 @@ def test_folders_of_the_pipeline_stay_small(repository: Path) -> None:
     counts = {each.name: len(list(each.glob("*.py"))) for each in folders}
     assert {"pipeline", "stages", "world"} <= set(counts)
     assert {name: count for name, count in counts.items() if count > MOST_FILES} == {}
+
+
+def test_modules_are_few_and_short(repository: Path) -> None:
+    """At most half of the 71 modules that there once were."""
+    modules = [path for path in (repository / "jobs").rglob("*.py") if path.stem != "__init__"]
+    assert len(modules) <= MOST_MODULES
+    lengths = {path.name: len(path.read_text("utf-8").splitlines()) for path in modules}
+    assert {name: count for name, count in lengths.items() if count > MOST_LINES} == {}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobs.pipeline.memberships import membership_rows
 from jobs.pipeline.memberships.membership_rows import shares_of
 from jobs.pipeline.stages.batch_state import CellMembers
-from spatial_udfs.bulk.shown_rows import ShownNodes
+from spatial_udfs.batch.shown_rows import ShownNodes
 
 
 def members_of(rows: list[int]) -> list[CellMembers]:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.pipeline import scratch
-from jobs.pipeline.lake_tables import LakeTable
 from jobs.pipeline.pairs.world_buckets import WorldBuckets, asked_groups
 from jobs.pipeline.tables import PAIRS, PLACED
+from world.lake import scratch
+from world.lake.lake_tables import LakeTable
 
 REFERENCES = np.repeat(np.arange(0, 2_000, 2), 3)
 IN_GROUP = 100

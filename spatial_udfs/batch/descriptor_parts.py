@@ -6,24 +6,21 @@ from that one, so a slice holds whole graphs: its levels are resolved without an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from jobs.pipeline.subscriptions.graph_tables import BASE, NAMED, NODES, REFS
-from jobs.pipeline.subscriptions.subscription_parts import BadRow, Int32s, Int64s, SubscriptionPart
 from schemas.entity import NODE, PROOF
-from spatial_udfs.bulk.numbered_conditions import CONDITION
-from spatial_udfs.bulk.stage_graph import (
-    JOINED,
-    LEVEL,
-    PATTERNS,
-    REFERRED,
-    graph_of,
-)
+from spatial_udfs.batch.batch_tables import numbers_among
+from spatial_udfs.batch.graph_tables import BASE, NAMED, NODES, REFS
+from spatial_udfs.batch.numbered_conditions import CONDITION
+from spatial_udfs.batch.shown_rows import ShownNodes
+from spatial_udfs.batch.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED, graph_of
+from spatial_udfs.batch.subscription_parts import BadRow, SubscriptionPart
+from spatial_udfs.entity_table import Int32s, Int64s
 from spatial_udfs.position_sets import spread_out
 
 _NUMBERED: Final = [pa.field(NODE, pa.int64()), pa.field(PROOF, pa.int64())]
@@ -83,6 +80,27 @@ def descriptor_parts(
             _, rows = spread_out(first[own], uses[own])
             found = [graphs[place] for place in own.tolist()]
             yield number, _part_of(found, sub_ids[rows], uses[own], bad)
+
+
+def shown_nodes(ids: Int64s, parts: Sequence[DescriptorPart]) -> ShownNodes:
+    """Return who shows which node, by ascending node."""
+    columns: list[tuple[Any, ...]] = []
+    for part in parts:
+        first = part.starts[part.shown_by]
+        counts = part.starts[part.shown_by + 1] - first
+        columns.append((part.shown_nodes, part.shown_stages, first, counts))
+    before = np.cumsum([0, *(len(part.sub_ids) for part in parts)])
+    firsts = [column[2] + start for column, start in zip(columns, before, strict=False)]
+    nodes = np.concatenate([np.empty(0, np.int64), *(column[0] for column in columns)])
+    stages = np.concatenate([np.empty(0, np.int32), *(column[1] for column in columns)])
+    counts = np.concatenate([np.empty(0, np.int64), *(column[3] for column in columns)])
+    return ShownNodes.by_node(
+        numbers_among(ids, nodes),
+        stages,
+        np.concatenate([np.empty(0, np.int64), *firsts]),
+        counts,
+        np.concatenate([np.empty(0, np.int64), *(part.sub_ids for part in parts)]),
+    )
 
 
 def _slice_of(graph: tuple[Any, ...], slices: int) -> int:

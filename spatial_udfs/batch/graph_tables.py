@@ -1,26 +1,26 @@
-"""The nodes of a slice of a batch as columns: each node once."""
+"""The nodes of a slice of a batch as columns: each node once, and what stages have in common."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from schemas.entity import NODE, PROOF, REFERENCE
-from spatial_udfs.bulk.numbered_conditions import CONDITION
-from spatial_udfs.bulk.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED
+from spatial_udfs.batch.batch_tables import numbers_among
+from spatial_udfs.batch.numbered_conditions import CONDITION
+from spatial_udfs.batch.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED
+from spatial_udfs.entity_table import Int32s, Int64s
 
 BASE: Final = "base"
 REFS: Final = "refs"
 # Keys, names and places among the references, as texts.
 NAMED: Final = "named"
 NODES: Final = "nodes"
-
-Int64s = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,15 @@ class GraphTables:
     references: pa.Table  # node of level 0, reference
     named: pa.Table  # node of level 0, NAMED
     clash: bool
+
+
+class StageKind(NamedTuple):
+    """What nodes have in common that are resolved in the same way, with their number."""
+
+    level: int
+    condition: str
+    patterns: str
+    nodes: int
 
 
 def graph_tables(graphs: pa.Table) -> GraphTables:
@@ -51,6 +60,43 @@ def exploded_lists(lists: pa.ListArray) -> tuple[Int64s, pa.Array]:
     """For each value of the lists the row that it comes from, and all values."""
     lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     return np.repeat(np.arange(len(lists)), lengths), lists.flatten()
+
+
+def node_ids(graph: GraphTables) -> Int64s:
+    """Return the hashes of a slice's nodes by number: first the references as written."""
+    with_refs, with_names = (
+        table.column(NODE).to_numpy() for table in (graph.references, graph.named)
+    )
+    bases = np.unique(np.concatenate([with_refs, with_names]))
+    ids: Int64s = np.concatenate([bases, graph.nodes.column(NODE).to_numpy()])
+    return ids
+
+
+def stage_kinds(nodes: pa.Table) -> list[StageKind]:
+    """Return the kinds of stages of some nodes, each with its number of nodes."""
+    columns = (nodes.column(name).to_pylist() for name in (LEVEL, CONDITION, PATTERNS))
+    counts = Counter(zip(*columns, strict=True))
+    return [
+        StageKind(level, condition, patterns, count)
+        for (level, condition, patterns), count in counts.items()
+    ]
+
+
+def level_sources(graph: GraphTables) -> set[tuple[int, int]]:
+    """Return for each level whose members are references there, by level."""
+    levels = _levels_of(graph)
+    own = graph.nodes.column(LEVEL).to_numpy()
+    owners, referred = exploded_lists(graph.nodes.column(REFERRED).combine_chunks())
+    sources = levels[numbers_among(node_ids(graph), referred.to_numpy())]
+    pairs = np.unique(np.stack([own[owners], sources]), axis=1)
+    return {(int(level), int(source)) for level, source in pairs.T}
+
+
+def _levels_of(graph: GraphTables) -> Int32s:
+    """The level of each node by number; 0 for the references as written."""
+    own = graph.nodes.column(LEVEL).to_numpy()
+    bases = len(node_ids(graph)) - len(own)
+    return np.concatenate([np.zeros(bases, np.int32), own])
 
 
 def _exploded(nodes: pa.Array, lists: pa.ListArray, name: str) -> pa.Table:

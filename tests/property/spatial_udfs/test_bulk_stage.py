@@ -17,8 +17,11 @@ import shapely
 from hypothesis import HealthCheck, Phase, example, find, given, settings
 from hypothesis import strategies as st
 
-from jobs.pipeline.pairs.related_tables import RelatedWorld
-from jobs.pipeline.stages.compiled_slice import (
+from schemas.entity import CATEGORIES, GEOMETRY, PEID
+from schemas.language.neighborhood import Neighborhood
+from schemas.language.notation import read_neighborhood
+from spatial_udfs.batch.batch_tables import numbers_among
+from spatial_udfs.batch.compiled_slice import (
     NOTHING_KNOWN,
     CompiledSlice,
     LevelPlan,
@@ -26,32 +29,23 @@ from jobs.pipeline.stages.compiled_slice import (
     level_plans,
     meaning_of,
 )
-from jobs.pipeline.stages.placed_cells import ask_places
-from jobs.pipeline.subscriptions.descriptor_parts import descriptor_parts
-from jobs.pipeline.subscriptions.graph_slices import (
+from spatial_udfs.batch.descriptor_parts import descriptor_parts, shown_nodes
+from spatial_udfs.batch.graph_tables import (
+    GraphTables,
+    graph_tables,
     level_sources,
     node_ids,
-    shown_nodes,
     stage_kinds,
 )
-from jobs.pipeline.subscriptions.graph_tables import GraphTables, graph_tables
-from jobs.pipeline.subscriptions.named_references import (
-    BoundSlice,
-    SliceReferences,
-    references_of,
-)
-from jobs.pipeline.subscriptions.subscription_parts import part_of_texts
-from schemas.entity import CATEGORIES, GEOMETRY, PEID
-from schemas.language.neighborhood import Neighborhood
-from schemas.language.notation import read_neighborhood
+from spatial_udfs.batch.shown_rows import ShownNodes
+from spatial_udfs.batch.slice_references import references_of
+from spatial_udfs.batch.subscription_parts import part_of_texts
 from spatial_udfs.bulk import placed_members, tile_pairs
-from spatial_udfs.bulk.batch_tables import numbers_among
 from spatial_udfs.bulk.bucket_parts import BucketPart, EntityColumns, PairColumns
 from spatial_udfs.bulk.buckets import BucketEntities, PairRows
 from spatial_udfs.bulk.bulk_stage import BulkStage
-from spatial_udfs.bulk.placed_members import PlacedBucket, PlacedRows
+from spatial_udfs.bulk.placed_members import PlacedBucket, PlacedRows, placed_rows
 from spatial_udfs.bulk.sedona_joins import LARGE, TILE
-from spatial_udfs.bulk.shown_rows import ShownNodes
 from spatial_udfs.bulk.stage_rows import (
     FarTotals,
     Members,
@@ -118,7 +112,7 @@ class SmallWorld:
         own = PairColumns.joined([part.pairs for at, part in self._parts if at == bucket])
         return PairRows(*own.at(np.argsort(own.references, kind="stable")))
 
-    def geometries(self, _: int, asked: Any) -> pa.Array:
+    def geometries(self, asked: Any) -> pa.Array:
         places, _ = self.table.positions_of(asked)
         return pa.array(shapely.to_wkb(self.table.geometries[places]).tolist(), pa.binary())
 
@@ -141,50 +135,27 @@ def compiled(
     parts = descriptor_parts(part_of_texts(np.arange(len(texts)), pa.array(texts)), 0, 1)
     found = [part for _, part in parts]
     graph = graph_tables(pa.concat_tables([part.graph for part in found]))
-    related = RelatedWorld(
-        buckets=None, vocabulary=world.vocabulary, pair_kinds=tuple(world.pair_kinds.tolist()),
-        pair_count=0, diameter=DIAMETER, origin="",
-    )  # type: ignore[arg-type]  # fmt: skip
+    pair_kinds = tuple(world.pair_kinds.tolist())
     kinds = stage_kinds(graph.nodes)
-    meaning = meaning_of(kinds, related, 1_000)
+    meaning = meaning_of(kinds, world.vocabulary, pair_kinds, DIAMETER, 1_000)
     shown = shown_nodes(node_ids(graph), found)
     batch = compile_slice(graph, shown, NOTHING_KNOWN, meaning)
     return batch, level_plans(kinds, level_sources(graph), meaning), graph, shown
 
 
-class MemoryCells:
-    """What a task for places reads, for a batch of one slice."""
-
-    def __init__(
-        self, world: SmallWorld, batch: CompiledSlice, references: SliceReferences
-    ) -> None:
-        self.scratch = self.state = self
-        self.world = world
-        self.placed = {0: BoundSlice(0, "", places=1, with_problems=False)}
-        self._batch, self._references = batch, references
-
-    def compiled(self, _: int) -> CompiledSlice:
-        return self._batch
-
-    def get(self, _: str) -> SliceReferences:
-        return self._references
-
-    def cell(self, bucket: int, _: int) -> int:
-        return bucket
-
-
-def placed_rows(
+def rows_of_places(
     world: SmallWorld, batch: CompiledSlice, graph: GraphTables
 ) -> dict[int, list[PlacedRows]]:
     """What places find, by bucket."""
     references = references_of(graph, [], world.table.srid)
     if not references.questions:
         return {}
-    cells: Any = MemoryCells(world, batch, references)
     found: dict[int, list[PlacedRows]] = {}
     for bucket in range(world.buckets):
-        for to, rows in ask_places(cells, (bucket, 0), batch.levels[FIRST_LEVEL]):
-            found.setdefault(to, []).append(rows)
+        entities = world.entities(bucket)
+        written = world.geometries(entities.peids)
+        edges = batch.levels[FIRST_LEVEL]
+        found[bucket] = list(placed_rows(references, batch.tables, edges, entities, written))
     return found
 
 
@@ -250,7 +221,7 @@ def resolved(world: SmallWorld, wanted: list[Neighborhood]) -> set[tuple[int, in
     for bucket, rows in routed(Members(0, nodes, references), world.buckets):
         there = world.entities(bucket).has(rows.entities)
         state[bucket].append(taken(rows, np.flatnonzero(there)))
-    placed = placed_rows(world, batch, graph)
+    placed = rows_of_places(world, batch, graph)
     for plan in plans:
         state = advanced(world, batch, plan.level, state, placed)
     rows = []

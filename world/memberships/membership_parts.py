@@ -14,19 +14,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
-from pyspark.sql import SparkSession
 
-from jobs.pipeline.lake_tables import (
-    PLAIN_READER,
-    LakeTable,
-    TableFile,
-    counted,
-    files_of,
-    lake_table,
-)
-from redis_link.sets.pair_arrays import Int64s
 from schemas.errors import GenerationError, SourceError
 from schemas.membership import PEID, SUB_ID, VERSION
+from spatial_udfs.entity_table import Int64s
+from world.lake.lake_tables import PLAIN_READER, LakeTable, TableFile, counted, files_of
 
 # A file of more rows is shared by several tasks, as far as it has row groups.
 ROWS_IN_PART: Final = 1_000_000
@@ -75,9 +67,8 @@ class PlainState:
             raise SourceError(f"a file of {self.table.uri} cannot be read: {error}") from error
 
 
-def plain_state(spark: SparkSession, path: str, commit: int | None = None) -> PlainState | None:
+def plain_state(table: LakeTable, commit: int | None = None) -> PlainState | None:
     """Return the state after a commit (None: the newest), or None when Spark has to read it."""
-    table = lake_table(spark, path)
     try:
         opened = table.opened(commit)
         if opened is None or opened.protocol().min_reader_version != PLAIN_READER:

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from spatial_udfs.bulk.buckets import bucket_of
-
-Int64s: TypeAlias = NDArray[np.int64]
-Int32s: TypeAlias = NDArray[np.int32]
+from spatial_udfs.entity_table import Bools, Int32s, Int64s
 
 NO_ROWS: Final = np.empty(0, np.int64)
 
@@ -164,7 +161,7 @@ def _cut(
         yield part.range_number % count, nobody._replace(bad=part.bad)
 
 
-def _some(part: SubscriptionPart, wanted: NDArray[np.bool_]) -> SubscriptionPart:
+def _some(part: SubscriptionPart, wanted: Bools) -> SubscriptionPart:
     used, text_of = np.unique(part.text_of[wanted], return_inverse=True)
     texts = part.texts.take(pa.array(used))
     return SubscriptionPart(

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.pipeline.subscriptions.subscription_parts import (
+from spatial_udfs.batch.subscription_parts import (
     BadRow,
     SubscriptionPart,
     by_number,

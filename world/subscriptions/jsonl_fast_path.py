@@ -8,22 +8,24 @@ also says what is wrong with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from jobs.pipeline.subscriptions.subscription_parts import (
-    BadRow,
-    Int64s,
-    SubscriptionPart,
-    part_of_texts,
-)
 from schemas.errors import SpapsError
 from schemas.language.limits import MAX_DESCRIPTOR_BYTES
 from schemas.membership import DESCRIPTOR, SUB_ID
 from schemas.subscription import MAX_SUB_ID, parse_subscription
+from spatial_udfs.batch.subscription_parts import (
+    BadRow,
+    PartFacts,
+    SubscriptionPart,
+    part_of_texts,
+)
+from spatial_udfs.entity_table import Int64s
 
 # Where a line stands: the number of its range, and its number there.
 LINES_IN_RANGE: Final = 2**40
@@ -42,6 +44,21 @@ _FORMS: Final = "|".join(
 _LINE: Final = re.compile(rf"(?:{_FORMS}|([^\n]*))(?:\n|\Z)".encode())
 
 _NO_TEXT: Final = "the line is not UTF-8"
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlaces:
+    """How a person finds a bad row again: by its line, or where rows have none by its number."""
+
+    names: tuple[str, ...] = ()  # of the file, for each range of lines
+    lines_before: tuple[int, ...] = ()  # in the same file
+
+    def where(self, place: int, sub_id: int | None) -> str:
+        """Return the place in words."""
+        if not self.names:
+            return f"subId {'null' if sub_id is None else sub_id}"
+        number, line = divmod(place, LINES_IN_RANGE)
+        return f"{self.names[number]} line {self.lines_before[number] + line + 1}"
 
 
 def parts_of_range(number: int, blocks: Iterable[bytes]) -> Iterator[SubscriptionPart]:
@@ -121,3 +138,17 @@ def _is_text(content: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def places_of(shares: Sequence[Any], facts: Iterable[PartFacts]) -> RowPlaces:
+    """Return where rows stand, for files whose lines are counted by range."""
+    ranges = [each for share in shares if isinstance(share, list) for each in share]
+    counts = [0] * len(ranges)
+    for part in facts if counts else ():
+        counts[part.range_number] += part.lines
+    before: list[int] = []
+    for lines in ranges:
+        goes_on = lines.start > 0
+        before.append(before[-1] + counts[lines.number - 1] if goes_on else 0)
+    names = tuple(lines.path.rpartition("/")[2] for lines in ranges)
+    return RowPlaces(names, tuple(before))

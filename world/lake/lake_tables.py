@@ -23,11 +23,10 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
-from pyspark.sql import SparkSession
 
-from jobs.pipeline.storage_credentials import LOCAL, place_of
 from schemas.entity import BUCKET, VERSION
 from schemas.errors import WorldError
+from schemas.storage_credentials import LOCAL
 from world.memberships.run_commits import (
     commit_version,
     replacement,
@@ -36,8 +35,6 @@ from world.memberships.run_commits import (
 )
 from world.versions.delta_tables import delta_rows, find_table, table_errors
 
-# Else a disk is read and written in the way that works for every store: for tests of that way.
-DISKS_AS_DISKS = True
 # In tables of this level a file's rows are the table's rows, under their own names.
 PLAIN_READER: Final = 1
 ROWS_PER_FILE: Final = 5_000_000
@@ -212,13 +209,6 @@ def counted(table: LakeTable, files: Sequence[TableFile]) -> list[TableFile]:
     # Many at a time, since a store takes its time.
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as threads:
         return list(threads.map(count, files))
-
-
-def lake_table(spark: SparkSession, path: str) -> LakeTable:
-    """Return the table at a path; without a scheme it is of Spark's default file system."""
-    uri, keys = place_of(path, lambda name: spark.conf.get(name, None))
-    on_disk = uri.startswith(LOCAL)
-    return LakeTable(uri, () if on_disk else keys, on_disk=on_disk and DISKS_AS_DISKS)
 
 
 def lake_errors(uri: str) -> AbstractContextManager[None]:

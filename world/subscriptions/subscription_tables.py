@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,13 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from jobs.pipeline.lake_tables import PLAIN_READER, LakeTable
-from jobs.pipeline.subscriptions.subscription_parts import BadRow, SubscriptionPart, part_of_texts
 from schemas.errors import SourceError
 from schemas.membership import DESCRIPTOR, SUB_ID
+from spatial_udfs.batch.subscription_parts import BadRow, SubscriptionPart, part_of_texts
+from world.lake.lake_tables import PLAIN_READER, LakeTable
 
 _ROWS_AT_ONCE: Final = 100_000
 _COLUMNS: Final = (SUB_ID, DESCRIPTOR)
@@ -43,7 +41,7 @@ def open_table(at: LakeTable, path: str) -> SubscriptionTable:
     if opened is None:
         return SubscriptionTable(at, path, None)
     fields = {each.name: getattr(each.type, "type", "") for each in opened.schema().fields}
-    _check_columns(list(fields), path)
+    check_columns(list(fields), path)
     is_plain = (
         opened.protocol().min_reader_version == PLAIN_READER
         and fields[SUB_ID] in _INTEGERS
@@ -57,7 +55,8 @@ def open_table(at: LakeTable, path: str) -> SubscriptionTable:
     return SubscriptionTable(at, path, tuple(sorted(paths)) if is_plain else None)
 
 
-def _check_columns(names: list[str], path: str) -> None:
+def check_columns(names: list[str], path: str) -> None:
+    """Raise an error if a table lacks a column of subscriptions."""
     missing = [name for name in _COLUMNS if name not in names]
     if missing:
         raise SourceError(f"{path} is no table of subscriptions: it lacks {', '.join(missing)}")
@@ -71,23 +70,10 @@ def parts_of_files(table: LakeTable, paths: Iterable[str]) -> Iterator[Subscript
             file = pq.ParquetFile(stored)
             there = [name for name in _COLUMNS if name in file.schema_arrow.names]
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=there):
-                yield _part_of(batch)
+                yield part_of_rows(batch)
 
 
-def rows_by_spark(spark: SparkSession, path: str) -> DataFrame:
-    """Read a table whose rows are not simply those of its files; one column of pickled parts."""
-    rows = spark.read.format("delta").load(path)
-    _check_columns(rows.columns, path)
-    columns = rows.select(F.col(SUB_ID).cast("bigint"), F.col(DESCRIPTOR).cast("string"))
-    return columns.mapInArrow(_pack, "part binary")
-
-
-def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield pa.record_batch([pa.array([pickle.dumps(_part_of(batch))], pa.binary())], ["part"])
-
-
-def _part_of(batch: pa.RecordBatch) -> SubscriptionPart:
+def part_of_rows(batch: pa.RecordBatch) -> SubscriptionPart:
     """Return the part of rows of a file, which may be older than a column and lack its values."""
     numbers, texts = (
         batch.column(name) if name in batch.schema.names else pa.nulls(len(batch), kind)
@@ -99,3 +85,13 @@ def _part_of(batch: pa.RecordBatch) -> SubscriptionPart:
     unusable = numbers.filter(pc.invert(is_usable)).to_pylist()
     bad = [BadRow(0, number, _UNUSABLE) for number in unusable]
     return part_of_texts(numbers.filter(is_usable).to_numpy(), texts.filter(is_usable), bad=bad)
+
+
+@contextmanager
+def read_errors(source: str) -> Iterator[None]:
+    """Turn what a file or its store says into one line about the source."""
+    try:
+        yield
+    except (OSError, DeltaError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise SourceError(f"{source} cannot be read: {reason}") from error

@@ -1,4 +1,4 @@
-"""Where a Delta table of Spark's catalog lies, for whoever names it instead of its path.
+"""Where Delta tables lie, by what the session knows: its catalog, its file system and its keys.
 
 What has a slash, and what exists on the disk, is a path. A world and an output folder are named by
 the schema that has their tables, ``catalog.schema``; the tables must lie beside each other.
@@ -17,7 +17,11 @@ from pyspark.sql import SparkSession
 from schemas.entity import ENTITIES_TABLE, VERSIONS_TABLE
 from schemas.errors import WorldError
 from schemas.membership import MEMBERSHIPS_TABLE
+from schemas.storage_credentials import LOCAL, place_of
+from world.lake.lake_tables import LakeTable
 
+# Else a disk is read and written in the way that works for every store: for tests of that way.
+DISKS_AS_DISKS = True
 # The tables by which a schema is known as a world, or as an output folder.
 WORLD: Final = (ENTITIES_TABLE, VERSIONS_TABLE)
 OUTPUT: Final = (MEMBERSHIPS_TABLE,)
@@ -25,6 +29,13 @@ OUTPUT: Final = (MEMBERSHIPS_TABLE,)
 _PART: Final = r"[^\W\d]\w*"
 _TABLE: Final = re.compile(rf"{_PART}(\.{_PART}){{1,2}}")
 _SCHEMA: Final = re.compile(rf"{_PART}\.{_PART}")
+
+
+def lake_table(spark: SparkSession, path: str) -> LakeTable:
+    """Return the table at a path; without a scheme it is of Spark's default file system."""
+    uri, keys = place_of(path, lambda name: spark.conf.get(name, None))
+    on_disk = uri.startswith(LOCAL)
+    return LakeTable(uri, () if on_disk else keys, on_disk=on_disk and DISKS_AS_DISKS)
 
 
 def table_place(spark: SparkSession, given: str) -> str:

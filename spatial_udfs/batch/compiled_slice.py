@@ -13,20 +13,18 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from jobs.pipeline.pairs.related_tables import RelatedWorld
-from jobs.pipeline.subscriptions.graph_slices import StageKind, node_ids
-from jobs.pipeline.subscriptions.graph_tables import GraphTables, exploded_lists
 from schemas.entity import NODE
 from schemas.errors import SpapsError
-from spatial_udfs.bulk.batch_tables import BatchTables, LevelEdges
-from spatial_udfs.bulk.category_sets import NumberedPatterns, numbered_patterns
-from spatial_udfs.bulk.numbered_conditions import (
+from spatial_udfs.batch.batch_tables import BatchTables, LevelEdges
+from spatial_udfs.batch.graph_tables import GraphTables, StageKind, exploded_lists, node_ids
+from spatial_udfs.batch.numbered_conditions import (
     CONDITION,
     NumberedConditions,
     numbered_conditions,
 )
-from spatial_udfs.bulk.shown_rows import ShownNodes
-from spatial_udfs.bulk.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED
+from spatial_udfs.batch.shown_rows import ShownNodes
+from spatial_udfs.batch.stage_graph import JOINED, LEVEL, PATTERNS, REFERRED
+from spatial_udfs.bulk.category_sets import NumberedPatterns, Vocabulary, numbered_patterns
 from spatial_udfs.entity_table import Int32s, Int64s
 
 
@@ -69,8 +67,17 @@ class CompiledSlice(NamedTuple):
 NOTHING_KNOWN = KnownNodes(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def meaning_of(kinds: Iterable[StageKind], related: RelatedWorld, most: int) -> Meaning:
-    """Give conditions and patterns their meaning; an error when there are more than ``most``."""
+def meaning_of(
+    kinds: Iterable[StageKind],
+    vocabulary: Vocabulary,
+    pair_kinds: tuple[int, ...],
+    diameter: float,
+    most: int,
+) -> Meaning:
+    """Give conditions and patterns their meaning; an error when there are more than ``most``.
+
+    The world has these category sets, these kinds of pairs, and this diameter.
+    """
     conditions = {kind.condition for kind in kinds}
     patterns = {kind.patterns for kind in kinds}
     for what, found in (("conditions", conditions), ("sets of category patterns", patterns)):
@@ -80,9 +87,9 @@ def meaning_of(kinds: Iterable[StageKind], related: RelatedWorld, most: int) -> 
                 "(bulk.most_conditions): divide the subscriptions, or raise the limit"
             )
     return Meaning(
-        numbered_conditions(conditions, related.pair_kinds, related.diameter),
-        numbered_patterns(patterns, related.vocabulary),
-        related.pair_kinds,
+        numbered_conditions(conditions, pair_kinds, diameter),
+        numbered_patterns(patterns, vocabulary),
+        pair_kinds,
     )
 
 

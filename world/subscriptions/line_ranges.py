@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 import pyarrow.fs as pa_fs
 
 from schemas.errors import SourceError
+from schemas.storage_credentials import LOCAL
+from world.lake.lake_tables import LakeTable
 
 # Lines that a task takes apart at once.
 BLOCK_BYTES: Final = 8_000_000
@@ -20,6 +24,9 @@ _STEP_BYTES: Final = 100_000
 # By the end of its name Arrow knows how a file was packed; the others only Hadoop unpacks.
 _PACKED: Final = (".gz", ".bz2", ".lz4", ".zst")
 _UNREADABLE: Final = (".snappy", ".deflate")
+
+_ROOT: Final = f"{LOCAL}/"
+_PATTERN: Final = re.compile(r"[*?\[]")
 
 
 class LineRange(NamedTuple):
@@ -49,6 +56,22 @@ def line_files(store: pa_fs.FileSystem, folder: str, pattern: str = "*") -> list
         elif "=" in info.base_name and not info.base_name.startswith("."):
             files.extend(line_files(store, info.path, pattern))
     return sorted(files, key=lambda info: info.path)
+
+
+def files_at(at: LakeTable) -> tuple[LakeTable, list[pa_fs.FileInfo] | None]:
+    """Return the files at the path, and their folder; None for a Delta table."""
+    uri, _, name = at.uri.rpartition("/")
+    # A whole store lies in nothing; what lies in the root of a disk does.
+    around = replace(at, uri=_ROOT if uri == LOCAL else uri)
+    info = None if uri.endswith(":/") else around.store().get_file_info(name)
+    if info is not None and info.type is pa_fs.FileType.File:
+        return around, [info]
+    if info is None or info.type is pa_fs.FileType.Directory:
+        log = at.store().get_file_info("_delta_log")
+        is_table = log.type is pa_fs.FileType.Directory
+        return at, None if is_table else line_files(at.store(), "")
+    # Not there, or a pattern for several files.
+    return around, line_files(around.store(), "", name) if _PATTERN.search(name) else []
 
 
 def line_ranges(files: Sequence[pa_fs.FileInfo], at_once: int) -> list[list[LineRange]]:

@@ -1,20 +1,88 @@
-"""Turns what Spark raises into an error of ours: one line, the most useful one."""
+"""What a person sees of Spark: names of jobs in its UI, lines of progress, one line of an error."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, PythonException
+from pyspark.sql import SparkSession
 
+from jobs.pipeline.session import is_connect
 from schemas.errors import SpapsError
+
+# Spark passes settings of the session on to its jobs, and its UI shows this one.
+DESCRIPTION: Final = "spark.job.description"
+LOOK_SECONDS: Final = 0.5
+# Quick steps stay silent, long ones do not flood a log.
+SAY_SECONDS: Final = 5.0
 
 _CAUSE: Final = "Caused by: "
 _PYTHON: Final = "Traceback (most recent call last)"
 # How Sedona reports what a function could not do.
 _EXPRESSION: Final = "evaluating expression "
+
+
+@contextmanager
+def described(spark: SparkSession, what: str) -> Iterator[None]:
+    """Name the jobs of a step for the Spark UI.
+
+    Tags would do so everywhere. But a classic session that ever had a tag cannot be serialized any
+    more, and Sedona sends it to the tasks that read an OSM extract.
+    """
+    if is_connect(spark):
+        tag = what.replace(",", "")
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            spark.removeTag(tag)
+        return
+    spark.conf.set(DESCRIPTION, what)
+    try:
+        yield
+    finally:
+        spark.conf.unset(DESCRIPTION)
+
+
+@contextmanager
+def stage_progress(spark: SparkSession, what: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Say every few seconds for how long a step has run, and on Connect how many tasks are done."""
+    ending = threading.Event()
+    started = time.monotonic()
+    tasks: list[tuple[int, int]] = [(0, 0)]
+
+    def note(**progress: Any) -> None:
+        stages = progress.get("stages") or ()
+        done = sum(stage.num_completed_tasks for stage in stages)
+        tasks[0] = done, sum(stage.num_tasks for stage in stages)
+
+    def watch() -> None:
+        said_at = started
+        while not ending.wait(LOOK_SECONDS):
+            now = time.monotonic()
+            if now - said_at >= SAY_SECONDS:
+                done, total = tasks[0]
+                of = f"{done} of {total} tasks, " if total else ""
+                say(f"{what}: {of}{now - started:.0f} s")
+                said_at = now
+
+    # Only Connect tells an application how far its tasks are.
+    if is_connect(spark):
+        spark.registerProgressHandler(note)
+    watcher = threading.Thread(target=watch, name="stage-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        watcher.join()
+        if is_connect(spark):
+            spark.removeProgressHandler(note)
 
 
 @contextmanager

@@ -12,19 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.pipeline.subscriptions import line_ranges
-from jobs.pipeline.subscriptions.jsonl_fast_path import LINES_IN_RANGE, parts_of_range
-from jobs.pipeline.subscriptions.line_ranges import LineRange, blocks_of, line_files
-from jobs.pipeline.subscriptions.subscription_parts import (
-    SubscriptionPart,
-    each_once,
-    merged,
-)
 from schemas.errors import SourceError
 from schemas.language.limits import MAX_DESCRIPTOR_BYTES
 from schemas.membership import DESCRIPTOR, SUB_ID
 from schemas.subscription import MAX_SUB_ID, parse_subscription
 from spaps.cli.neighborhood_input import read_subscriptions
+from spatial_udfs.batch.subscription_parts import SubscriptionPart, each_once, merged
+from world.subscriptions import line_ranges
+from world.subscriptions.jsonl_fast_path import LINES_IN_RANGE, parts_of_range
+from world.subscriptions.line_ranges import LineRange, blocks_of, line_files
 
 GOOD = '{"refs":[1],"stages":[{"cats":["road/#"],"cond":"C"}]}'
 OTHER = '{"refs":[2],"stages":[{"cats":["würfel/#"],"cond":"T"}]}'

@@ -13,7 +13,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -21,10 +21,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
-from jobs.pipeline.lake_tables import LakeTable, lake_errors, lake_table
-from jobs.pipeline.storage_credentials import LOCAL
+from schemas.storage_credentials import LOCAL
+from world.lake.lake_tables import LakeTable, lake_errors
 from world.versions.removal import KEEP_FILES_HOURS
 
 SCRATCH_FOLDER: Final = ".scratch"
@@ -85,10 +84,9 @@ class Scratch:
                 Path(self.at.uri.removeprefix(LOCAL)).parent.rmdir()
 
 
-def new_scratch(spark: SparkSession, out: str, run: str) -> Scratch:
-    """Make the scratch folder of a run in its output folder, and remove those of dead runs."""
-    around = lake_table(spark, f"{out}/{SCRATCH_FOLDER}")
-    at = lake_table(spark, f"{out}/{SCRATCH_FOLDER}/{run}")
+def new_scratch(around: LakeTable, run: str) -> Scratch:
+    """Make the scratch folder of a run beside those of others, and remove those of dead runs."""
+    at = replace(around, uri=f"{around.uri}/{run}")
     if at.uri.startswith(LOCAL):
         Path(at.uri.removeprefix(LOCAL)).mkdir(parents=True, exist_ok=True)
     _remove_old(around)

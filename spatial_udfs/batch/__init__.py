@@ -1,0 +1,1 @@
+"""A batch of subscriptions as arrays: taken apart, numbered, and with its meaning in a world."""

@@ -1,0 +1,1 @@
+"""Subscriptions in files and tables, as tasks read them: parts of arrays."""
