@@ -38,7 +38,7 @@ class FanOut:
         state, counters = self._state, self._state.counters
         if slots is None or len(slots) > MANY_SLOTS or counters.work >= counters.work_limit:
             return -1
-        hits = self._hits(route, slots)
+        hits = simple_hits(state, route, slots)
         if hits is None:
             return -1
         counters.work += len(hits)
@@ -114,19 +114,25 @@ class FanOut:
         packet = b"".join((header, topic_field, SHORT_LENGTHS[len(named)], named, payload))
         return self.deliver(publisher, route, slots, packet, len(header) + len(topic_field) + 1)
 
-    def _hits(self, route: Route, slots: Slots) -> list[Subscription] | None:
-        """Return the subscriptions that match; None: some of them share a session."""
-        slot_owners, homes = self._state.slots.slot_owners, route.spatial
-        hits = [owner.subscription for s in slots if (owner := slot_owners[s]).home in homes]
-        matches = len(hits)
-        for entry in route.plain:
-            hits += entry.plain.values()
-        # Under one filter each session stands once; otherwise all are compared.
-        is_mixed = matches > 1 or len(route.plain) > 1 or (matches and route.plain)
-        if is_mixed and len({hit.session for hit in hits}) != len(hits):
-            return None
-        self._state.counters.matches += matches
-        return hits
+
+def simple_hits(
+    state: CoreState, route: Route, slots: Slots, publisher: Session | None = None
+) -> list[Subscription] | None:
+    """Return the subscriptions that match; None: some share a session, or are the publisher's."""
+    slot_owners, homes, plain = state.slots.slot_owners, route.spatial, route.plain
+    hits = [owner.subscription for s in slots if (owner := slot_owners[s]).home in homes]
+    matches = len(hits)
+    for entry in plain:
+        hits += entry.plain.values()
+    # Under one filter each session stands once; otherwise all are compared.
+    is_mixed = matches > 1 or len(plain) > 1 or (matches and plain)
+    if is_mixed and len({hit.session for hit in hits}) != len(hits):
+        return None
+    is_subscriber = publisher is not None and publisher.subscriptions
+    if is_subscriber and any(hit.session is publisher for hit in hits):
+        return None
+    state.counters.matches += matches
+    return hits
 
 
 def _message(route: Route, packet: bytes, at: int) -> Message:

@@ -10,9 +10,8 @@ from broker.codec.publish import QOS_0
 from broker.core.core_state import CoreState
 from broker.core.publish.fan_out import FanOut
 from broker.core.publish.fast_publish import (
-    MOST_BYTES,
-    MOST_HEADER,
     look_up_in_both,
+    most_remaining,
 )
 from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.sessions.connection import Connection
@@ -28,7 +27,7 @@ class FastPublisher3:
         self._state = state
         self._fan_out = fan_out
         self._filter_sampler = filter_sampler
-        self._most_remaining = min(state.limits.packet_bytes - MOST_HEADER, MOST_BYTES)
+        self._most_remaining = most_remaining(state.limits)
 
     def run(  # noqa: C901 - one loop without calls, as in fast_publish
         self, connection: Connection, session: Session, data: bytes, position: int

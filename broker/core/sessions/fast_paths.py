@@ -9,10 +9,9 @@ from broker.core.core_state import CoreState
 from broker.core.publish.fan_out import FanOut
 from broker.core.publish.fast_publish import FastPublisher
 from broker.core.publish.fast_publish_3 import FastPublisher3
-from broker.core.publish.fast_publish_qos1 import FastPublisherQos1
+from broker.core.publish.fast_publish_qos1 import FastPublisherQos1, PlainFanOut
 from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.publish.message_delivery import MessageDelivery
-from broker.core.publish.plain_fan_out import PlainFanOut
 from broker.core.publish.publish_answers import PublishAnswers
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connection import Connection
