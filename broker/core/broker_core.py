@@ -12,12 +12,12 @@ from broker.codec.gateway_rules import GatewayRules
 from broker.codec.reason_codes import ReasonCode
 from broker.core.audience import Audiences
 from broker.core.core_state import CoreState, KnowsEntity
-from broker.core.counters import SysTopics
+from broker.core.counters import FilterSampler, SysTopics
 from broker.core.journal import Record
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
+from broker.core.publish.fast_paths import make_fast_paths
 from broker.core.publish.fast_publish import Read
-from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.publish.publish_answers import PublishAnswers
@@ -27,7 +27,6 @@ from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler, random_client_id
 from broker.core.sessions.connection import Connection
-from broker.core.sessions.fast_paths import make_fast_paths
 from broker.core.sessions.intake import Intake
 from broker.core.sessions.session import Session
 from broker.core.sessions.session_lifecycle import SessionLifecycle

@@ -1,4 +1,4 @@
-"""What the broker counts, and the $SYS topics that publish it.
+"""What the broker counts and measures, and the $SYS topics that publish it.
 
 The $SYS topics have Mosquitto's names, so that exporters and dashboards work unchanged.
 """
@@ -9,13 +9,17 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from enum import Enum
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from broker.core.message import Message
+from broker.filter.memberships import SlotOwner
 
 if TYPE_CHECKING:
     from broker.core.core_state import CoreState
 
+# At most a hundred samples of the filter a second, and one for a message that comes alone.
+SAMPLE_SECONDS: Final = 0.01
 # Units of work: a copy on the fast path is one. A matching subscription elsewhere costs more.
 WORK_OF_A_MATCH: Final = 8
 # So many bytes to write are one unit more.
@@ -210,3 +214,35 @@ class SysTopics:
         ):
             load = self._loads.setdefault(name, _Load(name))
             yield from load.update(total, seconds)
+
+
+class FilterSampler:
+    """Times the filter once more for one message; from ``due`` on the next one may be taken.
+
+    It does so in all modes of memberships, and at each QoS.
+    """
+
+    __slots__ = ("_state", "due")
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        self.due = 0.0
+
+    def look_at(self, topic: bytes, peid: int) -> None:
+        """Measure with this message if the next sample is due."""
+        if (now := self._state.clock()) >= self.due:
+            self.take(topic, peid, now)
+
+    def take(self, topic: bytes, peid: int, now: float) -> None:
+        """Measure what leads from a topic and an entity to the subscriptions."""
+        state = self._state
+        began = perf_counter()
+        route = state.routes.by_topic.get(topic)
+        slots = state.memberships.look_up_function(peid)
+        if route is not None and slots:
+            if type(slots) is SlotOwner:
+                _ = slots.home in route.spatial
+            else:
+                _ = [slot for slot in slots if state.slots.slot_owners[slot].home in route.spatial]
+        state.counters.filter_times.append(perf_counter() - began)
+        self.due = now + SAMPLE_SECONDS

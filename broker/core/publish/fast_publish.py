@@ -19,9 +19,9 @@ from broker.codec.publish import (
     SHORT_LENGTHS,
 )
 from broker.core.core_state import CoreState
+from broker.core.counters import FilterSampler
 from broker.core.limits import BrokerLimits
 from broker.core.publish.fan_out import FanOut, LookUpFunction
-from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.filter.memberships import SlotOwner, Slots
@@ -32,7 +32,7 @@ Stop: TypeAlias = tuple[Connection, bytes, int]
 
 
 class AcknowledgedRuns(Protocol):
-    """The port for packets of QoS 1 in a row: ``sessions/fast_paths`` has what takes them."""
+    """The port for packets of QoS 1 in a row: ``fast_paths`` has what takes them."""
 
     def run(self, connection: Connection, session: Session, data: bytes, position: int) -> int:
         """Take PUBLISH and PUBACK packets; return where the first begins that is left."""

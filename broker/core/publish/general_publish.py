@@ -12,10 +12,10 @@ from broker.core.counters import WORK_OF_A_PUBLISH, Drop
 from broker.core.journal import PacketReceived
 from broker.core.message import NO_EXPIRY, Message
 from broker.core.publish.look_ahead import LookAhead
-from broker.core.publish.publish_answers import PublishAnswers
-from broker.core.publish.publish_refusals import (
+from broker.core.publish.publish_answers import (
     NEIGHBORHOOD_WAITS,
     NO_MEMBERSHIPS,
+    PublishAnswers,
     RefusedPublish,
     entity_refusal,
     no_match_text,

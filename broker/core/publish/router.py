@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.core.core_state import CoreState
-from broker.core.counters import BYTES_OF_WORK, WORK_OF_A_MATCH
+from broker.core.counters import BYTES_OF_WORK, WORK_OF_A_MATCH, FilterSampler
 from broker.core.message import Message
-from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.sessions.session import Session
 from broker.core.subscribe.routes import Route

@@ -9,7 +9,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import Refusal
 from broker.core.sessions.session import Session
-from broker.core.subscribe.named_filter import names_neighborhood, parse_subscription
+from broker.core.subscribe.named_subscriptions import names_neighborhood, parse_subscription
 from broker.core.subscribe.subscribe_jobs import (
     FilterRequest,
     SpatialPropertyError,
