@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 from broker.codec.publish import QOS_0, QOS_1
 from broker.core.core_state import CoreState
 from broker.core.counters import FilterSampler
-from broker.core.publish.fan_out import FanOut
 from broker.core.publish.fast_publish import FastPublisher, look_up_in_both, most_remaining
 from broker.core.publish.fast_publish_qos1 import FastPublisherQos1, PlainFanOut
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.publish.publish_answers import PublishAnswers
+from broker.core.publish.router import FanOut
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session

@@ -21,7 +21,7 @@ from broker.codec.publish import (
 from broker.core.core_state import CoreState
 from broker.core.counters import FilterSampler
 from broker.core.limits import BrokerLimits
-from broker.core.publish.fan_out import FanOut, LookUpFunction
+from broker.core.publish.router import FanOut, LookUpFunction
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.filter.memberships import SlotOwner, Slots

@@ -21,11 +21,10 @@ from broker.core.core_state import CoreState
 from broker.core.counters import FilterSampler
 from broker.core.message import SHORT_RECORD_BYTES
 from broker.core.plain_delivery import plain_message
-from broker.core.publish.fan_out import LookUpFunction, simple_hits
 from broker.core.publish.fast_publish import MOST_PROPERTIES, look_up_in_both, most_remaining
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.publish.publish_answers import PublishAnswers
-from broker.core.publish.router import MANY_SLOTS
+from broker.core.publish.router import MANY_SLOTS, LookUpFunction, simple_hits
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.core.subscribe.routes import Route

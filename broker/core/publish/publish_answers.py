@@ -154,14 +154,23 @@ class PublishAnswers:
         return True
 
     def refuse(
-        self, connection: Connection, session: Session, publish: Publish, refusal: RefusedPublish
+        self,
+        connection: Connection,
+        session: Session,
+        publish: Publish,
+        message: Message,
+        refusal: RefusedPublish,
     ) -> None:
-        """Answer a message that goes to nobody."""
+        """Answer a message that goes to nobody, log it, and tell traces of it."""
+        now, reason, text = self._state.clock(), refusal.reason, refusal.text
+        if self._state.trace.is_on:
+            self._state.trace.published(session, message, 0, reason, text)
+        connection.refusals.note(connection, now, "publish", reason, text, topic=message.topic)
         if publish.qos and not connection.has_properties and refusal.is_temporary:
-            raise TryAgainError(refusal.reason, refusal.text)
+            raise TryAgainError(reason, text)
         if publish.qos == 0 or not connection.has_properties:
             self._state.counters.drops[refusal.drop] += 1
-        self.answer(connection, session, publish, refusal.reason, refusal.text)
+        self.answer(connection, session, publish, reason, text)
 
     def answer(
         self,
