@@ -18,7 +18,7 @@ from broker.core.publish.general_publish import GeneralPublish
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler
 from broker.core.sessions.connection import Connection, State
-from broker.core.sessions.input_faults import InputFaults
+from broker.core.sessions.connection_faults import InputFaults
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.subscribe.subscribe_queue import SubscribeQueue
 from broker.core.trace import FastPath, TracingFastPath
