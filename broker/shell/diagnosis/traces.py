@@ -16,7 +16,7 @@ from typing import Any, Final
 from broker.core.broker_core import Core
 from broker.core.trace import TraceEvent, Watch
 from broker.shell.control_socket import Rows
-from broker.shell.diagnosis.trace_request import TraceError, TraceRequest, read_trace
+from broker.shell.diagnosis.questions import TraceError, TraceRequest, read_trace
 
 log = logging.getLogger(__name__)
 
