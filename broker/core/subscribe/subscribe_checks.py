@@ -16,7 +16,7 @@ from broker.core.subscribe.subscribe_jobs import (
     SubscribeJob,
     nsids_of,
 )
-from broker.core.subscribe.subscription_index import subscription_bytes
+from broker.core.subscribe.subscription_writer import subscription_bytes
 from broker.core.verdicts import denial_text
 from schemas.errors import DescriptorError
 from schemas.mqtt_names import NEIGHBORHOOD, name_warnings
