@@ -12,7 +12,7 @@ from itertools import chain
 
 from broker.codec.reason_codes import ProtocolError, ReasonCode
 from broker.core.core_state import CoreState
-from broker.core.publish.publish_refusals import NEIGHBORHOOD_WAITS, entity_refusal, topic_refusal
+from broker.core.publish.publish_answers import NEIGHBORHOOD_WAITS, entity_refusal, topic_refusal
 from broker.core.sessions.session import Session
 from broker.core.subscribe.routes import Route
 from broker.core.subscribe.subscription import Subscription

@@ -12,14 +12,15 @@ from broker.codec.gateway_rules import GatewayRules
 from broker.codec.reason_codes import ReasonCode
 from broker.core.audience import Audiences
 from broker.core.core_state import CoreState, KnowsEntity
-from broker.core.counters import SysTopics
+from broker.core.counters import FilterSampler
 from broker.core.journal import Record
 from broker.core.limits import BrokerLimits
 from broker.core.message import Message
+from broker.core.publish.fast_paths import make_fast_paths
 from broker.core.publish.fast_publish import Read
-from broker.core.publish.filter_sampler import FilterSampler
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.publish.message_delivery import MessageDelivery
+from broker.core.publish.own_messages import OwnMessages, SysTopics
 from broker.core.publish.publish_answers import PublishAnswers
 from broker.core.publish.router import Router
 from broker.core.restore import StateRestore, durable_parts
@@ -27,7 +28,6 @@ from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler, random_client_id
 from broker.core.sessions.connection import Connection
-from broker.core.sessions.fast_paths import make_fast_paths
 from broker.core.sessions.intake import Intake
 from broker.core.sessions.session import Session
 from broker.core.sessions.session_lifecycle import SessionLifecycle
@@ -83,27 +83,27 @@ class Core:
         self._retained_writer = retained = RetainedWriter(state)
         sampler, answers = FilterSampler(state), PublishAnswers(state, self._resume)
         router = Router(state, delivery, sampler)
-        self._general_publish = GeneralPublish(state, router, retained, answers, self._resume)
+        self._own_messages = OwnMessages(state, router, retained)
         acks = Acknowledgements(state, delivery)
-        wills = Wills(state, self._general_publish)
+        wills = Wills(state, self._own_messages)
         self._lifecycle = SessionLifecycle(state, wills, delivery.share_groups)
         self._intake = Intake(
             state,
             self._lifecycle,
             make_fast_paths(state, delivery, answers, acks, sampler),
             ConnectHandler(state, self._lifecycle, delivery, self._resume, new_client_id),
-            self._general_publish,
+            GeneralPublish(state, router, retained, answers, self._resume),
             acks,
             SubscribeQueue(state, delivery, self._lifecycle),
         )
         # For the shell, when the world in force changes.
-        self.world_notifier = WorldNotifier(state, delivery, self._general_publish.publish)
+        self.world_notifier = WorldNotifier(state, delivery, self._own_messages.publish)
         self.neighborhoods = Neighborhoods(state)
         # For operators, who ask why a message does not arrive.
         self.audiences = Audiences(state)
         self.named_subscriptions = NamedSubscriptions(state)
         if sys_interval:
-            SysTopics(state, self._general_publish.publish, version, sys_interval)
+            SysTopics(state, self._own_messages.publish, version, sys_interval)
 
     # --- connections
 
@@ -242,7 +242,7 @@ class Core:
 
     def publish(self, message: Message) -> None:
         """Publish a message of the broker itself."""
-        self._general_publish.publish(message)
+        self._own_messages.publish(message)
 
     def _resume(self, connection: Connection) -> None:
         self._intake.resume(connection)

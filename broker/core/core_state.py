@@ -13,10 +13,9 @@ from broker.core.limits import BrokerLimits, InputBudget, Shares
 from broker.core.requests import Forget, LookUp, Outbox, OutputGate
 from broker.core.retained.retained_messages import RetainedStore
 from broker.core.sessions.session_table import SessionTable
-from broker.core.subscribe.entity_keys import EntityKeys
-from broker.core.subscribe.routes import Routes
+from broker.core.subscribe.routes import EntityKeys, Routes
 from broker.core.subscribe.subscription import SlotTable, Subscription
-from broker.core.subscribe.subscription_index import SubscriptionIndex
+from broker.core.subscribe.subscription_writer import SubscriptionIndex
 from broker.core.subscribe.topic_tree import TopicTree
 from broker.core.trace import Trace
 from broker.core.verdicts import AccessControl, VerdictCache

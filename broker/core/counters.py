@@ -1,21 +1,19 @@
-"""What the broker counts, and the $SYS topics that publish it.
-
-The $SYS topics have Mosquitto's names, so that exporters and dashboards work unchanged.
-"""
+"""What the core counts, the units of work among it, and samples of the time of the filter."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
 from enum import Enum
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message import Message
+from broker.filter.memberships import SlotOwner
 
 if TYPE_CHECKING:
     from broker.core.core_state import CoreState
 
+# At most a hundred samples of the filter a second, and one for a message that comes alone.
+SAMPLE_SECONDS: Final = 0.01
 # Units of work: a copy on the fast path is one. A matching subscription elsewhere costs more.
 WORK_OF_A_MATCH: Final = 8
 # So many bytes to write are one unit more.
@@ -110,103 +108,33 @@ class Counters:
         self.filter_times: deque[float] = deque(maxlen=4_096)
 
 
-_WINDOWS: Final = (("1min", 60.0), ("5min", 300.0), ("15min", 900.0))
+class FilterSampler:
+    """Times the filter once more for one message; from ``due`` on the next one may be taken.
 
+    It does so in all modes of memberships, and at each QoS.
+    """
 
-class _Load:
-    """A rate for each minute, averaged with less weight on older values."""
+    __slots__ = ("_state", "due")
 
-    __slots__ = ("_last", "_rates", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._last = 0
-        self._rates = [0.0] * len(_WINDOWS)
-
-    def update(self, total: int, seconds: float) -> Iterator[tuple[str, str]]:
-        rate = (total - self._last) * 60.0 / seconds
-        self._last = total
-        for number, (window, length) in enumerate(_WINDOWS):
-            weight = math.exp(-seconds / length)
-            self._rates[number] = rate + weight * (self._rates[number] - rate)
-            yield f"load/{self.name}/{window}", f"{self._rates[number]:.2f}"
-
-
-class SysTopics:
-    """Publishes the broker's figures, only those that changed."""
-
-    __slots__ = ("_interval", "_last", "_loads", "_publish", "_started", "_state", "_updated")
-
-    def __init__(
-        self, state: CoreState, publish: Callable[[Message], None], version: str, interval: float
-    ) -> None:
+    def __init__(self, state: CoreState) -> None:
         self._state = state
-        self._publish = publish
-        self._interval = interval
-        self._started = self._updated = state.clock()
-        self._last: dict[str, str] = {}
-        self._loads: dict[str, _Load] = {}
-        self._publish_figure("version", f"spaps version {version}")
-        state.timers.at(self._started + interval, self._update)
+        self.due = 0.0
 
-    def _update(self) -> None:
-        now = self._state.clock()
-        for name, value in self._figures(now):
-            self._publish_figure(name, value)
-        self._updated = now
-        self._state.timers.at(now + self._interval, self._update)
+    def look_at(self, topic: bytes, peid: int) -> None:
+        """Measure with this message if the next sample is due."""
+        if (now := self._state.clock()) >= self.due:
+            self.take(topic, peid, now)
 
-    def _publish_figure(self, name: str, value: str) -> None:
-        if self._last.get(name) != value:
-            self._last[name] = value
-            self._publish(Message(f"$SYS/broker/{name}", value.encode(), retain=True))
-
-    def _figures(self, now: float) -> Iterator[tuple[str, str]]:
+    def take(self, topic: bytes, peid: int, now: float) -> None:
+        """Measure what leads from a topic and an entity to the subscriptions."""
         state = self._state
-        counters, sessions, retained = state.counters, state.sessions, state.retained
-        yield "uptime", f"{int(now - self._started)} seconds"
-        dropped = sum(counters.drops.values())
-        packets_sent = counters.publishes_sent + state.output_gate.answers
-        connected = sessions.connected
-        stored = [len(one.outgoing.queue) + len(one.outgoing.unacknowledged) for one in sessions]
-        totals = {
-            "clients/total": len(sessions),
-            "clients/connected": connected,
-            "clients/active": connected,
-            "clients/disconnected": len(sessions) - connected,
-            "clients/inactive": len(sessions) - connected,
-            "clients/maximum": sessions.most_connected,
-            "clients/expired": counters.sessions_expired,
-            "messages/received": counters.packets_received,
-            "messages/sent": packets_sent,
-            "messages/stored": sum(stored) + retained.count,
-            "store/messages/count": sum(stored) + retained.count,
-            "store/messages/bytes": sum(one.outgoing.bytes for one in sessions) + retained.bytes,
-            "publish/messages/received": counters.publishes_received,
-            "publish/messages/sent": counters.publishes_sent,
-            "publish/messages/dropped": dropped,
-            "publish/bytes/received": counters.publish_bytes_received,
-            "publish/bytes/sent": counters.publish_bytes_sent,
-            "bytes/received": counters.bytes_received,
-            "bytes/sent": counters.bytes_sent,
-            "retained messages/count": retained.count,
-            "subscriptions/count": state.index.count,
-            "shared_subscriptions/count": state.index.shared_count,
-            "neighborhoods/count": len(state.slots),
-        }
-        for name, total in totals.items():
-            yield name, str(total)
-        seconds = max(now - self._updated, 1e-3)
-        for name, total in (
-            ("messages/received", counters.packets_received),
-            ("messages/sent", packets_sent),
-            ("publish/received", counters.publishes_received),
-            ("publish/sent", counters.publishes_sent),
-            ("publish/dropped", dropped),
-            ("bytes/received", counters.bytes_received),
-            ("bytes/sent", counters.bytes_sent),
-            ("connections", counters.connections),
-            ("sockets", counters.connections),
-        ):
-            load = self._loads.setdefault(name, _Load(name))
-            yield from load.update(total, seconds)
+        began = perf_counter()
+        route = state.routes.by_topic.get(topic)
+        slots = state.memberships.look_up_function(peid)
+        if route is not None and slots:
+            if type(slots) is SlotOwner:
+                _ = slots.home in route.spatial
+            else:
+                _ = [slot for slot in slots if state.slots.slot_owners[slot].home in route.spatial]
+        state.counters.filter_times.append(perf_counter() - began)
+        self.due = now + SAMPLE_SECONDS

@@ -12,7 +12,7 @@ from broker.core.message import Delivery, Stage
 from broker.core.retained.retained_messages import RetainedWriter
 from broker.core.sessions.session import Session, queued_record
 from broker.core.sessions.session_lifecycle import SessionLifecycle
-from broker.core.subscribe.named_filter import parse_subscription
+from broker.core.subscribe.named_subscriptions import parse_subscription
 from broker.core.subscribe.subscription import Subscription
 from broker.core.verdicts import Identity
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from broker.core.world_changes import Neighborhoods
 from broker.generations.change_counts import AdoptedGeneration, SwitchOutcome, generation_in_force
+from broker.generations.change_follower import LOOK_SECONDS, ChangeFollower
 from broker.generations.generation_adoption import (
     ATTEMPTS,
     GenerationAdopter,
@@ -20,21 +21,22 @@ from broker.generations.switch_changes import SwitchChanges
 from broker.generations.switch_notices import SwitchNotices
 from broker.generations.waiting_neighborhoods import WaitingNeighborhoods
 from broker.resolver.live_resolver import LiveResolver
-from redis_link.connection.redis_connection import RedisConnection
 from redis_link.connection.redis_router import RedisRouter
-from schemas.errors import DamagedRedisError, GenerationError, OtherWorldError, SpapsError
+from schemas.errors import DamagedRedisError, GenerationError, OtherWorldError
 from schemas.generation import FROM_FILE, GenerationFacts
 from schemas.redis_keys import GENERATION_CHANNEL
 
 log = logging.getLogger(__name__)
 
 RESTORE_SECONDS: Final = 60.0
-# A switch must be noticed within a second, even when its notice was lost.
-LOOK_SECONDS: Final = 0.8
 
 
-class GenerationFollower:
+class GenerationFollower(ChangeFollower):
     """Keeps the memberships of one broker up to date; all calls come from the event loop."""
+
+    log = log
+    kept = "the generation in force stays"
+    failure = "a generation could not be adopted"
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class GenerationFollower:
         notices: SwitchNotices,
         restore_seconds: float = RESTORE_SECONDS,
     ) -> None:
+        super().__init__(lambda on_notice: router.listen(GENERATION_CHANNEL, on_notice))
         self._router = router
         self._memberships = memberships
         self._notices = notices
@@ -55,11 +58,8 @@ class GenerationFollower:
         self.waiting = WaitingNeighborhoods(resolver, neighborhoods)
         self.facts: GenerationFacts | None = None
         self._adopted: AdoptedGeneration | None = None
-        self._listening: RedisConnection | None = None
-        self._news = asyncio.Event()
         # The generation in force may lack subscriptions of this broker.
         self._is_doubtful = False
-        self.problem = ""
         # What is wrong with the sets of the generation in force, which are then not used.
         self.damage = ""
         # Generation and token of one that was built for another world, and is not used.
@@ -72,14 +72,10 @@ class GenerationFollower:
         at_start = self._adopter.unanswered if self._adopter.is_start else 0
         return at_start + self.waiting.unanswered
 
-    def look_soon(self) -> None:
-        """Check Redis now: something may have changed."""
-        self._news.set()
-
     def adopt_again(self) -> None:
         """Adopt the generation in force again: it may lack subscriptions of this broker."""
         self._is_doubtful = True
-        self._news.set()
+        self.look_soon()
 
     async def load(self) -> None:
         """Adopt the generation in force before the first client connects; raises on failure."""
@@ -101,39 +97,14 @@ class GenerationFollower:
             else:
                 return
 
-    async def follow(self) -> None:
-        """Check for a new generation and adopt it, until cancelled."""
-        try:
-            while True:
-                # Cleared first, so that a notice that arrives during the check starts another one.
-                self._news.clear()
-                await self._look()
-                try:
-                    async with asyncio.timeout(LOOK_SECONDS):
-                        await self._news.wait()
-                except TimeoutError:
-                    continue
-        finally:
-            if self._listening is not None:
-                self._listening.close()
-
-    async def _look(self) -> None:
-        """Check once; an error is logged once, and the next check tries again."""
-        try:
-            if self._listening is None or not self._listening.is_open:
-                self._listening = await self._router.listen(GENERATION_CHANNEL, self._news.set)
-            current = await self._current_or_none()
-            if self._is_doubtful or self._is_other(current):
-                await self._adopt(current)
-                self._is_doubtful = False
-            await self._notices.store_notified()
-            self.problem = ""
-        except SpapsError as error:
-            self._note(str(error))
-        except Exception as error:
-            # Whatever the error, the generation in force stays, and the next check tries again.
-            log.exception("a generation could not be adopted")
-            self._note(f"{type(error).__name__}: {error}")
+    async def _look_once(self) -> str:
+        await self._listen_again()
+        current = await self._current_or_none()
+        if self._is_doubtful or self._is_other(current):
+            await self._adopt(current)
+            self._is_doubtful = False
+        await self._notices.store_notified()
+        return ""
 
     def sets_are_damaged(self, what: str) -> None:
         """Stop using the sets of the generation in force, and resolve their subscriptions live."""
@@ -145,11 +116,6 @@ class GenerationFollower:
         if what != self.damage:
             log.error("neighborhoods are resolved by this broker: %s", what)
         self.damage = what
-
-    def _note(self, problem: str) -> None:
-        if problem != self.problem:
-            self.problem = problem
-            log.warning("the generation in force stays: %s", problem)
 
     def _is_other(self, current: GenerationFacts | None) -> bool:
         if current is None:

@@ -48,7 +48,7 @@ class NameChange:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Prepared:
+class _PreparedChange:
     """A subscription as it was found, with its coming subId, and the slot of its new members."""
 
     subscription: Subscription
@@ -100,7 +100,7 @@ class NameChanger:
             async with asyncio.timeout(COUNT_SECONDS):
                 before = await self._members_before(change.before)
         counted = _counted(before, NO_MEMBERS, lacks_references=True)
-        prepared = [_Prepared(one, one.terms, None) for one in subscriptions]
+        prepared = [_PreparedChange(one, one.terms, None) for one in subscriptions]
         await self._put_in_force(change, prepared, NO_MEMBERS, counted)
 
     async def _resolved(self, wanted: NamedNeighborhood) -> tuple[VersionResolution, bool]:
@@ -126,7 +126,7 @@ class NameChanger:
 
     async def _registered(
         self, resolved: VersionResolution, subscriptions: Sequence[Subscription]
-    ) -> list[_Prepared]:
+    ) -> list[_PreparedChange]:
         """Register each subscription with what it will hold: a registration never changes."""
         found = []
         for one in subscriptions:
@@ -139,13 +139,13 @@ class NameChanger:
                 (terms.nsid,), lambda _: None, terms.name,
             )  # fmt: skip
             (sub_id,) = await self._registry.register(request, resolved)
-            found.append(_Prepared(one, terms, sub_id))
+            found.append(_PreparedChange(one, terms, sub_id))
         return found
 
     async def _put_in_force(
         self,
         change: NameChange,
-        registered: Sequence[_Prepared],
+        registered: Sequence[_PreparedChange],
         peids: Int64s,
         counted: MemberChange,
     ) -> None:
@@ -158,17 +158,17 @@ class NameChanger:
             await asyncio.sleep(0)
 
     async def _with_members(
-        self, registered: Sequence[_Prepared], peids: Int64s
-    ) -> list[_Prepared]:
+        self, registered: Sequence[_PreparedChange], peids: Int64s
+    ) -> list[_PreparedChange]:
         """Enter the members under a slot for each."""
-        prepared: list[_Prepared] = []
+        prepared: list[_PreparedChange] = []
         try:
             for one in registered:
                 if not len(peids):
                     prepared.append(one)
                     continue
                 slot = self._named.announce(peids)
-                prepared.append(_Prepared(one.subscription, one.terms, one.sub_id, slot))
+                prepared.append(_PreparedChange(one.subscription, one.terms, one.sub_id, slot))
                 for _ in range(0, len(peids), MEMBERS_AT_ONCE):
                     self._named.enter_some(slot, MEMBERS_AT_ONCE)
                     await asyncio.sleep(0)
@@ -180,7 +180,7 @@ class NameChanger:
         return prepared
 
     def _change_one(
-        self, change: NameChange, one: _Prepared, peids: Int64s, counted: MemberChange
+        self, change: NameChange, one: _PreparedChange, peids: Int64s, counted: MemberChange
     ) -> None:
         subscription = one.subscription
         if subscription.terms is not one.terms or not self._named.is_in_force(subscription):

@@ -17,29 +17,30 @@ from typing import Final
 from broker.core.broker_core import Core
 from broker.core.subscribe.subscription import Subscription
 from broker.durability.redis_registry import RedisRegistry
+from broker.generations.change_follower import ChangeFollower
 from broker.generations.generation_watch import GenerationFollower
 from broker.generations.name_changes import NameChange, NameChanger
 from broker.generations.redis_definitions import RedisDefinitions
 from broker.resolver.live_resolver import LiveResolver
 from broker.resolver.resolver_requests import NeighborhoodRefusedError
-from redis_link.connection.redis_connection import RedisConnection
-from schemas.errors import SpapsError
 from schemas.language.neighborhood import neighborhood_hash
 from schemas.language.notation import read_neighborhood
 from schemas.named_neighborhood import NamedNeighborhood
 
 log = logging.getLogger(__name__)
 
-# A change must be noticed within a second, even when its notice was lost.
-LOOK_SECONDS: Final = 0.8
 # Pause before a definition that the resolver refused is tried again.
 REFUSED_SECONDS: Final = 60.0
 # Subscriptions looked at in one turn of the event loop: about a millisecond.
 LOOKED_AT_ONCE: Final = 2_000
 
 
-class NameFollower:
+class NameFollower(ChangeFollower):
     """Keeps the subscriptions by name of one broker up to date; all calls from the event loop."""
+
+    log = log
+    kept = "subscriptions by name stay as they are"
+    failure = "named neighborhoods could not be followed"
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class NameFollower:
         wake: Callable[[], None],
     ) -> None:
         """``wake`` makes the core send."""
+        super().__init__(definitions.listen)
         self._definitions = definitions
         self._named = core.named_subscriptions
         self._changer = NameChanger(registry, resolver, core, generations, wake)
@@ -60,49 +62,17 @@ class NameFollower:
         self._unchecked: dict[Subscription, None] = {}
         # When to try again, by name and descriptor.
         self._refused: dict[tuple[str, str], float] = {}
-        self._news = asyncio.Event()
-        self._listening: RedisConnection | None = None
-        self.problem = ""
 
     def check_all(self) -> None:
         """Compare all subscriptions: the rights of their clients changed."""
         self._must_check_all = True
-        self._news.set()
+        self.look_soon()
 
-    async def follow(self) -> None:
-        """Compare and change subscriptions, until cancelled."""
-        try:
-            while True:
-                # Cleared first, so that a notice that arrives meanwhile starts another look.
-                self._news.clear()
-                await self._look_safely()
-                try:
-                    async with asyncio.timeout(LOOK_SECONDS):
-                        await self._news.wait()
-                except TimeoutError:
-                    continue
-        finally:
-            if self._listening is not None:
-                self._listening.close()
-
-    async def _look_safely(self) -> None:
-        try:
-            await self._apply_rights()
-            if self._listening is None or not self._listening.is_open:
-                self._listening = await self._definitions.listen(self._news.set)
-            refusal = await self._look()
-            self._note("" if refusal is None else str(refusal))
-        except SpapsError as error:
-            self._note(str(error))
-        except Exception as error:
-            # Subscriptions keep what they hold, and the next look tries again.
-            log.exception("named neighborhoods could not be followed")
-            self._note(f"{type(error).__name__}: {error}")
-
-    def _note(self, problem: str) -> None:
-        if problem and problem != self.problem:
-            log.warning("subscriptions by name stay as they are: %s", problem)
-        self.problem = problem
+    async def _look_once(self) -> str:
+        await self._apply_rights()
+        await self._listen_again()
+        refusal = await self._compare_changed()
+        return "" if refusal is None else str(refusal)
 
     async def _apply_rights(self) -> None:
         """Take the members from subscriptions whose clients lost the right to their name.
@@ -126,7 +96,7 @@ class NameFollower:
         for change, subscriptions in denied.items():
             await self._change(change, subscriptions)
 
-    async def _look(self) -> NeighborhoodRefusedError | None:
+    async def _compare_changed(self) -> NeighborhoodRefusedError | None:
         """Compare what is new or was changed; return the last refusal of the resolver."""
         self._unchecked |= dict.fromkeys(self._named.take_arrivals())
         edition = await self._definitions.edition()

@@ -19,8 +19,9 @@ from broker.codec.publish import (
     SHORT_LENGTHS,
 )
 from broker.core.core_state import CoreState
-from broker.core.publish.fan_out import FanOut, LookUpFunction
-from broker.core.publish.filter_sampler import FilterSampler
+from broker.core.counters import FilterSampler
+from broker.core.limits import BrokerLimits
+from broker.core.publish.router import FanOut, LookUpFunction
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.filter.memberships import SlotOwner, Slots
@@ -31,7 +32,7 @@ Stop: TypeAlias = tuple[Connection, bytes, int]
 
 
 class AcknowledgedRuns(Protocol):
-    """The port for packets of QoS 1 in a row: ``sessions/fast_paths`` has what takes them."""
+    """The port for packets of QoS 1 in a row: ``fast_paths`` has what takes them."""
 
     def run(self, connection: Connection, session: Session, data: bytes, position: int) -> int:
         """Take PUBLISH and PUBACK packets; return where the first begins that is left."""
@@ -43,7 +44,7 @@ MOST_BYTES: Final = 0x2000
 # so many bytes of the limit are left to the general path, which counts exactly.
 MOST_HEADER: Final = 3
 # One digit less than the longest: any such number is a peid.
-_MOST_PROPERTIES: Final = PEID_VALUE_AT + MAX_PEID_DIGITS - 1
+MOST_PROPERTIES: Final = PEID_VALUE_AT + MAX_PEID_DIGITS - 1
 
 
 class FastPublisher:
@@ -68,8 +69,7 @@ class FastPublisher:
         # The same object as long as the broker lives.
         self._routes = state.routes.by_topic
         self._is_restricted = state.access.is_restricted
-        # The limit of every client that is connected.
-        self._most_remaining = min(state.limits.packet_bytes - MOST_HEADER, MOST_BYTES)
+        self._most_remaining = most_remaining(state.limits)
 
     def run(  # noqa: C901, PLR0912, PLR0915 - one loop without calls: each would cost a tenth of the whole
         self, reads: Iterator[Read], position: int = 0, found: Mapping[int, Slots] | None = None
@@ -128,7 +128,7 @@ class FastPublisher:
                 if length:
                     digits = data[at + PEID_VALUE_AT : at + length]
                     if (
-                        not PEID_VALUE_AT <= length < _MOST_PROPERTIES
+                        not PEID_VALUE_AT <= length < MOST_PROPERTIES
                         or at + length > end
                         or data[at : at + PEID_VALUE_AT - 1] != PEID_PREFIX
                         or data[at + PEID_VALUE_AT - 1] != length - PEID_VALUE_AT
@@ -209,6 +209,11 @@ class FastPublisher:
             if peid >= 0 and now >= self._filter_sampler.due:
                 self._filter_sampler.take(topic, peid, now)
         return stop
+
+
+def most_remaining(limits: BrokerLimits) -> int:
+    """Return the largest remaining length that a fast path takes, of any connected client."""
+    return min(limits.packet_bytes - MOST_HEADER, MOST_BYTES)
 
 
 def look_up_in_both(found: Mapping[int, Slots], look_up: LookUpFunction) -> LookUpFunction:

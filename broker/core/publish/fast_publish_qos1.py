@@ -1,4 +1,4 @@
-"""The fast path of QoS 1: PUBLISH packets of any version in a row, scanned and copied.
+"""The fast path of QoS 1: PUBLISH packets of any version, scanned and copied to all receivers.
 
 It does what ``general_publish`` does, for the packets that ``fast_publish`` takes at QoS 0, if
 somebody gets them and the publisher itself does not. PUBACKs leave in one piece at the end of a
@@ -7,21 +7,32 @@ run. docs/decisions/0244-qos-1-without-objects.md says what this gains.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from broker.codec.publish import MAX_PEID_DIGITS, PEID_PREFIX, PEID_VALUE_AT, QOS_1
+from broker.codec.publish import (
+    PEID_PREFIX,
+    PEID_VALUE_AT,
+    QOS_1,
+    QOS_1_HEADERS,
+    SHORT_LENGTHS,
+)
 from broker.core.core_state import CoreState
-from broker.core.publish.fan_out import LookUpFunction
-from broker.core.publish.fast_publish import MOST_BYTES, MOST_HEADER, look_up_in_both
-from broker.core.publish.filter_sampler import FilterSampler
-from broker.core.publish.plain_fan_out import PlainFanOut
+from broker.core.counters import FilterSampler
+from broker.core.message import SHORT_RECORD_BYTES
+from broker.core.plain_delivery import plain_message
+from broker.core.publish.fast_publish import MOST_PROPERTIES, look_up_in_both, most_remaining
+from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.publish.publish_answers import PublishAnswers
+from broker.core.publish.router import MANY_SLOTS, LookUpFunction, simple_hits
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
+from broker.core.subscribe.routes import Route
+from broker.core.subscribe.subscription import Subscription
+from broker.filter.memberships import SlotOwner, Slots
 
 _PUBACK: Final = b"\x40\x02"
 _NO_IDENTIFIER: Final = b"\x00\x00"
-_MOST_PROPERTIES: Final = PEID_VALUE_AT + MAX_PEID_DIGITS - 1
 
 
 class FastPublisherQos1:
@@ -45,7 +56,7 @@ class FastPublisherQos1:
         self._filter_sampler = filter_sampler
         self._routes = state.routes.by_topic
         self._is_restricted = state.access.is_restricted
-        self._most_remaining = min(state.limits.packet_bytes - MOST_HEADER, MOST_BYTES)
+        self._most_remaining = most_remaining(state.limits)
 
     def run(  # noqa: C901, PLR0912, PLR0915 - one loop without calls, as in fast_publish
         self, connection: Connection, session: Session, data: bytes, position: int
@@ -105,7 +116,7 @@ class FastPublisherQos1:
             if length:
                 digits = content[PEID_VALUE_AT:length]
                 if (
-                    not PEID_VALUE_AT <= length < _MOST_PROPERTIES
+                    not PEID_VALUE_AT <= length < MOST_PROPERTIES
                     or at + length > end
                     or content[: PEID_VALUE_AT - 1] != PEID_PREFIX
                     or content[PEID_VALUE_AT - 1] != length - PEID_VALUE_AT
@@ -143,3 +154,95 @@ class FastPublisherQos1:
             if spatial and peid >= 0:
                 self._filter_sampler.look_at(topic, peid)
         return position
+
+
+class PlainFanOut:
+    """Writes one message to all its receivers, and notes it as in flight to each."""
+
+    __slots__ = ("_message_delivery", "_state")
+
+    def __init__(self, state: CoreState, message_delivery: MessageDelivery) -> None:
+        self._state = state
+        self._message_delivery = message_delivery
+
+    def deliver(
+        self, publisher: Session, route: Route, slots: Slots, content: bytes, length: int
+    ) -> bool:
+        """Deliver properties, of ``length`` bytes, and payload to every session that matches.
+
+        Return False, with nothing done, if the packet must take the general path: for nobody, for
+        one session by several subscriptions, for the publisher itself, or after much work.
+        """
+        state = self._state
+        hits = self._hits(route, slots, publisher)
+        if not hits:
+            return False
+        readers = route.readers if state.access.is_restricted else None
+        writes, counters = state.outbox.writes, state.counters
+        topic_field, size = route.topic_field, route.delivery_bytes + len(content)
+        # Without the properties that a subscription adds.
+        remaining = len(topic_field) + 3 + len(content)
+        message, journal, place, record = None, state.journal, 0, 0
+        for hit in hits:
+            receiver = hit.session
+            if journal.enabled:
+                place = record = 0
+                if receiver.is_recorded:
+                    place, record = receiver.last_position + 1, journal.position + 1
+            plain = (content, length, route, hit, size, place, record)
+            target = receiver.direct or receiver.direct_3
+            if (
+                target is None
+                or not hit.qos
+                or hit.record_bytes > SHORT_RECORD_BYTES
+                or (readers is not None and receiver not in readers)
+                or not (packet_id := receiver.outgoing.start_plain(plain, size))
+            ):
+                message = message or plain_message(route, content, length)
+                self._message_delivery.deliver(receiver, message, (hit,), retain=False)
+                if readers is not None and self._message_delivery.is_reader(receiver, route.topic):
+                    state.routes.add_reader(route, receiver)
+                continue
+            if record:
+                receiver.last_position = place
+                journal.write_plain(receiver, plain)
+            out = target.out
+            if not out:
+                writes.append(target)
+            if target.has_properties:
+                extra = hit.extra
+                added = len(extra)
+                header = QOS_1_HEADERS[remaining + added]
+                out += (
+                    header,
+                    topic_field,
+                    packet_id.to_bytes(2, "big"),
+                    SHORT_LENGTHS[length + added],
+                    extra,
+                    content,
+                )
+                counters.publish_bytes_sent += len(header) + remaining + added
+            else:
+                header = QOS_1_HEADERS[remaining - 1 - length]
+                out += (header, topic_field, packet_id.to_bytes(2, "big"), content[length:])
+                counters.publish_bytes_sent += len(header) + remaining - 1 - length
+            counters.publishes_sent += 1
+        return True
+
+    def _hits(
+        self, route: Route, slots: Slots, publisher: Session
+    ) -> Iterable[Subscription] | None:
+        """Return the subscriptions that match; none if the general path must find them."""
+        state, counters = self._state, self._state.counters
+        if type(slots) is SlotOwner and not route.plain:
+            # Nearly always.
+            if slots.home not in route.spatial or slots.session is publisher:
+                return None
+            counters.matches += 1
+            return (slots.subscription,)
+        if len(slots) > MANY_SLOTS or counters.work >= counters.work_limit:
+            return None
+        hits = simple_hits(state, route, slots, publisher)
+        if hits is not None:
+            counters.work += len(hits)
+        return hits

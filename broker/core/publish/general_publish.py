@@ -1,21 +1,22 @@
-"""The general path of a client's PUBLISH: rights, limits, retained, routing, the answer."""
+"""The general path of a client's PUBLISH: rights, limits, memberships, retained, answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
+from broker.codec.fields import MAX_REMAINING_LENGTH, read_header
 from broker.codec.publish import Publish
-from broker.codec.reason_codes import ReasonCode
+from broker.codec.reason_codes import ProtocolError, ReasonCode
 from broker.core.core_state import CoreState
-from broker.core.counters import WORK_OF_A_PUBLISH, Drop
+from broker.core.counters import WORK_OF_A_PUBLISH
 from broker.core.journal import PacketReceived
 from broker.core.message import NO_EXPIRY, Message
-from broker.core.publish.look_ahead import LookAhead
-from broker.core.publish.publish_answers import PublishAnswers
-from broker.core.publish.publish_refusals import (
+from broker.core.publish.publish_answers import (
     NEIGHBORHOOD_WAITS,
     NO_MEMBERSHIPS,
+    PublishAnswers,
     RefusedPublish,
     entity_refusal,
     no_match_text,
@@ -32,6 +33,8 @@ from broker.filter.memberships import Slots
 
 # Topics that a connection may publish to, as far as remembered; beyond that all are forgotten.
 MOST_TOPICS: Final = 10_000
+# Packets were compared with the real limit when they came in.
+_NO_LIMIT: Final = 2 * MAX_REMAINING_LENGTH
 
 
 class GeneralPublish:
@@ -96,47 +99,6 @@ class GeneralPublish:
         self._take(connection, session, publish, route, slots, refusal)
         return True
 
-    def publish(self, message: Message, publisher: Session | None = None) -> None:
-        """Publish a message of the broker itself, or a will: no rights, no answer."""
-        route = self._state.routes.of(message.topic.encode())
-        if route.gateway_key is not None and not self._state.keys.is_settled(route):
-            key = route.gateway_key
-            self._state.keys.ask((key,), lambda _error: self._publish(message, publisher))
-            return
-        self._publish(message, publisher)
-
-    def _publish(self, message: Message, publisher: Session | None) -> None:
-        route = self._state.routes.of(message.topic.encode())
-        refusal = entity_refusal(self._state, route, message.peid)
-        if refusal is not None:
-            self._state.counters.drops[refusal.drop] += 1
-            return
-        if message.peid is None and route.gateway_peid is not None:
-            message.name_entity(route.gateway_peid, route.peid_property)
-        if message.retain:
-            message.author = None if publisher is None else publisher.identity
-            user_name = None if publisher is None else publisher.identity.user_name
-            if not message.payload or self._state.retained.has_room_for(message, user_name):
-                self._retained_writer.save(message)
-            else:
-                # Clients that are subscribed get it, later ones do not. There is no one to answer.
-                self._state.counters.drops[Drop.RETAINED_FULL] += 1
-        slots: Slots | None = ()
-        if message.peid is not None and route.spatial:
-            slots = self._state.memberships.look_up(message.peid)
-            if route.is_waiting:
-                self._state.counters.drops[Drop.NEIGHBORHOOD_WAITS] += 1
-        if slots is not None:
-            self._router.route(message, route, slots, publisher)
-            return
-        peid = message.peid or 0
-
-        def came(found: Mapping[int, Slots], _error: str | None) -> None:
-            fresh = self._state.routes.of(message.topic.encode())
-            self._router.route(message, fresh, found.get(peid, ()), publisher)
-
-        self._state.ask_memberships((peid,), came)
-
     def _may_publish(
         self, connection: Connection, session: Session, topic: bytes, route: Route
     ) -> bool:
@@ -180,9 +142,7 @@ class GeneralPublish:
         if refusal is None:
             refusal = no_room_for(self._state, session, message)
         if refusal is not None:
-            self._tell(session, message, 0, refusal.reason, refusal.text)
-            self._log_refusal(connection, route, refusal)
-            self._answers.refuse(connection, session, publish, refusal)
+            self._answers.refuse(connection, session, publish, message, refusal)
             return
         if message.retain:
             message.author = session.identity
@@ -194,25 +154,13 @@ class GeneralPublish:
                 self._state.journal.write(PacketReceived(session.name, publish.packet_id))
         reason = ReasonCode.SUCCESS if count else ReasonCode.NO_MATCHING_SUBSCRIBERS
         text = None if count or not publish.qos else no_match_text(self._state, message)
-        self._tell(session, message, count, reason, text)
-        self._answers.answer(connection, session, publish, reason, text)
-
-    def _tell(
-        self, session: Session, message: Message, count: int, reason: ReasonCode, text: str | None
-    ) -> None:
-        """Tell traces of a PUBLISH, if there are any."""
         if self._state.trace.is_on:
             self._state.trace.published(session, message, count, reason, text)
-
-    def _log_refusal(self, connection: Connection, route: Route, refusal: RefusedPublish) -> None:
-        reason, text, now = refusal.reason, refusal.text, self._state.clock()
-        connection.refusals.note(connection, now, "publish", reason, text, topic=route.topic)
+        self._answers.answer(connection, session, publish, reason, text)
 
     def _message(self, publish: Publish, route: Route) -> Message:
-        properties = publish.properties
-        expires_at = None
-        if properties.expiry is not None:
-            expires_at = self._state.clock() + properties.expiry
+        properties, expiry = publish.properties, publish.properties.expiry
+        expires_at = None if expiry is None else self._state.clock() + expiry
         peid, raw = properties.peid, properties.raw
         if peid is None and route.gateway_peid is not None:
             # Receivers are told which entity the topic names.
@@ -228,3 +176,73 @@ class GeneralPublish:
             expiry_offset=properties.expiry_offset if expires_at is not None else NO_EXPIRY,
             topic_field=route.topic_field,
         )
+
+
+class LookAhead:
+    """Requests all that a chunk of input needs, and blocks its publisher until then."""
+
+    __slots__ = ("_resume", "_state")
+
+    def __init__(self, state: CoreState, resume: Callable[[Connection], None]) -> None:
+        self._state = state
+        self._resume = resume
+
+    def ask(self, connection: Connection, data: bytes, start: int, peid: int) -> None:
+        """Ask for every peid from the packet at ``start`` on, which is about ``peid``."""
+        peids = tuple(dict.fromkeys((peid, *self._unknown_peids(connection, data, start))))
+
+        def came(found: Mapping[int, Slots], error: str | None) -> None:
+            if connection.is_blocked:
+                connection.found = found
+                connection.failed = frozenset() if error is None else frozenset(peids)
+                self._resume(connection)
+
+        connection.is_blocked = True
+        self._state.ask_memberships(peids, came)
+
+    def ask_keys(self, connection: Connection, data: bytes, start: int, key: str) -> None:
+        """Do the same for every key that a topic names."""
+        keys = tuple(dict.fromkeys((key, *self._unknown_keys(connection, data, start))))
+
+        def came(error: str | None) -> None:
+            if connection.is_blocked:
+                connection.failed = frozenset() if error is None else frozenset(keys)
+                self._resume(connection)
+
+        connection.is_blocked = True
+        self._state.keys.ask(keys, came)
+
+    def _unknown_keys(self, connection: Connection, data: bytes, start: int) -> dict[str, None]:
+        unknown: dict[str, None] = {}
+        # Reported when its turn comes: the packets before it are served.
+        with suppress(ProtocolError):
+            for publish in self._publishes(connection, data, start):
+                if publish.properties.alias is not None and not publish.topic:
+                    continue
+                route = self._state.routes.of(publish.topic)
+                if route.gateway_key is not None and not self._state.keys.is_settled(route):
+                    unknown[route.gateway_key] = None
+        return unknown
+
+    def _unknown_peids(self, connection: Connection, data: bytes, start: int) -> dict[int, None]:
+        look_up, known = self._state.memberships.look_up, self._state.routes.by_topic
+        unknown: dict[int, None] = {}
+        with suppress(ProtocolError):
+            for publish in self._publishes(connection, data, start):
+                peid = publish.properties.peid
+                if peid is None and (route := known.get(publish.topic)) is not None:
+                    peid = route.gateway_peid
+                if peid is not None and look_up(peid) is None:
+                    unknown[peid] = None
+        return unknown
+
+    def _publishes(self, connection: Connection, data: bytes, position: int) -> Iterator[Publish]:
+        """Yield the PUBLISH packets from a position on; ProtocolError at one that is wrong."""
+        most_users, read = self._state.limits.user_properties, connection.codec.read_publish
+        while position < len(data):
+            header = read_header(data, position, _NO_LIMIT)
+            if header is None or header[1] > len(data):
+                break
+            if data[position] & 0xF0 == 0x30:
+                yield read(data, data[position], *header, most_users)
+            position = header[1]

@@ -16,7 +16,7 @@ from broker.core.counters import Drop
 from broker.core.message import Message
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
-from broker.core.subscribe.named_filter import matched_filter
+from broker.core.subscribe.named_subscriptions import matched_filter
 from broker.core.subscribe.subscription import Subscription
 from broker.core.subscribe.topic_tree import LEVEL_BYTES, RetainedLevel
 from broker.core.verdicts import Verdict

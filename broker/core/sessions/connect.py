@@ -19,8 +19,8 @@ from broker.core.journal import Will
 from broker.core.publish.message_delivery import MessageDelivery
 from broker.core.requests import Authenticate
 from broker.core.sessions.connection import Connection, OutgoingAliases, State
+from broker.core.sessions.connection_faults import KeepAlive
 from broker.core.sessions.flow_control import MAX_PACKET_ID
-from broker.core.sessions.keep_alive import KeepAlive
 from broker.core.sessions.session import Session, will_bytes
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.sessions.session_table import will_of

@@ -12,13 +12,13 @@ from broker.codec.publish import QOS_0
 from broker.codec.reason_codes import ProtocolError, malformed, violation
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_PACKET
+from broker.core.publish.fast_paths import FastPaths
 from broker.core.publish.fast_publish import Read
 from broker.core.publish.general_publish import GeneralPublish
 from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connect import ConnectHandler
 from broker.core.sessions.connection import Connection, State
-from broker.core.sessions.fast_paths import FastPaths
-from broker.core.sessions.input_faults import InputFaults
+from broker.core.sessions.connection_faults import InputFaults
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.subscribe.subscribe_queue import SubscribeQueue
 from broker.core.trace import FastPath, TracingFastPath

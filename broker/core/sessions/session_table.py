@@ -22,7 +22,7 @@ from broker.core.verdicts import Action, Identity, Owner, Verdict, owner_of
 
 if TYPE_CHECKING:
     from broker.core.core_state import CoreState
-    from broker.core.publish.general_publish import GeneralPublish
+    from broker.core.publish.own_messages import OwnMessages
 
 # Subscriptions of ended sessions taken out at once: one or two milliseconds.
 ENDED_AT_ONCE: Final = 250
@@ -150,11 +150,11 @@ def will_of(fields: WillFields) -> Will:
 class Wills:
     """Sends wills in time, or cancels them."""
 
-    __slots__ = ("_publishing", "_state")
+    __slots__ = ("_own_messages", "_state")
 
-    def __init__(self, state: CoreState, publishing: GeneralPublish) -> None:
+    def __init__(self, state: CoreState, own_messages: OwnMessages) -> None:
         self._state = state
-        self._publishing = publishing
+        self._own_messages = own_messages
 
     def schedule(self, session: Session) -> None:
         """Send the will of a client that is gone, now or after its delay."""
@@ -191,7 +191,7 @@ class Wills:
                 self._state.counters.drops[Drop.WILL_NOT_ALLOWED] += 1
                 log_refused_will(session.identity, session.host, topic, verdict)
             else:
-                self._publishing.publish(self._begin_expiry(will.message), session)
+                self._own_messages.publish(self._begin_expiry(will.message), session)
 
         verdict = self._state.access.ask_once(session.identity, topic, Action.PUBLISH, decided)
         if verdict is not None:

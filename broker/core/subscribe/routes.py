@@ -1,4 +1,4 @@
-"""Where messages on a topic go: found once for each topic, and remembered.
+"""Where messages on a topic go, and the entity that the topic names: found once, and remembered.
 
 A route has the filter entries and share groups that match, not subscriptions. So it stays valid
 while these come and go under the same filters.
@@ -6,6 +6,7 @@ while these come and go under the same filters.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
@@ -16,19 +17,20 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import TOPIC_BYTES_OF_WORK, Counters
 from broker.core.limits import BrokerLimits
 from broker.core.message import DELIVERY_BYTES, topic_bytes
+from broker.core.requests import FindKeys, Outbox
 from broker.core.subscribe.subscription import FilterEntry, ShareGroup
 from broker.core.subscribe.topic_tree import TopicTree
 from broker.core.trace import Trace
 from schemas.named_neighborhood import NAME_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from broker.core.sessions.session import Session
 
 # A route and its entry without its topic and its receivers, as measured; a reader of a route.
 ROUTE_BYTES: Final = 1_000
 READER_BYTES: Final = 100
+# A key and its entry without its text.
+KEY_BYTES: Final = 200
 # Sessions that ended while routes hold them, before all routes are forgotten.
 MOST_ENDED_READERS: Final = 1_000
 
@@ -183,3 +185,65 @@ def _bytes_of(route: Route) -> int:
     """Return about what a route takes in memory: its topic is text once, and bytes twice."""
     homes = len(route.plain) + len(route.groups) + 8 * len(route.spatial)
     return ROUTE_BYTES + getsizeof(route.topic) + 2 * len(route.topic_field) + 8 * homes
+
+
+class EntityKeys:
+    """The peids of keys in topics, of at most ``limit`` bytes; beyond that all are forgotten.
+
+    The same key has the same peid in every world version, so what was found stays right. A key
+    that no entity has may be that of a new one after a switch.
+    """
+
+    __slots__ = ("_limit", "_outbox", "_peids", "_routes", "bytes")
+
+    def __init__(self, outbox: Outbox, routes: Routes, limit: int) -> None:
+        self._outbox = outbox
+        self._routes = routes
+        self._limit = limit
+        # None: no entity has the key.
+        self._peids: dict[str, int | None] = {}
+        self.bytes = 0
+
+    def is_settled(self, route: Route) -> bool:
+        """Return whether the entity of a topic is known, and note it in the route if it exists."""
+        key = route.gateway_key
+        if key is None:
+            return True
+        if key not in self._peids:
+            return False
+        peid = self._peids[key]
+        if peid is not None:
+            route.settle_key(peid)
+        return True
+
+    def ask(self, keys: tuple[str, ...], then: Callable[[str | None], None]) -> None:
+        """Request the peids of keys; ``then`` is called with None, or why there is no answer."""
+
+        def came(found: Mapping[str, int], error: str | None) -> None:
+            if error is None:
+                self._remember({key: found.get(key) for key in keys})
+            then(error)
+
+        self._outbox.requests.append(FindKeys(keys, came))
+
+    def forget_unknown(self) -> None:
+        """Forget the keys that no entity had, because another world version is in force."""
+        unknown = [key for key, peid in self._peids.items() if peid is None]
+        for key in unknown:
+            del self._peids[key]
+            self.bytes -= _key_bytes(key)
+        if unknown:
+            self._routes.clear()
+
+    def _remember(self, peids: Mapping[str, int | None]) -> None:
+        # Before all of them: the messages that asked need each one.
+        if self.bytes > self._limit:
+            self._peids.clear()
+            self.bytes = 0
+        for key in peids.keys() - self._peids.keys():
+            self.bytes += _key_bytes(key)
+        self._peids.update(peids)
+
+
+def _key_bytes(key: str) -> int:
+    return KEY_BYTES + getsizeof(key)

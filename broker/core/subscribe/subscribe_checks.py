@@ -9,14 +9,14 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.core_state import CoreState
 from broker.core.counters import Refusal
 from broker.core.sessions.session import Session
-from broker.core.subscribe.named_filter import names_neighborhood, parse_subscription
+from broker.core.subscribe.named_subscriptions import names_neighborhood, parse_subscription
 from broker.core.subscribe.subscribe_jobs import (
     FilterRequest,
     SpatialPropertyError,
     SubscribeJob,
     nsids_of,
 )
-from broker.core.subscribe.subscription_index import subscription_bytes
+from broker.core.subscribe.subscription_writer import subscription_bytes
 from broker.core.verdicts import denial_text
 from schemas.errors import DescriptorError
 from schemas.mqtt_names import NEIGHBORHOOD, name_warnings

@@ -1,4 +1,4 @@
-"""The queue of a connection: its SUBSCRIBE and UNSUBSCRIBE packets, one after the other.
+"""The queues of SUBSCRIBE and UNSUBSCRIBE: packets of a connection in order, members in chunks.
 
 A neighborhood may take a while to resolve. Later packets of the client must not overtake it,
 or an UNSUBSCRIBE would come too early to remove what it is about.
@@ -6,6 +6,9 @@ or an UNSUBSCRIBE would come too early to remove what it is about.
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from broker.codec.fields import SHARE_PREFIX, count_filters
@@ -14,36 +17,34 @@ from broker.codec.reason_codes import ReasonCode, violation
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_FILTER, WORK_OF_A_SUBSCRIBE, Refusal
 from broker.core.publish.message_delivery import MessageDelivery
+from broker.core.requests import Resolution
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 from broker.core.sessions.session_lifecycle import SessionLifecycle
 from broker.core.subscribe.subscribe_handler import SubscribeHandler
-from broker.core.subscribe.subscribe_jobs import (
-    QueuedJob,
-    SpatialPropertyError,
-    SubscribeJob,
-    UnsubscribeJob,
-    nsids_of,
-)
-from broker.core.subscribe.subscription import Subscription
-from schemas.mqtt_names import WARNING, name_warnings
+from broker.core.subscribe.subscribe_jobs import QueuedJob, SubscribeJob, UnsubscribeJob
+from broker.core.subscribe.unsubscribe_handler import UnsubscribeHandler
 
 # What a topic filter that waits takes in memory beside its text.
 FILTER_BYTES: Final = 300
+# Members of large neighborhoods entered at each turn of the loop, of all of these together.
+CHUNK: Final = 1_000
 _FULL: Final = "too many subscribes wait already"
 
 
 class SubscribeQueue:
     """Reads SUBSCRIBE and UNSUBSCRIBE packets, and does them in order."""
 
-    __slots__ = ("_lifecycle", "_state", "_subscribe_handler")
+    __slots__ = ("_state", "_subscribe_handler", "_unsubscribe_handler")
 
     def __init__(
         self, state: CoreState, message_delivery: MessageDelivery, lifecycle: SessionLifecycle
     ) -> None:
         self._state = state
-        self._lifecycle = lifecycle
-        self._subscribe_handler = SubscribeHandler(state, message_delivery, self._finish_first)
+        self._subscribe_handler = SubscribeHandler(
+            state, message_delivery, ChunkedSubscribe(state), self._finish_first
+        )
+        self._unsubscribe_handler = UnsubscribeHandler(state, lifecycle)
 
     def subscribe(
         self, connection: Connection, session: Session, data: bytes, body: int, end: int
@@ -80,7 +81,7 @@ class SubscribeQueue:
         if self._is_full(connection):
             self._state.counters.refusals[Refusal.WAITING_SUBSCRIBES] += len(job.filters)
             code = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
-            self._refuse_unsubscribe(connection, job, code, _FULL)
+            self._unsubscribe_handler.refuse(connection, job, code, _FULL)
         else:
             self._add(connection, session, job)
 
@@ -136,56 +137,104 @@ class SubscribeQueue:
         while connection.subscribe_queue:
             job = connection.subscribe_queue[0]
             if isinstance(job, UnsubscribeJob):
-                self._unsubscribe(connection, session, job)
+                self._unsubscribe_handler.handle(connection, session, job)
             elif not self._subscribe_handler.begin(connection, session, job):
                 return
             if connection.subscribe_queue:
                 connection.subscribe_queue.popleft()
 
-    def _unsubscribe(self, connection: Connection, session: Session, job: UnsubscribeJob) -> None:
-        """Take subscriptions out of force, then answer: after UNSUBACK no message comes for them.
 
-        These are the neighborhoods that have the nsids named, or all under the filters.
-        """
-        try:
-            nsids = nsids_of(job.user_properties)
-        except SpatialPropertyError as error:
-            code = ReasonCode.TOPIC_FILTER_INVALID
-            self._refuse_unsubscribe(connection, job, code, str(error))
-            return
-        chosen: dict[str, list[Subscription]] = {}
-        for nsid in nsids:
-            subscription = session.subscriptions.get(nsid)
-            if subscription is not None:
-                chosen.setdefault(subscription.terms.topic_filter, []).append(subscription)
-        codes = []
-        for topic_filter in job.filters:
-            named = chosen.pop(topic_filter, []) if nsids else _all_under(session, topic_filter)
-            for subscription in named:
-                self._lifecycle.drop_subscription(session, subscription)
-            codes.append(ReasonCode.SUCCESS if named else ReasonCode.NO_SUBSCRIPTION_EXISTED)
-        if self._state.trace.is_on:
-            answered = list(zip(job.filters, codes, strict=True))
-            self._state.trace.answered(session, "UNSUBACK", answered, None)
-        write, packet_id = connection.codec.unsuback, job.packet_id
-        packet = write(packet_id, codes, None, ())
-        names = [name for name, _ in job.user_properties]
-        warnings = [(WARNING, warning) for warning in name_warnings(names)]
-        if warnings:
-            packet = connection.best_packet(packet, lambda: write(packet_id, codes, None, warnings))
-        self._state.output_gate.promise(connection, packet)
+@dataclass(slots=True, eq=False)
+class _ChunkedEntry:
+    """One SUBSCRIBE: the same members for each of its filters, under a slot for each."""
 
-    def _refuse_unsubscribe(
-        self, connection: Connection, job: UnsubscribeJob, code: ReasonCode, text: str
+    session: Session
+    members: Resolution
+    is_stale: Callable[[], bool]
+    ended: Callable[[list[int] | None], None]
+    again: Callable[[], None]
+    # The last of these is being filled.
+    slots: list[int] = field(default_factory=list)
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs that it adds to the filter."""
+        return len(self.members.peids) * len(self.members.sub_ids)
+
+
+class ChunkedSubscribe:
+    """Enters large neighborhoods in turns: a chunk of one, then a chunk of the next."""
+
+    __slots__ = ("_queues", "_state")
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        # By owner; the one whose turn was longest ago comes first, and so in each queue.
+        self._queues: OrderedDict[str, deque[_ChunkedEntry]] = OrderedDict()
+
+    def begin(
+        self,
+        session: Session,
+        members: Resolution,
+        *,
+        is_stale: Callable[[], bool],
+        ended: Callable[[list[int] | None], None],
+        again: Callable[[], None],
     ) -> None:
-        codes, write = [code] * len(job.filters), connection.codec.unsuback
-        plain = write(job.packet_id, codes, None, ())
-        packet = connection.best_packet(plain, lambda: write(job.packet_id, codes, text, ()))
-        self._state.output_gate.promise(connection, packet)
+        """Enter the members once for each subId.
 
+        ``ended`` gets the slots that hold all of them, or None when the client is gone, as
+        ``is_stale`` says. ``again`` is called instead when another world came into force: these
+        are not the members any more.
+        """
+        entry = _ChunkedEntry(session, members, is_stale, ended, again)
+        # They count for the user from now on, so that its other requests are limited by them.
+        session.pair_account.add(entry.pairs)
+        if not self._queues:
+            self._state.soon(self._step)
+        self._queues.setdefault(session.owner, deque()).append(entry)
 
-def _all_under(session: Session, topic_filter: str) -> list[Subscription]:
-    """Return everything that the session holds under a filter."""
-    found = list(session.by_filter.get(topic_filter, ()))
-    plain = session.subscriptions.get(topic_filter)
-    return found if plain is None else [*found, plain]
+    def _step(self) -> None:
+        owner, queue = next(iter(self._queues.items()))
+        entry = queue.popleft()
+        is_stale = entry.is_stale()
+        is_outdated = bool(entry.slots) and self._state.memberships.is_outdated(entry.slots[-1])
+        is_over = is_stale or is_outdated or self._is_complete(entry)
+        if not is_over:
+            queue.append(entry)
+        self._queues.move_to_end(owner)
+        if not queue:
+            del self._queues[owner]
+        if self._queues:
+            self._state.soon(self._step)
+        if is_over:
+            self._end(entry, is_stale=is_stale, is_outdated=is_outdated)
+
+    def _end(self, entry: _ChunkedEntry, *, is_stale: bool, is_outdated: bool) -> None:
+        entry.session.pair_account.add(-entry.pairs)
+        if not is_stale and not is_outdated:
+            entry.ended(entry.slots)
+            return
+        for slot in entry.slots:
+            self._state.slots.give_up(slot)
+        if is_stale:
+            entry.ended(None)
+        else:
+            entry.again()
+
+    def _is_complete(self, entry: _ChunkedEntry) -> bool:
+        """Enter one more chunk; return whether nothing is left."""
+        memberships = self._state.memberships
+        if not entry.slots:
+            self._begin_slot(entry)
+        if not memberships.add_some(entry.slots[-1], CHUNK):
+            return False
+        if len(entry.slots) == len(entry.members.sub_ids):
+            return True
+        self._begin_slot(entry)
+        return False
+
+    def _begin_slot(self, entry: _ChunkedEntry) -> None:
+        slot = self._state.slots.reserve()
+        entry.slots.append(slot)
+        self._state.memberships.begin(slot, entry.members.peids, entry.members.coming)

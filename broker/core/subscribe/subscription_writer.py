@@ -1,29 +1,37 @@
-"""Puts subscriptions in force: at once, or in chunks when they have many members."""
+"""Makes subscriptions and puts them in force: under their filter, with their slots."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from sys import getsizeof
+from typing import TYPE_CHECKING, Final
 
-from broker.codec.fields import ParsedFilter
-from broker.core.core_state import CoreState
+from broker.codec.fields import SHARE_PREFIX, ParsedFilter
 from broker.core.journal import SubscriptionSaved
-from broker.core.requests import Resolution
 from broker.core.retained.retained_delivery import RetainedBacklog
 from broker.core.sessions.session import Session
+from broker.core.subscribe.routes import Routes
 from broker.core.subscribe.subscribe_jobs import FilterRequest, SubscribeJob
-from broker.core.subscribe.subscription import Subscription, SubscriptionTerms
+from broker.core.subscribe.subscription import (
+    FilterEntry,
+    ShareGroup,
+    SlotTable,
+    Subscription,
+    SubscriptionTerms,
+)
+from broker.core.subscribe.topic_tree import LEVEL_BYTES, TopicTree
 from spatial_udfs.entity_table import Int64s
+
+if TYPE_CHECKING:
+    from broker.core.core_state import CoreState
 
 # Retain handling of a SUBSCRIBE.
 SEND_IF_NEW: Final = 1
 NEVER_SEND: Final = 2
-# To enter a member costs 2 to 3 µs. So many are entered at once ...
-MOST_AT_ONCE: Final = 2_000
-# ... and of larger neighborhoods so many at each turn of the loop, of all of these together.
-CHUNK: Final = 1_000
+# A subscription, its terms, its filter's entry and its places in dictionaries, as measured.
+SUBSCRIPTION_BYTES: Final = 700
+# A neighborhood's slot, numbers and entry under its filter. Its members are counted elsewhere.
+NEIGHBORHOOD_BYTES: Final = 700
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,97 +145,94 @@ def _wants_retained(request: FilterRequest, *, is_new: bool) -> bool:
     return request.retain_handling != NEVER_SEND
 
 
-@dataclass(slots=True, eq=False)
-class _ChunkedEntry:
-    """One SUBSCRIBE: the same members for each of its filters, under a slot for each."""
+def subscription_bytes(topic_filter: str, descriptor: str | None) -> int:
+    """Return about what a subscription to this filter takes in memory, and rather more.
 
-    session: Session
-    members: Resolution
-    is_stale: Callable[[], bool]
-    ended: Callable[[list[int] | None], None]
-    again: Callable[[], None]
-    # The last of these is being filled.
-    slots: list[int] = field(default_factory=list)
-
-    @property
-    def pairs(self) -> int:
-        """The number of pairs that it adds to the filter."""
-        return len(self.members.peids) * len(self.members.sub_ids)
+    The text of the filter is there as a whole and once more in its levels; that of a shared
+    subscription also without its prefix. Levels that filters share are counted for each.
+    """
+    copies = 3 if topic_filter.startswith(SHARE_PREFIX) else 2
+    size = SUBSCRIPTION_BYTES + copies * getsizeof(topic_filter)
+    size += LEVEL_BYTES * (topic_filter.count("/") + 1)
+    if descriptor is not None:
+        size += NEIGHBORHOOD_BYTES + getsizeof(descriptor)
+    return size
 
 
-class ChunkedSubscribe:
-    """Enters large neighborhoods in turns: a chunk of one, then a chunk of the next."""
+class SubscriptionIndex:
+    """The only place where subscriptions become active or cease to be."""
 
-    __slots__ = ("_queues", "_state")
+    __slots__ = ("_routes", "_slots", "_tree", "count", "shared_count")
 
-    def __init__(self, state: CoreState) -> None:
-        self._state = state
-        # By owner; the one whose turn was longest ago comes first, and so in each queue.
-        self._queues: OrderedDict[str, deque[_ChunkedEntry]] = OrderedDict()
+    def __init__(self, tree: TopicTree, routes: Routes, slots: SlotTable) -> None:
+        self._tree = tree
+        self._routes = routes
+        self._slots = slots
+        self.count = 0
+        self.shared_count = 0
 
-    def begin(
+    def enter(
         self,
-        session: Session,
-        members: Resolution,
-        *,
-        is_stale: Callable[[], bool],
-        ended: Callable[[list[int] | None], None],
-        again: Callable[[], None],
+        subscription: Subscription,
+        parsed: ParsedFilter,
+        peids: Int64s | None = None,
+        slot: int | None = None,
+        coming: Int64s | None = None,
     ) -> None:
-        """Enter the members once for each subId.
+        """Put a subscription in force; a neighborhood's members enter with it.
 
-        ``ended`` gets the slots that hold all of them, or None when the client is gone, as
-        ``is_stale`` says. ``again`` is called instead when another world came into force: these
-        are not the members any more.
+        With a reserved ``slot`` they were entered before. Routes are forgotten only when one of
+        them must name another entry or group.
         """
-        entry = _ChunkedEntry(session, members, is_stale, ended, again)
-        # They count for the user from now on, so that its other requests are limited by them.
-        session.pair_account.add(entry.pairs)
-        if not self._queues:
-            self._state.soon(self._step)
-        self._queues.setdefault(session.owner, deque()).append(entry)
-
-    def _step(self) -> None:
-        owner, queue = next(iter(self._queues.items()))
-        entry = queue.popleft()
-        is_stale = entry.is_stale()
-        is_outdated = bool(entry.slots) and self._state.memberships.is_outdated(entry.slots[-1])
-        is_over = is_stale or is_outdated or self._is_complete(entry)
-        if not is_over:
-            queue.append(entry)
-        self._queues.move_to_end(owner)
-        if not queue:
-            del self._queues[owner]
-        if self._queues:
-            self._state.soon(self._step)
-        if is_over:
-            self._end(entry, is_stale=is_stale, is_outdated=is_outdated)
-
-    def _end(self, entry: _ChunkedEntry, *, is_stale: bool, is_outdated: bool) -> None:
-        entry.session.pair_account.add(-entry.pairs)
-        if not is_stale and not is_outdated:
-            entry.ended(entry.slots)
-            return
-        for slot in entry.slots:
-            self._state.slots.give_up(slot)
-        if is_stale:
-            entry.ended(None)
+        entry = self._tree.entry_of(parsed.topic_filter)
+        home: FilterEntry | ShareGroup = entry
+        if parsed.share_name is not None:
+            home = entry.groups.get(parsed.share_name) or ShareGroup(parsed.share_name, entry)
+            entry.groups[parsed.share_name] = home
+            subscription.group = home
+            self.shared_count += 1
+        subscription.home = home
+        if subscription.terms.nsid is None:
+            is_first = not home.plain
+            home.plain[subscription.session] = subscription
         else:
-            entry.again()
+            is_first = not home.spatial
+            self._slots.enter(subscription, peids, slot, coming)
+            home.spatial[subscription.slot] = subscription
+        subscription.active = True
+        terms = subscription.terms
+        subscription.bytes = subscription_bytes(terms.topic_filter, terms.descriptor)
+        subscription.session.count_in(subscription)
+        self.count += 1
+        if is_first:
+            self._routes.clear()
 
-    def _is_complete(self, entry: _ChunkedEntry) -> bool:
-        """Enter one more chunk; return whether nothing is left."""
-        memberships = self._state.memberships
-        if not entry.slots:
-            self._begin_slot(entry)
-        if not memberships.add_some(entry.slots[-1], CHUNK):
-            return False
-        if len(entry.slots) == len(entry.members.sub_ids):
-            return True
-        self._begin_slot(entry)
-        return False
+    def leave(self, subscription: Subscription) -> None:
+        """Take a subscription out of force, at once and for everything that waits for it."""
+        home = subscription.home
+        if home is None:
+            raise ValueError("the subscription is not in force")
+        if subscription.terms.nsid is None:
+            del home.plain[subscription.session]
+            was_last = not home.plain
+        else:
+            del home.spatial[subscription.slot]
+            self._slots.leave(subscription)
+            was_last = not home.spatial
+        subscription.home = None
+        subscription.active = False
+        subscription.session.count_out(subscription)
+        self.count -= 1
+        if isinstance(home, ShareGroup):
+            self.shared_count -= 1
+            home.served.pop(subscription.session, None)
+        if was_last:
+            self._prune(home)
+            self._routes.clear()
 
-    def _begin_slot(self, entry: _ChunkedEntry) -> None:
-        slot = self._state.slots.reserve()
-        entry.slots.append(slot)
-        self._state.memberships.begin(slot, entry.members.peids, entry.members.coming)
+    def _prune(self, home: FilterEntry | ShareGroup) -> None:
+        entry = home.entry if isinstance(home, ShareGroup) else home
+        if isinstance(home, ShareGroup) and not home.plain and not home.spatial:
+            del entry.groups[home.share_name]
+        if entry.is_empty:
+            self._tree.remove(entry.topic_filter)

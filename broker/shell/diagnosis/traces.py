@@ -16,7 +16,7 @@ from typing import Any, Final
 from broker.core.broker_core import Core
 from broker.core.trace import TraceEvent, Watch
 from broker.shell.control_socket import Rows
-from broker.shell.diagnosis.trace_request import TraceError, TraceRequest, read_trace
+from broker.shell.diagnosis.questions import TraceError, TraceRequest, read_trace
 
 log = logging.getLogger(__name__)
 
@@ -79,31 +79,31 @@ class Traces:
         self, asked: TraceRequest
     ) -> AsyncGenerator[TraceEvent | dict[str, Any], None]:
         """Yield the events of a watch until its time or its lines are used up."""
-        waiting = _Waiting()
-        watch = Watch(asked.client, asked.topic, waiting.add)
+        queue = _EventQueue()
+        watch = Watch(asked.client, asked.topic, queue.add)
         loop = asyncio.get_running_loop()
         end, lines = loop.time() + asked.seconds, 0
         log.info("a trace of %s starts: %d s", asked.what, asked.seconds)
         self._count += 1
         self._core.add_watch(watch)
         try:
-            with _log_lines(asked, waiting.add):
+            with _log_lines(asked, queue.add):
                 while lines < asked.lines and (left := end - loop.time()) > 0:
-                    event = await waiting.next(min(left, ALIVE_SECONDS))
+                    event = await queue.next(min(left, ALIVE_SECONDS))
                     if event is None:
                         yield {"alive": True}
                     else:
                         lines += 1
                         yield event
-            if waiting.left_out:
-                yield {"leftOut": waiting.left_out}
+            if queue.left_out:
+                yield {"leftOut": queue.left_out}
         finally:
             self._core.remove_watch(watch)
             self._count -= 1
             log.info("a trace of %s has ended: %d lines", asked.what, lines)
 
 
-class _Waiting:
+class _EventQueue:
     """Events that wait for their reader."""
 
     def __init__(self) -> None:

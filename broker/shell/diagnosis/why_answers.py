@@ -22,7 +22,7 @@ from broker.ports import MembershipReader, StoreAwayError
 from broker.resolver.live_resolver import LiveResolver
 from broker.resolver.resolver_requests import Asker, NeighborhoodRefusedError, ResolverLimits
 from broker.shell.control_socket import Rows
-from broker.shell.diagnosis.why_question import WhyError, WhyQuestion
+from broker.shell.diagnosis.questions import WhyError, WhyQuestion
 from broker.shell.diagnosis.why_verdicts import (
     FATE_TEXTS,
     NO_ENTITY,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.core.publish.filter_sampler import INTERVAL_SECONDS
+from broker.core.counters import SAMPLE_SECONDS
 from broker.filter.memberships import Memberships, NoMemberships
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
@@ -39,7 +39,7 @@ def test_a_message_that_comes_alone_is_timed(make: type[Memberships], qos: int) 
     assert len(times) == 1
     client.send(encode.publish("a", b"x", properties=near))
     assert len(times) == 1, "not every message is timed"
-    harness.clock.now += INTERVAL_SECONDS
+    harness.clock.now += SAMPLE_SECONDS
     client.send(encode.publish("a", b"x"))
     assert len(times) == 1, "a message without an entity does not pass the filter"
     client.send(encode.publish("a", b"x", properties=near))

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import mqtt5
 import pytest
 
-from broker.core.subscribe.subscription_writer import CHUNK, MOST_AT_ONCE
+from broker.core.subscribe.subscribe_handler import MOST_AT_ONCE
+from broker.core.subscribe.subscribe_queue import CHUNK
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships
 from tests.broker_core import encode

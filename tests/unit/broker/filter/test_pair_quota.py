@@ -11,7 +11,8 @@ import pytest
 from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import Refusal
 from broker.core.limits import BrokerLimits
-from broker.core.subscribe.subscription_writer import CHUNK, MOST_AT_ONCE
+from broker.core.subscribe.subscribe_handler import MOST_AT_ONCE
+from broker.core.subscribe.subscribe_queue import CHUNK
 from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from broker.core.subscribe.subscription_writer import CHUNK
+from broker.core.subscribe.subscribe_queue import CHUNK
 from broker.filter.generation_builder import TableAssembly, cut_into_regions, table_of_pairs
 from broker.filter.memberships_memory import MemoryMemberships
 from broker.filter.memberships_redis import RedisMemberships

@@ -11,7 +11,7 @@ from broker.core.limits import BrokerLimits
 from broker.core.message import Message
 from broker.core.requests import Resolve
 from broker.core.retained.retained_messages import RetainedStore
-from broker.core.subscribe.subscription_index import subscription_bytes
+from broker.core.subscribe.subscription_writer import subscription_bytes
 from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
 from tests.broker_core.traced_memory import traced

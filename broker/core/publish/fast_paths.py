@@ -1,20 +1,22 @@
-"""The fast path of clients of MQTT 3: their QoS 0 packets in a row, copied with properties added.
+"""The fast paths for packets of one kind in a row: of MQTT 3, of QoS 1, and all of a core.
 
-It does what ``general_publish`` does, for packets whose topic has a route without share groups.
-Their topic may name the entity by a gateway rule. At the first other packet it stops.
+``FastPublisher`` has that of MQTT 5 at QoS 0. Each does what the general path does, and stops at
+the first packet that it does not take.
 """
 
 from __future__ import annotations
 
-from broker.codec.publish import QOS_0
+from typing import Final, NamedTuple
+
+from broker.codec.publish import QOS_0, QOS_1
 from broker.core.core_state import CoreState
-from broker.core.publish.fan_out import FanOut
-from broker.core.publish.fast_publish import (
-    MOST_BYTES,
-    MOST_HEADER,
-    look_up_in_both,
-)
-from broker.core.publish.filter_sampler import FilterSampler
+from broker.core.counters import FilterSampler
+from broker.core.publish.fast_publish import FastPublisher, look_up_in_both, most_remaining
+from broker.core.publish.fast_publish_qos1 import FastPublisherQos1, PlainFanOut
+from broker.core.publish.message_delivery import MessageDelivery
+from broker.core.publish.publish_answers import PublishAnswers
+from broker.core.publish.router import FanOut
+from broker.core.sessions.acknowledgements import Acknowledgements
 from broker.core.sessions.connection import Connection
 from broker.core.sessions.session import Session
 
@@ -28,7 +30,7 @@ class FastPublisher3:
         self._state = state
         self._fan_out = fan_out
         self._filter_sampler = filter_sampler
-        self._most_remaining = min(state.limits.packet_bytes - MOST_HEADER, MOST_BYTES)
+        self._most_remaining = most_remaining(state.limits)
 
     def run(  # noqa: C901 - one loop without calls, as in fast_publish
         self, connection: Connection, session: Session, data: bytes, position: int
@@ -83,3 +85,55 @@ class FastPublisher3:
             if peid >= 0:
                 self._filter_sampler.look_at(topic, peid)
         return position
+
+
+_PUBACK: Final = 0x40
+
+
+class QosOneRuns:
+    """Takes runs of QoS 1: PUBLISH by its fast path, PUBACK by the acknowledgements."""
+
+    __slots__ = ("_acknowledgements", "_publisher")
+
+    def __init__(self, publisher: FastPublisherQos1, acknowledgements: Acknowledgements) -> None:
+        self._publisher = publisher
+        self._acknowledgements = acknowledgements
+
+    def run(self, connection: Connection, session: Session, data: bytes, position: int) -> int:
+        """Take packets from ``position`` on; return where the first begins that is left."""
+        if session.is_traced or connection.failed:
+            return position
+        size, before = len(data), -1
+        while before < position < size:
+            before = position
+            if data[position] == QOS_1:
+                position = self._publisher.run(connection, session, data, position)
+            elif data[position] == _PUBACK:
+                position = self._acknowledgements.pubacks(session, data, position)
+        return position
+
+
+class FastPaths(NamedTuple):
+    """Those of QoS 0 by version, and that of QoS 1."""
+
+    mqtt_5: FastPublisher
+    mqtt_3: FastPublisher3
+    qos_1: QosOneRuns
+
+
+def make_fast_paths(
+    state: CoreState,
+    delivery: MessageDelivery,
+    answers: PublishAnswers,
+    acknowledgements: Acknowledgements,
+    sampler: FilterSampler,
+) -> FastPaths:
+    """Return the fast paths of a core."""
+    fan_out = FanOut(state, delivery)
+    publisher = FastPublisherQos1(state, PlainFanOut(state, delivery), answers, sampler)
+    qos_1 = QosOneRuns(publisher, acknowledgements)
+    return FastPaths(
+        FastPublisher(state, fan_out, sampler, qos_1),
+        FastPublisher3(state, fan_out, sampler),
+        qos_1,
+    )
