@@ -155,3 +155,23 @@ def test_filters_that_nearly_match_count_as_work() -> None:
     before = harness.core.counters.work
     writer.send(encode.publish("b/b/b/b", b"x"))
     assert harness.core.counters.work - before < 100
+
+
+def test_no_message_is_lost_where_a_fan_out_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A neighborhood of a client that takes no plain copy comes after much work in one read."""
+    monkeypatch.setattr("broker.core.sessions.intake.WORK_AT_ONCE", 50)
+    harness = Harness()
+    harness.neighborhoods["N"] = [7]
+    readers = [harness.connect(f"r{number}") for number in range(30)]
+    for one in readers:
+        one.subscribe("t")
+    limited = harness.connect("n", properties=b"\x27\x00\x00\x10\x00")
+    limited.subscribe_near("n", "N")
+    limited.take()
+    writer = harness.connect("w")
+    near = encode.publish("n", b"x", properties=encode.user("peid", "7"))
+    writer.send(encode.publish("t"), near)
+    harness.core.receive(writer.connection, encode.publish("t") * 2 + near * 5)
+    harness.settle()
+    harness.advance(0)
+    assert len(limited.messages()) == 6
