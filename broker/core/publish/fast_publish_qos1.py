@@ -184,7 +184,8 @@ class PlainFanOut:
             return False
         readers = route.readers if state.access.is_restricted else None
         writes, counters = state.outbox.writes, state.counters
-        topic_field, size = route.topic_field, route.delivery_bytes + len(content)
+        texts, topic_field = route.texts, route.topic_field
+        size = route.delivery_bytes + len(content)
         # Without the properties that a subscription adds.
         remaining = len(topic_field) + 3 + len(content)
         message, journal, place, record = None, state.journal, 0, 0
@@ -194,7 +195,7 @@ class PlainFanOut:
                 place = record = 0
                 if receiver.is_recorded:
                     place, record = receiver.last_position + 1, journal.position + 1
-            plain = (content, length, route, hit, size, place, record)
+            plain = (content, length, texts, hit, size, place, record)
             target = receiver.direct or receiver.direct_3
             if (
                 target is None
@@ -203,7 +204,7 @@ class PlainFanOut:
                 or (readers is not None and receiver not in readers)
                 or not (packet_id := receiver.outgoing.start_plain(plain, size))
             ):
-                message = message or plain_message(route, content, length)
+                message = message or plain_message(texts, content, length)
                 self._message_delivery.deliver(receiver, message, (hit,), retain=False)
                 if readers is not None and self._message_delivery.is_reader(receiver, route.topic):
                     state.routes.add_reader(route, receiver)
