@@ -220,10 +220,10 @@ class Journal:
         for position, (session, plain) in self.unsaved.items():
             if position > last:
                 break
-            content, length, route, subscription, _, place, _ = plain
+            content, length, texts, subscription, _, place, _ = plain
             message = messages.get(id(content))
             if message is None:
-                message = messages[id(content)] = plain_message(route, content, length)
+                message = messages[id(content)] = plain_message(texts, content, length)
             keys = (subscription.terms.key,)
             queued = MessageQueued(session.name, place, message, qos=1, retain=False, keys=keys)
             self.records.append(queued)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 # Receivers of one message that are named.
 NAMED_RECEIVERS: Final = 20
-# Characters of a text from a client, such as a topic.
+# Characters of a text from a client, such as a topic; bytes of a payload.
 SHOWN_CHARACTERS: Final = 200
+SHOWN_PAYLOAD: Final = 256
 _PACKETS: Final = {
     0x40: "PUBACK", 0x50: "PUBREC", 0x60: "PUBREL", 0x70: "PUBCOMP", 0x80: "SUBSCRIBE",
     0xA0: "UNSUBSCRIBE", 0xC0: "PINGREQ", 0xE0: "DISCONNECT", 0xF0: "AUTH",
@@ -33,7 +34,7 @@ _PACKETS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """One line of a trace; ``payload`` is for watches that want it."""
+    """One line of a trace; ``payload``, of which the start is kept, is for those that want it."""
 
     time: float
     client: str | None
@@ -188,7 +189,8 @@ class Trace:
         client_id, user = None, None
         if session is not None:
             client_id, user = session.client_id, session.identity.user_name
-        payload = None if message is None else message.payload
+        # An event may wait for a slow reader: it must not hold a payload that no limit counts.
+        payload = None if message is None else message.payload[:SHOWN_PAYLOAD]
         told = TraceEvent(self._clock(), client_id, user, event, fields, payload)
         for watch in watches:
             watch.sink(told)

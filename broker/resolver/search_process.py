@@ -1,20 +1,22 @@
 """Searches for entities, and finds keys, in two helper processes that the first request starts.
 
 One search is computed at a time, a few wait. A search that takes longer than its visitor waits goes
-on, and the next ones are refused until it has ended or its process is killed. All keys that are
-asked for meanwhile are looked up together.
+on, and the next ones are refused until it has ended or its process is killed. Keys that are asked
+for meanwhile are looked up together, as many as one question has room for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from broker.resolver.frames import FrameError
 from broker.resolver.helper_process import HelperProcess
+from schemas.entity_keys import key_fault
 from schemas.errors import SpapsError
 
 log = logging.getLogger(__name__)
@@ -156,6 +158,17 @@ class SearchProcess:
 KEY_LIMITS: Final = SearchLimits(
     visitor_seconds=30.0, process_seconds=30.0, waiting=1, idle_seconds=86_400.0
 )
+# Characters of keys from which on a question takes no more: some milliseconds to write it.
+MOST_CHARACTERS: Final = 100_000
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    """Keys that are looked up together, and what their askers wait for."""
+
+    answer: asyncio.Future[Mapping[str, int]]
+    keys: set[str] = field(default_factory=set)
+    characters: int = 0
 
 
 class KeyLookUps:
@@ -164,20 +177,23 @@ class KeyLookUps:
     def __init__(self, world: str, version: Callable[[], int]) -> None:
         self._version = version
         self._process = SearchProcess(world, version, KEY_LIMITS, "--keys")
-        # The keys of the next question, and what their askers wait for.
-        self._keys: set[str] = set()
-        self._answer: asyncio.Future[Mapping[str, int]] | None = None
+        self._waiting: deque[_Question] = deque()
         self._asking: asyncio.Task[None] | None = None
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, int]:
         """Return the peids of the keys that exist; SearchUnavailableError if none can be had."""
-        if self._answer is None:
-            self._answer = asyncio.get_running_loop().create_future()
-        self._keys.update(keys)
-        answer = self._answer
+        # No entity has a key that no import accepts, whatever stands in a topic.
+        possible = [key for key in keys if key_fault(key) is None]
+        if not possible:
+            return {}
+        if not self._waiting or self._waiting[-1].characters >= MOST_CHARACTERS:
+            self._waiting.append(_Question(asyncio.get_running_loop().create_future()))
+        question = self._waiting[-1]
+        question.keys.update(possible)
+        question.characters += sum(map(len, possible))
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="keys of entities")
-        return await asyncio.shield(answer)
+        return await asyncio.shield(question.answer)
 
     async def stop(self) -> None:
         """End the process; look-ups that wait get an error."""
@@ -187,13 +203,13 @@ class KeyLookUps:
         await self._process.stop()
 
     async def _ask(self) -> None:
-        """Ask for all keys that are wanted, again and again until there are none."""
+        """Ask one question after the other until there are none."""
         try:
-            while self._answer is not None:
-                keys, answer = sorted(self._keys), self._answer
-                self._keys, self._answer = set(), None
+            while self._waiting:
+                question = self._waiting.popleft()
+                answer = question.answer
                 try:
-                    peids = await self._peids_of(keys)
+                    peids = await self._peids_of(sorted(question.keys))
                 except SearchUnavailableError as error:
                     answer.set_exception(error)
                     # Looked at, also when nobody waits any more.

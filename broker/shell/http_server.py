@@ -117,6 +117,9 @@ class HttpServer:
                 method, page = "GET", _error(HTTPStatus.MISDIRECTED_REQUEST)
             else:
                 method, page = await self._page_of(first)
+        if writer.transport.is_closing():
+            # The visitor left, or made room for another one, while the page was made.
+            return
         writer.write(_response(page, with_content=method != "HEAD"))
         await writer.drain()
 

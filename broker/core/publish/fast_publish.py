@@ -168,9 +168,12 @@ class FastPublisher:
                         or hit.no_local
                         or (is_restricted and receiver not in route.readers)
                     ):
-                        sent += self._fan_out.deliver(
+                        copies = self._fan_out.deliver(
                             session, route, slots, data[position:end], at - position
                         )
+                        if copies < 0:
+                            break
+                        sent += copies
                     else:
                         out = target.out
                         if not out:

@@ -18,7 +18,7 @@ from broker.codec.publish import (
     SHORT_LENGTHS,
 )
 from broker.core.core_state import CoreState
-from broker.core.counters import FilterSampler
+from broker.core.counters import WORK_OF_A_MATCH, WORK_OF_A_PACKET, FilterSampler
 from broker.core.message import SHORT_RECORD_BYTES
 from broker.core.plain_delivery import plain_message
 from broker.core.publish.fast_publish import MOST_PROPERTIES, look_up_in_both, most_remaining
@@ -33,6 +33,8 @@ from broker.filter.memberships import SlotOwner, Slots
 
 _PUBACK: Final = b"\x40\x02"
 _NO_IDENTIFIER: Final = b"\x00\x00"
+# A packet with its first copy.
+_WORK: Final = WORK_OF_A_PACKET + WORK_OF_A_MATCH
 
 
 class FastPublisherQos1:
@@ -70,7 +72,10 @@ class FastPublisherQos1:
         deliver = self._fan_out.deliver
         # The identifiers to acknowledge, each after the beginning of a PUBACK.
         answers: list[bytes] = []
-        room = self._answers.room(connection, session)
+        counters = state.counters
+        # What is left of it when others get their turn is taken by the general path.
+        work_left = (counters.work_limit - counters.work) // _WORK
+        room = min(self._answers.room(connection, session), work_left)
         journal = state.journal
         # How many are acknowledged before the first that waits for the journal.
         unheld = 0
@@ -78,7 +83,7 @@ class FastPublisherQos1:
         start, size = position, len(data)
         spatial = 0
         peid, topic = -1, b""
-        while position + 6 < size and data[position] == QOS_1 and room:
+        while position + 6 < size and data[position] == QOS_1 and room > 0:
             # The fixed header.
             remaining = data[position + 1]
             body = position + 2
@@ -142,7 +147,7 @@ class FastPublisherQos1:
             position = end
         if answers:
             received = len(answers) >> 1
-            counters = state.counters
+            counters.work += received * _WORK
             counters.publishes_received += received
             counters.packets_received += received
             counters.publish_bytes_received += position - start
@@ -179,7 +184,8 @@ class PlainFanOut:
             return False
         readers = route.readers if state.access.is_restricted else None
         writes, counters = state.outbox.writes, state.counters
-        topic_field, size = route.topic_field, route.delivery_bytes + len(content)
+        texts, topic_field = route.texts, route.topic_field
+        size = route.delivery_bytes + len(content)
         # Without the properties that a subscription adds.
         remaining = len(topic_field) + 3 + len(content)
         message, journal, place, record = None, state.journal, 0, 0
@@ -189,7 +195,7 @@ class PlainFanOut:
                 place = record = 0
                 if receiver.is_recorded:
                     place, record = receiver.last_position + 1, journal.position + 1
-            plain = (content, length, route, hit, size, place, record)
+            plain = (content, length, texts, hit, size, place, record)
             target = receiver.direct or receiver.direct_3
             if (
                 target is None
@@ -198,7 +204,7 @@ class PlainFanOut:
                 or (readers is not None and receiver not in readers)
                 or not (packet_id := receiver.outgoing.start_plain(plain, size))
             ):
-                message = message or plain_message(route, content, length)
+                message = message or plain_message(texts, content, length)
                 self._message_delivery.deliver(receiver, message, (hit,), retain=False)
                 if readers is not None and self._message_delivery.is_reader(receiver, route.topic):
                     state.routes.add_reader(route, receiver)
@@ -243,6 +249,7 @@ class PlainFanOut:
         if len(slots) > MANY_SLOTS or counters.work >= counters.work_limit:
             return None
         hits = simple_hits(state, route, slots, publisher)
-        if hits is not None:
-            counters.work += len(hits)
+        if hits:
+            # The first is counted with its packet.
+            counters.work += WORK_OF_A_MATCH * (len(hits) - 1)
         return hits

@@ -196,6 +196,7 @@ class FanOut:
             connection = receiver.direct_3
             if connection is None or (readers is not None and receiver not in readers):
                 message = message or packet_message(route, packet, at)
+                state.counters.work += WORK_OF_A_MATCH
                 self._message_delivery.deliver(receiver, message, (hit,), retain=False)
                 if self._message_delivery.is_reader(receiver, route.topic):
                     state.routes.add_reader(route, receiver)

@@ -17,6 +17,7 @@ from broker.codec.reason_codes import ReasonCode
 from broker.core.counters import TOPIC_BYTES_OF_WORK, Counters
 from broker.core.limits import BrokerLimits
 from broker.core.message import DELIVERY_BYTES, topic_bytes
+from broker.core.plain_delivery import TopicTexts
 from broker.core.requests import FindKeys, Outbox
 from broker.core.subscribe.subscription import FilterEntry, ShareGroup
 from broker.core.subscribe.topic_tree import TopicTree
@@ -46,12 +47,14 @@ class Route:
     __slots__ = (
         "delivery_bytes", "gateway_key", "gateway_peid", "groups", "is_simple",
         "is_simple_once_settled", "is_waiting", "peid_property", "plain", "readers", "refusal",
-        "spatial", "topic", "topic_field",
+        "spatial", "texts", "topic", "topic_field",
     )  # fmt: skip
 
     def __init__(self, topic: str, encoded: bytes, entries: list[FilterEntry]) -> None:
         self.topic = topic
         self.topic_field = len(encoded).to_bytes(2, "big") + encoded
+        # What deliveries of the fast path hold of it.
+        self.texts = TopicTexts(topic, self.topic_field)
         # What each delivery costs beside its properties and payload, as limits count it.
         self.delivery_bytes = topic_bytes(topic, self.topic_field) + DELIVERY_BYTES
         self.plain = tuple(entry for entry in entries if entry.plain)

@@ -1,7 +1,7 @@
 """Traces that operators start: to their terminal, or into the log of the broker.
 
-Each has an end in time and in lines. A reader that is too slow loses lines, which are counted. The
-log gets no payloads.
+Each has an end in time and in lines. A reader that is too slow loses lines, which are counted; one
+that does not read at all cannot keep its trace on. The log gets no payloads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    aclosing,
+    contextmanager,
+    nullcontext,
+)
 from typing import Any, Final
 
 from broker.core.broker_core import Core
@@ -26,7 +32,6 @@ MOST_WAITING: Final = 1_000
 # After so many seconds without an event a row says that the trace goes on: to a terminal that is
 # gone it cannot be written, and the trace ends.
 ALIVE_SECONDS: Final = 0.5
-SHOWN_PAYLOAD: Final = 256
 
 
 class Traces:
@@ -84,23 +89,35 @@ class Traces:
         loop = asyncio.get_running_loop()
         end, lines = loop.time() + asked.seconds, 0
         log.info("a trace of %s starts: %d s", asked.what, asked.seconds)
-        self._count += 1
-        self._core.add_watch(watch)
+        on = self._switched_on(watch)
+        on.enter_context(_log_lines(asked, queue.add))
+        timer = loop.call_later(asked.seconds, on.close)
         try:
-            with _log_lines(asked, queue.add):
-                while lines < asked.lines and (left := end - loop.time()) > 0:
-                    event = await queue.next(min(left, ALIVE_SECONDS))
-                    if event is None:
-                        yield {"alive": True}
-                    else:
-                        lines += 1
-                        yield event
+            while lines < asked.lines and (left := end - loop.time()) > 0:
+                event = await queue.next(min(left, ALIVE_SECONDS))
+                if event is None:
+                    yield {"alive": True}
+                else:
+                    lines += 1
+                    yield event
             if queue.left_out:
                 yield {"leftOut": queue.left_out}
         finally:
-            self._core.remove_watch(watch)
-            self._count -= 1
+            timer.cancel()
+            on.close()
             log.info("a trace of %s has ended: %d lines", asked.what, lines)
+
+    def _switched_on(self, watch: Watch) -> ExitStack:
+        """Start a watch; return what ends it, once."""
+        on = ExitStack()
+        self._core.add_watch(watch)
+        on.callback(self._core.remove_watch, watch)
+        self._count += 1
+        on.callback(self._count_one_less)
+        return on
+
+    def _count_one_less(self) -> None:
+        self._count -= 1
 
 
 class _EventQueue:
@@ -146,7 +163,7 @@ def _row(event: TraceEvent, *, with_payload: bool) -> dict[str, Any]:
         "event": event.event, **event.fields,
     }  # fmt: skip
     if with_payload and event.payload is not None:
-        row["payload"] = event.payload[:SHOWN_PAYLOAD].decode("utf-8", "backslashreplace")
+        row["payload"] = event.payload.decode("utf-8", "backslashreplace")
     return row
 
 

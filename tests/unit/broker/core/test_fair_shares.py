@@ -9,10 +9,11 @@ import pytest
 
 from broker.core.counters import Drop, Refusal
 from broker.core.limits import BrokerLimits, FairShare
-from broker.core.message import DELIVERY_BYTES, Message
+from broker.core.message import DELIVERY_BYTES, Delivery, Message
 from broker.core.sessions.incoming_flow import IDENTIFIER_BYTES
 from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
+from tests.broker_core.traced_memory import traced
 
 EXPIRY = b"\x11\x00\x00\x0e\x10"
 SIZE = Message("t", b"x" * 1_000).size + DELIVERY_BYTES
@@ -230,6 +231,32 @@ def test_a_message_that_is_kept_is_there_once() -> None:
         tracemalloc.stop()
     assert queued(harness, "a") == 20
     assert held < 1.3 * 20 * 100_000
+
+
+def test_what_is_in_flight_is_no_more_than_is_counted() -> None:
+    """Routes are forgotten to free their memory, so no delivery may hold one."""
+    harness = Harness()
+    reader, writer = harness.connect("r"), harness.connect("w")
+    reader.subscribe("a/#", 1)
+    session = reader.connection.session
+    assert session is not None
+
+    def fill() -> Harness:
+        for number in range(400):
+            # The first takes the general path, and the second the fast one.
+            packet = encode.publish(f"a/{number}", qos=1, packet_id=1)
+            harness.core.receive(writer.connection, packet)
+            harness.core.receive(writer.connection, packet)
+        harness.core.outbox.writes.clear()
+        reader.connection.out.clear()
+        writer.connection.out.clear()
+        harness.core._state.routes.clear()
+        return harness
+
+    held = traced(fill)
+    kinds = [type(one) for one in session.outgoing.unacknowledged.values()]
+    assert kinds == [Delivery, tuple] * 400
+    assert held <= session.outgoing.bytes * 1.05
 
 
 @pytest.mark.parametrize(("spare", "code"), [(-1, 0x97), (0, 0x00), (1, 0x00)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.trace import TraceEvent, Watch
+from broker.core.trace import SHOWN_PAYLOAD, TraceEvent, Watch
 from broker.filter.memberships_memory import MemoryMemberships
 from tests.broker_core import encode
 from tests.broker_core.harness import Client, Harness
@@ -173,5 +173,8 @@ def test_two_watches_end_one_after_the_other(harness: Harness) -> None:
 def test_long_texts_are_cut(harness: Harness) -> None:
     client = harness.connect("c")
     _, told = watch(harness, "c")
-    client.send(encode.publish("t" * 5_000, b"x"))
+    client.send(encode.publish("t" * 5_000, b"x" * 100_000))
     assert len(told[0].fields["topic"]) == 201
+    # A thousand events may wait for their reader: what they hold is no whole payload.
+    assert told[0].payload == b"x" * SHOWN_PAYLOAD
+    assert told[0].fields["payloadBytes"] == 100_000

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
+import uvloop
 
 from broker.shell.http_server import HttpLimits, HttpServer, Page
 
@@ -150,6 +151,34 @@ def test_slow_visitors_of_many_addresses_make_room(slow: int, displaced: int) ->
         await server.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_visitor_who_is_closed_while_its_page_is_made(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        asked, made = asyncio.Event(), asyncio.Event()
+
+        async def slow(_query: str) -> Page:
+            asked.set()
+            await made.wait()
+            return Page(b"late")
+
+        limits = HttpLimits(visitors=10, visitors_of_address=1)
+        server = HttpServer(PAGES, limits, query_pages={"/slow": slow})
+        port = await server.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
+        await asked.wait()
+        assert await health(port) == 200
+        made.set()
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+        await server.stop()
+
+    # The loop of the broker, whose closed transports raise when they are written to.
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
+    assert not caplog.records
 
 
 def test_a_visitor_who_does_not_read_the_answer_is_shown_out() -> None:

@@ -155,3 +155,71 @@ def test_filters_that_nearly_match_count_as_work() -> None:
     before = harness.core.counters.work
     writer.send(encode.publish("b/b/b/b", b"x"))
     assert harness.core.counters.work - before < 100
+
+
+def test_no_message_is_lost_where_a_fan_out_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A neighborhood of a client that takes no plain copy comes after much work in one read."""
+    monkeypatch.setattr("broker.core.sessions.intake.WORK_AT_ONCE", 50)
+    harness = Harness()
+    harness.neighborhoods["N"] = [7]
+    readers = [harness.connect(f"r{number}") for number in range(30)]
+    for one in readers:
+        one.subscribe("t")
+    limited = harness.connect("n", properties=b"\x27\x00\x00\x10\x00")
+    limited.subscribe_near("n", "N")
+    limited.take()
+    writer = harness.connect("w")
+    near = encode.publish("n", b"x", properties=encode.user("peid", "7"))
+    writer.send(encode.publish("t"), near)
+    harness.core.receive(writer.connection, encode.publish("t") * 2 + near * 5)
+    harness.settle()
+    harness.advance(0)
+    assert len(limited.messages()) == 6
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+@pytest.mark.parametrize("readers", [1, 30])
+def test_a_read_of_qos_1_gives_way(
+    monkeypatch: pytest.MonkeyPatch, readers: int, *, is_away: bool
+) -> None:
+    """A copy that is kept costs more than one that is written and forgotten."""
+    monkeypatch.setattr("broker.core.sessions.intake.WORK_AT_ONCE", 2_000)
+    harness = Harness()
+    clients = [
+        harness.connect(f"r{number}", flags=0, properties=b"\x11\x00\x00\x0e\x10")
+        for number in range(readers)
+    ]
+    for one in clients:
+        one.subscribe("t", 1)
+        one.take()
+        if is_away:
+            one.lose()
+    writer = harness.connect("w")
+    writer.send(encode.publish("t", b"first", qos=1, packet_id=1))
+    packets = [encode.publish("t", b"x", qos=1, packet_id=number) for number in range(1, 801)]
+    harness.core.receive(writer.connection, b"".join(packets))
+    harness.settle()
+    copies = harness.core.counters.publishes_received * readers
+    assert readers < copies < 1_000
+    assert writer.connection.is_blocked
+    while writer.connection.is_blocked:
+        harness.advance(0)
+    assert harness.core.counters.publishes_received == 801
+
+
+def test_copies_of_qos_0_that_are_not_plain_count_as_what_they_cost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker.core.sessions.intake.WORK_AT_ONCE", 2_000)
+    harness = Harness()
+    for number in range(30):
+        # Each topic may get an alias.
+        reader = harness.connect(f"r{number}", properties=b"\x22\x00\x05")
+        reader.subscribe("t")
+    writer = harness.connect("w")
+    writer.send(encode.publish("t", b"first"))
+    harness.core.receive(writer.connection, encode.publish("t", b"x") * 100)
+    assert 1 < harness.core.counters.publishes_received < 25
+    while writer.connection.is_blocked:
+        harness.advance(0)
+    assert harness.core.counters.publishes_received == 101
