@@ -88,7 +88,7 @@ class PluginAccess:
     def __init__(self, manager: PluginManager[Any]) -> None:
         self._manager = manager
         kinds = manager.plugins
-        # amqtt's anonymous plugin authenticates no user; it can only let everybody in.
+        # amqtt's anonymous plugin authenticates no user; it can only admit all clients.
         self.authenticates = any(
             isinstance(p, BaseAuthPlugin) and not isinstance(p, AnonymousAuthPlugin) for p in kinds
         )

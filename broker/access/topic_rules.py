@@ -12,8 +12,8 @@ pattern neighborhood read home-%u
 ```
 What no rule allows is refused, and ``deny`` beats every other rule. Reading a filter needs a
 rule that covers all of it; each delivery is judged by its topic again. A topic name is a filter
-without wildcards, so ``covers`` answers for both. Without lines about neighborhoods everybody may
-use every name; with them, a name needs a rule that allows it.
+without wildcards, so ``covers`` answers for both. Without lines about neighborhoods each client
+may use every name; with them, a name needs a rule that allows it.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class AccessRules:
     anonymous: list[Rule] = field(default_factory=list)
     users: dict[str, list[Rule]] = field(default_factory=dict)
     patterns: list[Rule] = field(default_factory=list)
-    # Whether everybody may use every named neighborhood.
+    # Whether every client may use every named neighborhood.
     allows_all_names: bool = False
     _of_client: dict[Identity, tuple[Rule, ...]] = field(default_factory=dict, repr=False)
 

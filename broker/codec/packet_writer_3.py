@@ -1,7 +1,7 @@
 """Writes the packets of the broker for MQTT 3.1.1 and 3.1, other than PUBLISH.
 
 These versions have no reason strings, and nearly no reason codes. What cannot be said is left
-out: an acknowledgement says that the broker is done with a message, whatever became of it.
+out: an acknowledgement says that the broker is done with a message, delivered or refused.
 """
 
 from __future__ import annotations

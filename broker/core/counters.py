@@ -30,7 +30,7 @@ TOPIC_BYTES_OF_WORK: Final = 4
 
 
 class Drop(Enum):
-    """Why a message did not reach a client that subscribed to it, or nobody at all."""
+    """Why a message did not reach a client that subscribed to it, or no client at all."""
 
     SLOW_CONSUMER = "slow_consumer"  # QoS 0 while the client does not read
     QUEUE_FULL = "queue_full"  # that of the session

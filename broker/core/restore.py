@@ -144,7 +144,7 @@ class StateRestore:
         if before is not None:
             self._state.index.leave(before)
         subscription = Subscription(session, terms)
-        # It was accepted once, so it is accepted again, whatever the limit is now.
+        # It was accepted once, so it is accepted again, also above the present limit.
         parsed, _ = parse_subscription(terms.topic_filter, terms.topic_filter.count("/") + 1)
         self._state.index.enter(subscription, parsed)
         session.subscriptions[terms.key] = subscription

@@ -110,7 +110,7 @@ class Trace:
         reason: ReasonCode,
         text: str | None,
     ) -> None:
-        """Tell of a PUBLISH of a client: how many it went to, or why to nobody."""
+        """Tell of a PUBLISH of a client: how many it went to, or why to none."""
         watches = self._of(publisher, message)
         if watches:
             fields = {"receivers": receivers, "reason": f"0x{int(reason):02x}"}

@@ -132,7 +132,7 @@ class WorldSwitch:
 
 
 class WorldNotifier:
-    """Notifies clients of the world in force. ``publish`` is for what everybody may know."""
+    """Notifies clients of the world in force. ``publish`` is for what all clients may know."""
 
     __slots__ = ("_left", "_message_delivery", "_publish", "_state", "_switches")
 

@@ -67,7 +67,7 @@ class LoadedState:
 
 
 async def load_edition(router: RedisRouter, edition: Edition) -> LoadedState:
-    """Return everything in an edition; nobody may write to it meanwhile."""
+    """Return everything in an edition; it must not be written to meanwhile."""
     connection = await router.of_key(edition.journal)
     state = LoadedState()
     messages: dict[int, Message] = {}

@@ -6,8 +6,8 @@ whatever a process sends after another one has claimed the state.
 
 A thread with its own connection renews the lease, so that a busy event loop does not lose it.
 The thread ends with the process: a broker that was killed or stopped (SIGSTOP) renews nothing. It
-also watches the event loop. A loop that has been blocked for minutes serves nobody, and a standby
-may replace it (docs/decisions/0122).
+also watches the event loop. A loop that has been blocked for minutes serves no client, and a
+standby may replace it (docs/decisions/0122).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ RESIDUES: Final = 131_071
 # Fewer pairs for each region cost memory (an array has its own price), more cost time.
 MOST_PAIRS: Final = 448
 AIMED_PAIRS: Final = 320
-# Answers that are remembered: entities that are published about now, whatever the table holds.
+# Answers that are remembered: entities that are published about now, also those without pairs.
 # 10 MB when each lies in one neighborhood, 30 MB at most (docs/decisions/0065-recent-look-ups.md).
 MOST_RECENT: Final = 131_072
 # An entity that lies in very many neighborhoods is looked up each time: its answer is large.

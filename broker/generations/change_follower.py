@@ -63,7 +63,7 @@ class ChangeFollower(ABC):
         except SpapsError as error:
             self._note(str(error))
         except Exception as error:
-            # Whatever the error, the next look tries again.
+            # The next look tries again.
             self.log.exception(self.failure)
             self._note(f"{type(error).__name__}: {error}")
 

@@ -77,7 +77,8 @@ class NameFollower(ChangeFollower):
     async def _apply_rights(self) -> None:
         """Take the members from subscriptions whose clients lost the right to their name.
 
-        That waits for nobody. Those that have a right again are compared with Redis after it.
+        It needs neither Redis nor the resolver. Those that have a right again are compared with
+        Redis after it.
         """
         if not self._must_check_all:
             return

@@ -227,7 +227,7 @@ def main() -> None:
         # answered at the same time.
         threading.Thread(target=worker.warm_up, name="warm-up", daemon=True).start()
         worker.serve()
-        # At once: threads may still compute, but nobody waits for them.
+        # At once: threads may still compute, but no request waits for them.
         os._exit(0)
 
 

@@ -5,7 +5,7 @@ time and ends when the broker closes its end of the socket.
 
 With ``--keys`` it is the key process, which holds the keys alone and finds entities by key. It is
 not the resolver process, so that heavy neighborhoods do not delay publishers, and not the search
-process, which ends when nobody searches.
+process, which ends after a time without searches.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main() -> None:
         except SpapsError as error:
             link.sendall(pack_frame({"failed": str(error)}))
             return
-        # When the broker has ended, there is nobody to answer.
+        # When the broker has ended, no answer is read.
         with suppress(EOFError, OSError):
             link.sendall(pack_frame({"version": version}))
             while True:

@@ -63,7 +63,7 @@ class OperatorInterfaces:
             any_name=settings.broker.http_from_anywhere,
             query_pages={
                 "/entities": lambda query: entities_page(self._search, query),
-                # It names clients, so strangers never see it.
+                # It names clients, so it is served only locally or with a login.
                 "/why": (lambda query: why_page(why, query)) if is_guarded else no_login_page,
             },
         )
@@ -118,7 +118,7 @@ async def why_command(answers: WhyAnswers, request: dict[str, Any]) -> Rows:
 
 
 async def no_login_page(_query: str) -> Page:
-    """Return why there is no answer on an address that strangers can reach without a login."""
+    """Return why there is no answer on a public address without a login."""
     text = "this page names clients, so it needs a login: set broker.http_users\n"
     return Page(text.encode(), status=HTTPStatus.FORBIDDEN)
 

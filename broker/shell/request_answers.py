@@ -1,6 +1,6 @@
 """Answers the core's requests: logins, verdicts, neighborhoods, look-ups.
 
-Each request is a task. Whatever happens in it, the request is answered exactly once.
+Each request is a task. It is answered exactly once, also after an error in the task.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The fast path of QoS 1: PUBLISH packets of any version, scanned and copied to all receivers.
 
 It does what ``general_publish`` does, for the packets that ``fast_publish`` takes at QoS 0, if
-somebody gets them and the publisher itself does not. PUBACKs leave in one piece at the end of a
+they have receivers and the publisher is none of these. PUBACKs leave in one piece at the end of a
 run. docs/decisions/0244-qos-1-without-objects.md says what this gains.
 """
 
@@ -175,7 +175,7 @@ class PlainFanOut:
     ) -> bool:
         """Deliver properties, of ``length`` bytes, and payload to every session that matches.
 
-        Return False, with nothing done, if the packet must take the general path: for nobody, for
+        Return False, with nothing done, if the packet must take the general path: for no session,
         one session by several subscriptions, for the publisher itself, or after much work.
         """
         state = self._state

@@ -1,4 +1,4 @@
-"""What a publisher is told: why a message goes to nobody, and its PUBACK or PUBREC.
+"""What a publisher is told: why a message is refused, and its PUBACK or PUBREC.
 
 MQTT 3 has no acknowledgement that refuses. A message that is refused for good is acknowledged and
 counted as dropped. When it could be taken later, the connection is closed without an
@@ -161,7 +161,7 @@ class PublishAnswers:
         message: Message,
         refusal: RefusedPublish,
     ) -> None:
-        """Answer a message that goes to nobody, log it, and tell traces of it."""
+        """Answer a message that is refused, log it, and tell traces of it."""
         now, reason, text = self._state.clock(), refusal.reason, refusal.text
         if self._state.trace.is_on:
             self._state.trace.published(session, message, 0, reason, text)

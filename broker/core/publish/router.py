@@ -27,7 +27,7 @@ MANY_SLOTS: Final = 32
 
 
 class Router:
-    """Makes deliveries of a message. One copy for each session, whatever matches."""
+    """Makes deliveries of a message: one copy for each session, for all its subscriptions."""
 
     __slots__ = ("_filter_sampler", "_message_delivery", "_state")
 

@@ -63,7 +63,7 @@ class ShareGroups:
         """
         message = delivery.message
         groups = {one.group: None for one in delivery.subscriptions if one.group is not None}
-        # At QoS 2 nobody else may get a message that a member has, or may have.
+        # At QoS 2 no other member may get a message that a member has, or may have.
         is_with_member = delivery.qos == 2 and delivery.was_written
         if not groups or is_with_member or message.has_expired(self._state.clock()):
             return False

@@ -32,7 +32,7 @@ RESPONSE_PREFIX: Final = "response/"
 
 
 def random_client_id() -> str:
-    """Return a client id that nobody can guess: with it another client could take the session."""
+    """Return a client id that cannot be guessed: with it another client could take the session."""
     return f"spaps-{secrets.token_hex(12)}"
 
 

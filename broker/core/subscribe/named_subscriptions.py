@@ -94,7 +94,7 @@ class NamedSubscriptions:
         self._state.memberships.add_some(slot, most)
 
     def give_up(self, slot: int) -> None:
-        """Give up an announced slot, whatever was entered under it."""
+        """Give up an announced slot with the members that were entered under it."""
         self._state.slots.give_up(slot)
 
     def forget(self, sub_id: int) -> None:

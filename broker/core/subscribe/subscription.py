@@ -197,7 +197,7 @@ class SlotTable:
         return slot
 
     def give_up(self, slot: int) -> None:
-        """Return a reserved slot, whatever was entered under it."""
+        """Return a reserved slot with the members that were entered under it."""
         self._memberships.remove(slot)
 
     def enter(

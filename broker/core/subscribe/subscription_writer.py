@@ -105,7 +105,7 @@ class SubscriptionWriter:
 
         The same one again, say after a reconnect, stays the same subscription: messages that
         wait for it are still wanted. Another one replaces it without a gap. A name is the same
-        one, whatever it stands for by now.
+        one, also when it stands for another neighborhood by now.
         """
         before = existing.terms
         if before.sub_id is not None and before.sub_id != terms.sub_id:
