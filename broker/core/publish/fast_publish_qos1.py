@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from broker.codec.publish import (
-    PEID_PREFIX,
-    PEID_VALUE_AT,
-    QOS_1,
-    QOS_1_HEADERS,
-    SHORT_LENGTHS,
-)
+from broker.codec.publish import PEID_PREFIX, PEID_VALUE_AT, QOS_1, QOS_1_HEADERS, SHORT_LENGTHS
 from broker.core.core_state import CoreState
 from broker.core.counters import WORK_OF_A_MATCH, WORK_OF_A_PACKET, FilterSampler
 from broker.core.message import SHORT_RECORD_BYTES

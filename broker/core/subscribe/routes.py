@@ -53,7 +53,6 @@ class Route:
     def __init__(self, topic: str, encoded: bytes, entries: list[FilterEntry]) -> None:
         self.topic = topic
         self.topic_field = len(encoded).to_bytes(2, "big") + encoded
-        # What deliveries of the fast path hold of it.
         self.texts = TopicTexts(topic, self.topic_field)
         # What each delivery costs beside its properties and payload, as limits count it.
         self.delivery_bytes = topic_bytes(topic, self.topic_field) + DELIVERY_BYTES
@@ -175,12 +174,11 @@ class Routes:
         else:
             route.gateway_key = entity
         route.is_waiting = not self._waiting.isdisjoint(route.spatial)
-        route.is_simple = route.is_simple and route.refusal is None and not route.is_waiting
-        if self._trace.is_on and self._trace.covers_topic(topic):
+        is_traced = self._trace.is_on and self._trace.covers_topic(topic)
+        if route.refusal is not None or route.is_waiting or is_traced:
             route.is_simple = False
         route.is_simple_once_settled = route.is_simple
-        if route.gateway_key is not None:
-            route.is_simple = False
+        route.is_simple &= route.gateway_key is None
         return route
 
 
