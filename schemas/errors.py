@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from schemas.readable import quoted_text
+
+def quoted_text(text: str) -> str:
+    """Return the text in quotes: letters as they are, what cannot be printed as an escape.
+
+    Digits of other scripts are escaped too: they look like numbers and are none.
+    """
+    return "".join(
+        ascii(one)[1:-1] if one.isdigit() and not one.isascii() else one for one in repr(text)
+    )
+
 
 # Ends the text of every error about data in Redis that a rebuild can restore.
 REPAIR_ADVICE: Final = ": 'spaps rebuild --full' repairs it"

@@ -34,8 +34,7 @@ from schemas.errors import (
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, References, neighborhood_hash
 from schemas.language.notation import read_neighborhood
-from schemas.language.reference_words import missing_words, no_reference
-from schemas.language.world_warnings import world_warnings
+from schemas.language.world_warnings import missing_words, no_reference, world_warnings
 from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from spatial_udfs.named_references import bound_to

@@ -8,8 +8,12 @@ import numpy as np
 
 from schemas.language.categories import CategoryTree
 from schemas.language.neighborhood import Neighborhood
-from schemas.language.reference_words import missing_warning, missing_words, no_reference
-from schemas.language.world_warnings import pattern_warnings
+from schemas.language.world_warnings import (
+    missing_warning,
+    missing_words,
+    no_reference,
+    pattern_warnings,
+)
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.named_references import bound_to
 from spatial_udfs.place_geometries import projected_places

@@ -13,8 +13,12 @@ from shapely.errors import GEOSException
 from schemas.errors import NoReferenceError, WorldError
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, WrittenStage
-from schemas.language.reference_words import missing_warning, missing_words, no_reference
-from schemas.language.world_warnings import pattern_warnings
+from schemas.language.world_warnings import (
+    missing_warning,
+    missing_words,
+    no_reference,
+    pattern_warnings,
+)
 from spatial_udfs.entity_table import CategoryMasks, EntityTable, Geometries, Int64s, Positions
 from spatial_udfs.exact.place_members import PlaceMembers
 from spatial_udfs.exact.stage_findings import StageFinding, stage_findings
