@@ -1,7 +1,7 @@
 """Collects the references of a neighborhood, checks their rules, and says them in words.
 
 A reference is a peid, a key, a name or a place. Keys and names stand for entities: they become
-peids when the world version is known (``spatial_udfs/named_references.py``). A place is no entity.
+peids when the world version is known (``spatial_udfs/entity_keys.py``). A place is no entity.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from schemas.entity_keys import key_fault
+from schemas.entity import key_fault
 from schemas.errors import DescriptorError, NotationError
 from schemas.language.descriptor_rules import LONGEST_INTEGER, checked_text, shown
 from schemas.language.limits import MAX_NAME_CHARACTERS, MAX_PEID, MAX_REFS

@@ -14,10 +14,10 @@ from schemas.language.world_warnings import (
     no_reference,
     pattern_warnings,
 )
+from spatial_udfs.entity_keys import bound_to
 from spatial_udfs.entity_table import EntityTable
-from spatial_udfs.named_references import bound_to
 from spatial_udfs.place_geometries import projected_places
-from world.entity_lookup import open_lookup
+from world.snapshot import load_attributes
 
 
 class CheckedNeighborhood(NamedTuple):
@@ -35,7 +35,7 @@ def checked_references(
 
     NoReferenceError when the version has none of the references.
     """
-    table = open_lookup(world, version).table
+    table = load_attributes(world, version)
     bound, unknown = bound_to(neighborhood, table)
     there, missing = table.positions_of(np.array(bound.refs, np.int64))
     places, lacking = projected_places(bound.places, table.srid)

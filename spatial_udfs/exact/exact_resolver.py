@@ -19,11 +19,11 @@ from schemas.language.world_warnings import (
     no_reference,
     pattern_warnings,
 )
+from spatial_udfs.entity_keys import NamedPositions, bound_to
 from spatial_udfs.entity_table import CategoryMasks, EntityTable, Geometries, Int64s, Positions
 from spatial_udfs.exact.place_members import PlaceMembers
 from spatial_udfs.exact.stage_findings import StageFinding, stage_findings
 from spatial_udfs.exact.stage_members import OpenEntities, StageMembers
-from spatial_udfs.named_references import NamedPositions, bound_to
 from spatial_udfs.place_geometries import check_places, projected_places
 from spatial_udfs.position_sets import difference, union
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits

@@ -12,7 +12,7 @@ import shapely
 from pyproj import CRS
 
 from schemas import entity
-from schemas.entity_keys import is_hashed, number_of_key
+from schemas.entity import is_hashed, number_of_key
 from spatial_udfs.entity_table import Geometries
 from world.imports.combination import CombinedEntities, combine
 from world.imports.extent import Extent, extent_of, placement_warnings, scale_warning

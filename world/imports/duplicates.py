@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import shapely
 
-from schemas.entity_keys import is_hashed
+from schemas.entity import is_hashed
 from schemas.errors import SourceError
 from world.sources.candidates import Candidates, Problem, ProblemKind
 
