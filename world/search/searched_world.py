@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,56 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from schemas import entity
-from schemas.language.categories import CategoryTree
-from world.search.folding import folded_column, one_array
-from world.search.no_category import no_category
+from world.search.categories import CodedCategories
+from world.search.folding import folded_column
 from world.versions.store import WorldStore
 from world.versions.version_tables import VersionFacts
 
 TEXT_COLUMNS: Final = (entity.PEID, entity.KEY, entity.NAME, entity.CATEGORIES)
-Mask: TypeAlias = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class CodedCategories:
-    """The categories of all entities, as codes into ``names``.
-
-    Those of the entity in row i are ``codes[offsets[i]:offsets[i + 1]]``.
-    """
-
-    names: tuple[str, ...]
-    offsets: NDArray[np.int64]
-    codes: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, column: pa.ChunkedArray) -> CodedCategories:
-        """Return the categories of a column of lists."""
-        lists = one_array(column.cast(pa.list_(pa.string())))
-        coded = lists.flatten().dictionary_encode()
-        lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-        return cls(
-            names=tuple(coded.dictionary.to_pylist()),
-            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            codes=coded.indices.to_numpy().astype(np.int32),
-        )
-
-    def rows(self) -> NDArray[np.int64]:
-        """Return the row of each code."""
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-
-    def mask(self, wanted: NDArray[np.bool_]) -> Mask:
-        """Return which entities have a category whose place in ``wanted`` is true."""
-        hits = np.concatenate([[0], np.cumsum(wanted[self.codes])])
-        mask: Mask = np.diff(hits[self.offsets]) > 0
-        return mask
-
-    def matched(self, pattern: str) -> NDArray[np.bool_]:
-        """Return which names the pattern selects; SearchError if it selects none."""
-        wanted = np.zeros(len(self.names), np.bool_)
-        wanted[list(CategoryTree(self.names).codes([pattern]))] = True
-        if len(self.names) and not wanted.any():
-            raise no_category(pattern, self.names)
-        return wanted
 
 
 class SearchedWorld:

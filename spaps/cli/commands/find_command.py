@@ -10,7 +10,7 @@ from schemas.settings import load_settings
 from spaps.cli.options import ConfigOption, VersionOption, WorldOption
 
 if TYPE_CHECKING:  # at run time only when the command runs
-    from world.search.category_counts import CategoryCount
+    from world.search.categories import CategoryCount
     from world.search.entity_search import SearchResult
 
 # So far away no entity is meant by a place in a city.
@@ -86,7 +86,7 @@ def categories(
     from world.arrow_without_pandas import hide_pandas_from_arrow
 
     hide_pandas_from_arrow()
-    from world.search.category_counts import count_categories
+    from world.search.categories import count_categories
     from world.search.searched_world import SearchedWorld
 
     settings = load_settings(config, {"world.dir": world})
