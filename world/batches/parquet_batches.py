@@ -25,7 +25,7 @@ from world.imports.extent import extent_of
 from world.imports.projection import project, utm_zones
 from world.sources.candidates import Candidates, Problem, ProblemKind, problem_table
 from world.sources.column_rows import batch_candidates, row_locator
-from world.sources.columns import ColumnLayout
+from world.sources.source_fields import ColumnLayout
 from world.sources.source_files import parquet_files
 from world.versions import version_tables
 

@@ -14,9 +14,9 @@ from schemas.language.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
 from world.long_work import in_threads
 from world.sources.candidates import Candidates, Problem, objects
-from world.sources.columns import ColumnLayout
 from world.sources.raw_rows import RawRows
 from world.sources.raw_values import read_categories, tag_text, written_name
+from world.sources.source_fields import ColumnLayout
 from world.sources.wkb import decoded_geometries, parsed_geometries
 
 # Separates categories that are compared as one text; no usable category contains it.

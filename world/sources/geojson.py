@@ -16,8 +16,8 @@ from schemas.errors import SourceError
 from spatial_udfs.entity_table import Geometries
 from world.imports.projection import WGS84
 from world.sources.candidates import Candidates, Problem, ProblemKind
-from world.sources.feature_fields import FeatureFields
 from world.sources.raw_rows import RawRows
+from world.sources.source_fields import FeatureFields
 from world.sources.source_options import SourceOptions
 
 # Names that files from before RFC 7946 use for longitude and latitude on WGS 84.

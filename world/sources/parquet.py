@@ -19,7 +19,7 @@ from schemas.errors import SourceError
 from world.imports.projection import WGS84
 from world.sources.candidates import Candidates, Problem
 from world.sources.column_rows import read_batches
-from world.sources.columns import ColumnLayout, GeometryColumn
+from world.sources.source_fields import ColumnLayout, GeometryColumn
 from world.sources.source_files import delta_files, opened_delta, parquet_files
 from world.sources.source_options import SourceOptions
 from world.versions.delta_tables import TABLE_ERRORS, arrow_schema, delta_rows, table_reason

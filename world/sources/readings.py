@@ -12,7 +12,6 @@ from schemas.errors import SettingsError
 from world.imports.projection import WGS84
 from world.long_work import Progress
 from world.sources.candidates import Candidates, Problem
-from world.sources.columns import ColumnLayout
 from world.sources.geojson import read_geojson
 from world.sources.parquet import (
     BATCH_ROWS,
@@ -22,6 +21,7 @@ from world.sources.parquet import (
     parquet_rows,
     row_count,
 )
+from world.sources.source_fields import ColumnLayout
 from world.sources.source_files import SourceKind, kind_of
 from world.sources.source_options import SourceOptions
 

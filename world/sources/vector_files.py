@@ -14,9 +14,9 @@ from pyproj.exceptions import CRSError
 from schemas.errors import SourceError
 from world.sources.candidates import Candidates, Problem
 from world.sources.column_rows import read_batches
-from world.sources.columns import ColumnLayout, GeometryColumn
 from world.sources.parquet import BATCH_ROWS
 from world.sources.raw_values import printable
+from world.sources.source_fields import ColumnLayout, GeometryColumn
 from world.sources.source_files import SourceKind, kind_of
 from world.sources.source_options import SourceOptions
 

@@ -31,8 +31,8 @@ from world.imports.world_import import (
 )
 from world.long_work import Progress
 from world.sources.candidates import Problem, ProblemKind, ProblemSummary
-from world.sources.columns import ColumnLayout
 from world.sources.parquet import parquet_layout
+from world.sources.source_fields import ColumnLayout
 from world.versions import version_tables
 from world.versions.store import WorldStore
 from world.versions.version_tables import SourceFacts, VersionFacts
