@@ -19,7 +19,7 @@ from pyproj import CRS
 from schemas import entity
 from schemas.errors import SourceError
 from world.batches.parquet_batches import ZONES, Batches, BatchFunction
-from world.imports.combination import readable, storable
+from world.imports.geometry_checks import readable, storable
 from world.imports.projection import WGS84, project, utm_zones
 from world.sources.candidates import Candidates, Problem, ProblemKind, objects, problem_table
 from world.sources.osm import opl
