@@ -100,7 +100,7 @@ def categories(
 
 
 def _print_json(value: object) -> None:
-    from spaps.cli.terminal import printable_json
+    from spaps.cli.output import printable_json
 
     typer.echo(printable_json(value))
 
@@ -108,7 +108,7 @@ def _print_json(value: object) -> None:
 def _print_found(result: SearchResult) -> None:
     from rich.text import Text
 
-    from spaps.cli.terminal import plain_table, print_remark, printable, results
+    from spaps.cli.output import plain_table, print_remark, printable, results
 
     if not result.entities:
         print_remark(f"nothing found in world version {result.version}")
@@ -138,7 +138,7 @@ def _print_found(result: SearchResult) -> None:
 
 def _remark_on_distance(result: SearchResult) -> None:
     """Say that a place is far from everything: longitude and latitude may be swapped."""
-    from spaps.cli.terminal import print_remark
+    from spaps.cli.output import print_remark
 
     distance = result.entities[0].distance if result.entities else None
     if distance is not None and distance > FAR_METRES:
@@ -151,7 +151,7 @@ def _remark_on_distance(result: SearchResult) -> None:
 def _print_categories(counts: list[CategoryCount]) -> None:
     from rich.text import Text
 
-    from spaps.cli.terminal import plain_table, printable, results
+    from spaps.cli.output import plain_table, printable, results
 
     table = plain_table()
     table.add_column("category", overflow="fold")

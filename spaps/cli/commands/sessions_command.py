@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from schemas.errors import SettingsError
-from spaps.cli.control_link import SocketOption, ask, socket_path
+from spaps.cli.control_link import JsonLinesOption, SocketOption, ask, socket_path
 from spaps.cli.options import ConfigOption, PlainCommand, WorldOption, command_group
-from spaps.cli.terminal import plain_table, printable, printable_json, results
+from spaps.cli.output import plain_table, printable, printable_json, results
 
 COLUMNS: Final = ("client", "user", "address", "state", "since", "expires")
 COUNTS: Final = ("subscriptions", "queued")
@@ -21,9 +21,7 @@ sessions = command_group("List and end sessions of a broker that runs on this ma
 @sessions.command("list", cls=PlainCommand)
 def list_sessions(
     *,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print each session as a line of JSON.")
-    ] = False,
+    as_json: JsonLinesOption = False,
     world: WorldOption = None,
     path: SocketOption = None,
     config: ConfigOption = None,
