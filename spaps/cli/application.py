@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from spaps.cli.commands.broker_command import broker, config, passwd
-from spaps.cli.commands.diagnosis_command import trace, why
+from spaps.cli.commands.control_command import sessions, trace, why
 from spaps.cli.commands.export_command import export, world_map
 from spaps.cli.commands.find_command import categories, find
 from spaps.cli.commands.import_command import import_sources
@@ -15,7 +15,6 @@ from spaps.cli.commands.neighborhood_command import neighborhood
 from spaps.cli.commands.pub_command import pub
 from spaps.cli.commands.rebuild_command import rebuild_world
 from spaps.cli.commands.resolve_command import check, resolve
-from spaps.cli.commands.sessions_command import sessions
 from spaps.cli.commands.sub_command import sub
 from spaps.cli.commands.top_command import top
 from spaps.cli.commands.versions_command import rollback_world, show_versions

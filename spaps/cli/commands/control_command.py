@@ -1,11 +1,13 @@
-"""``spaps why`` explains who gets a message, ``spaps trace`` shows what happens meanwhile.
+"""``spaps why``, ``trace`` and ``sessions`` ask the broker that runs on this machine.
 
-Both ask the broker that runs on this machine, over its control socket.
+``why`` explains who gets a message, ``trace`` shows what happens to a client or a topic, and
+``sessions`` lists and ends sessions. All use the broker's control socket.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -13,11 +15,14 @@ import typer
 
 from schemas.errors import SettingsError
 from spaps.cli.control_link import JsonLinesOption, SocketOption, ask, socket_path
-from spaps.cli.options import ConfigOption, WorldOption
+from spaps.cli.options import ConfigOption, PlainCommand, WorldOption, command_group
 from spaps.cli.output import plain_table, printable, printable_json, results
 
 # The line of an event has these in front, and every other field as name=value.
 _NAMED_FIRST: Final = ("time", "client", "user", "event")
+# The table of sessions.
+COLUMNS: Final = ("client", "user", "address", "state", "since", "expires")
+COUNTS: Final = ("subscriptions", "queued")
 
 
 def why(  # noqa: PLR0913  one for each option
@@ -65,7 +70,9 @@ def why(  # noqa: PLR0913  one for each option
     message = next(rows)
     typer.echo(_message_line(message))
     found = list(rows)
-    _print_table([row for row in found if "verdict" in row])
+    verdicts = [{**row, "why": row["text"]} for row in found if "verdict" in row]
+    if verdicts:
+        _print_table(verdicts, ("client", "user", "filter", "nsid", "why"))
     left = sum(row.get("left", 0) for row in found)
     if left:
         typer.echo(f"{left:,} more: --offset {offset + limit} shows the next ones")
@@ -87,20 +94,6 @@ def _message_line(message: dict[str, Any]) -> str:
     if message["refused"] is not None:
         return f"{line} is refused: {printable(message['refused'])}"
     return line.removesuffix(",")
-
-
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.markup import escape
-
-    table = plain_table()
-    for name in ("client", "user", "filter", "nsid", "why"):
-        table.add_column(name)
-    for row in rows:
-        named = (row["client"], row["user"], row["filter"], row["nsid"], row["text"])
-        texts = ["-" if one is None else printable(str(one)) for one in named]
-        table.add_row(*map(escape, texts))
-    if rows:
-        results().print(table)
 
 
 def trace(  # noqa: PLR0913  one for each option
@@ -160,3 +153,70 @@ def _line(row: dict[str, Any]) -> str:
         f" {name}={value!r}" for name, value in row.items() if name not in _NAMED_FIRST
     )
     return printable(f"{when}{who}: {row['event']}{fields}")
+
+
+sessions = command_group("List and end sessions of a broker that runs on this machine.")
+
+
+@sessions.command("list", cls=PlainCommand)
+def list_sessions(
+    *,
+    as_json: JsonLinesOption = False,
+    world: WorldOption = None,
+    path: SocketOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """List all sessions: client, user, address, times, subscriptions, queued messages."""
+    rows = list(ask(socket_path(world, path, config), {"command": "list"}))
+    rows.sort(key=lambda row: (row["client"], row["user"] or ""))
+    if as_json:
+        for row in rows:
+            typer.echo(printable_json(row))
+    else:
+        _print_table(rows, COLUMNS, COUNTS)
+
+
+@sessions.command("end", cls=PlainCommand)
+def end_session(
+    client_id: Annotated[
+        str, typer.Argument(metavar="CLIENT_ID", help="Client id of the session.")
+    ],
+    *,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user", metavar="USER", help="User, when several users have this client id."
+        ),
+    ] = None,
+    anonymous: Annotated[
+        bool, typer.Option("--anonymous", help="The session without a user name.")
+    ] = False,
+    world: WorldOption = None,
+    path: SocketOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """End a session with its subscriptions and queue; disconnect its client (0x98)."""
+    if anonymous and user is not None:
+        raise SettingsError("--user and --anonymous exclude each other")
+    request: dict[str, Any] = {"command": "end", "client": client_id}
+    if anonymous or user is not None:
+        request["user"] = user
+    for _ in ask(socket_path(world, path, config), request):
+        pass
+    typer.echo(f"session of {printable(client_id)} ended")
+
+
+def _print_table(
+    rows: Iterable[dict[str, Any]], columns: Sequence[str], counts: Sequence[str] = ()
+) -> None:
+    from rich.markup import escape
+
+    table = plain_table()
+    for name in columns:
+        table.add_column(name)
+    for name in counts:
+        table.add_column(name, justify="right")
+    for row in rows:
+        texts = ["-" if row[name] is None else printable(str(row[name])) for name in columns]
+        table.add_row(*map(escape, texts), *(f"{row[name]:,}" for name in counts))
+    results().print(table)
