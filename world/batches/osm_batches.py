@@ -22,9 +22,8 @@ from world.batches.parquet_batches import ZONES, Batches, BatchFunction
 from world.imports.geometry_checks import readable, storable
 from world.imports.projection import WGS84, project, utm_zones
 from world.sources.candidates import Candidates, Problem, ProblemKind, objects, problem_table
-from world.sources.osm.awaited_areas import AwaitedAreas
 from world.sources.osm.entities import ExtractRows
-from world.sources.osm.extract_pass import Extract, read_elements
+from world.sources.osm.extract_pass import AwaitedAreas, Extract, read_elements
 from world.sources.osm.peids import SegmentSeed, seeded_peid, segment_key
 from world.sources.osm.rules import GeometryKind, Rules
 from world.sources.osm.segments import RoadWay, passed_nodes, stretches_of

@@ -28,7 +28,7 @@ from world.batches.osm_batches import (
     WAY,
     WAYS,
 )
-from world.sources.osm.awaited_areas import AREA_RELATIONS
+from world.sources.osm.extract_pass import AREA_RELATIONS
 from world.sources.osm.rules import Rules
 from world.sources.osm.spark_extract import NODE, POSITION, X, Y
 
