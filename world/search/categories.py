@@ -20,7 +20,6 @@ from schemas.language.categories import (
     likely_pattern,
     places_of,
 )
-from world.search.folding import one_array
 
 TOPS_SHOWN: Final = 6
 Mask: TypeAlias = NDArray[np.bool_]
@@ -152,3 +151,10 @@ def _cut(name: str, depth: int) -> str:
     """Return the first levels of a category; "" if it has fewer."""
     levels = name.split(SEPARATOR)
     return SEPARATOR.join(levels[:depth]) if len(levels) >= depth else ""
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Return a column as one array without a copy where it has one chunk."""
+    if isinstance(column, pa.ChunkedArray):
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column
