@@ -117,7 +117,7 @@ class NoReferenceError(SpapsError):
     def __init__(self, refs: tuple[int | str, ...], version: int) -> None:
         """Name the references, only the first few if there are many; texts are for a person."""
         shown = ", ".join(str(ref) for ref in refs[:5]) + (" …" if len(refs) > 5 else "")
-        # Who writes a name in another case, or without accents, gets here.
+        # A name in another case, or without accents, is a usual cause.
         by_name = any(str(ref).startswith("name:") for ref in refs)
         hint = " (a name counts exactly as it is written; 'spaps find' searches)" if by_name else ""
         super().__init__(f"no reference exists in world version {version}: {shown}{hint}")

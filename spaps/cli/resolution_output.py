@@ -57,7 +57,7 @@ def resolve_one(descriptor: str, world: str, version: int | None, output: Resolv
     warnings = found.warnings(resolver, table)
     for warning in warnings:
         print_warning(warning)
-    # First the files: who cannot have them gets no result at all.
+    # Files come first: when one cannot be written, no result is printed.
     _write(output.map_file, lambda: page_of(table, neighborhood, resolution, facts))
     _write(output.geojson_file, lambda: geojson(table, neighborhood, resolution))
     if output.as_json:

@@ -96,7 +96,7 @@ class SearchedWorld:
     """One world version, opened for searching."""
 
     def __init__(self, store: WorldStore, facts: VersionFacts) -> None:
-        """Read nothing yet but keep where to read."""
+        """Keep where the columns are; each is read when it is first used."""
         self.facts: Final = facts
         self._store = store
 

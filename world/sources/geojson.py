@@ -194,7 +194,7 @@ def _reason(error: Exception) -> str:
     if "to float" in str(error):
         return "a coordinate is not a number"
     text = " ".join(str(error).split())
-    # Words of numpy about arrays, and Python's names of what is missing, help nobody.
+    # Words of numpy about arrays, and Python's names of what is missing, do not help a user.
     if not text or "operand" in text or isinstance(error, LookupError | AttributeError):
         return "its coordinates are not as its type needs them"
     return text

@@ -2,7 +2,7 @@
 
 Of a PBF block with several groups the reader of Sedona 1.8.0 takes the first one several times, and
 dense nodes without a list of tags or another compression than zlib end in an error of Java that
-nobody understands. So the file is looked through.
+does not say what is wrong. So the file is checked first.
 
 Spark puts the parts of an extract together in Arrow columns. As OPL, osmium's format of one line
 for each element, they go through the reader of whole extracts.
