@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from schemas.readable import quoted_text
+
+def quoted_text(text: str) -> str:
+    """Return the text in quotes: letters as they are, what cannot be printed as an escape.
+
+    Digits of other scripts are escaped too: they look like numbers and are none.
+    """
+    return "".join(
+        ascii(one)[1:-1] if one.isdigit() and not one.isascii() else one for one in repr(text)
+    )
+
 
 # Ends the text of every error about data in Redis that a rebuild can restore.
 REPAIR_ADVICE: Final = ": 'spaps rebuild --full' repairs it"
@@ -108,7 +117,7 @@ class NoReferenceError(SpapsError):
     def __init__(self, refs: tuple[int | str, ...], version: int) -> None:
         """Name the references, only the first few if there are many; texts are for a person."""
         shown = ", ".join(str(ref) for ref in refs[:5]) + (" …" if len(refs) > 5 else "")
-        # Who writes a name in another case, or without accents, gets here.
+        # A name in another case, or without accents, is a usual cause.
         by_name = any(str(ref).startswith("name:") for ref in refs)
         hint = " (a name counts exactly as it is written; 'spaps find' searches)" if by_name else ""
         super().__init__(f"no reference exists in world version {version}: {shown}{hint}")

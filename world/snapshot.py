@@ -1,6 +1,8 @@
-"""Loads a world version from Delta into memory, without Spark."""
+"""Loads a world version from Delta into memory, with its geometries or without; needs no Spark."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,8 @@ from spatial_udfs.entity_keys import stored_keys
 from spatial_udfs.entity_table import EntityTable, Geometries
 from world.versions.store import WorldStore
 from world.versions.version_tables import VersionFacts
+
+ATTRIBUTES: Final = (entity.PEID, entity.CATEGORIES, entity.NAME, entity.KEY)
 
 
 def load_snapshot(world: str, version: int | None = None) -> EntityTable:
@@ -33,6 +37,14 @@ def load_snapshot(world: str, version: int | None = None) -> EntityTable:
         raise WorldError(
             f"world {world}: version {facts.version} has broken geometry: {reason}"
         ) from error
+
+
+def load_attributes(world: str, version: int | None = None) -> EntityTable:
+    """Return one version without reading its geometries: each is None."""
+    store = WorldStore(world)
+    facts = store.facts_of(version)
+    rows = store.entities(facts.version, ATTRIBUTES)
+    return entity_table(rows, facts, np.full(rows.num_rows, None, object))
 
 
 def entity_table(

@@ -19,8 +19,8 @@ import shapely
 
 from spatial_udfs.entity_table import CategoryMasks, EntityTable
 from world.imports.combination import combine
+from world.imports.geometry_checks import near_misses
 from world.imports.import_request import request_of
-from world.imports.near_misses import near_misses
 from world.long_work import silent
 from world.snapshot import entity_table
 from world.sources.readings import read_sources

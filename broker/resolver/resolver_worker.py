@@ -34,11 +34,10 @@ from schemas.errors import (
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, References, neighborhood_hash
 from schemas.language.notation import read_neighborhood
-from schemas.language.reference_words import missing_words, no_reference
-from schemas.language.world_warnings import world_warnings
+from schemas.language.world_warnings import missing_words, no_reference, world_warnings
+from spatial_udfs.entity_keys import bound_to
 from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver
-from spatial_udfs.named_references import bound_to
 from spatial_udfs.resolution_limits import ResolutionLimits
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from broker.resolver.frames import FrameError
 from broker.resolver.helper_process import HelperProcess
-from schemas.entity_keys import key_fault
+from schemas.entity import key_fault
 from schemas.errors import SpapsError
 
 log = logging.getLogger(__name__)

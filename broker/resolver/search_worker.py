@@ -20,10 +20,12 @@ from typing import Any, Final, TypeAlias
 
 from broker.resolver.frames import pack_frame, read_frame
 from schemas.errors import DescriptorError, SearchError, SpapsError
+from spatial_udfs.entity_keys import peids_of_keys
+from spatial_udfs.entity_table import EntityTable
 from world.arrow_without_pandas import hide_pandas_from_arrow
-from world.entity_lookup import EntityLookup, open_lookup
 from world.search.entity_search import find_entities, read_request
 from world.search.searched_world import SearchedWorld
+from world.snapshot import load_attributes
 
 NICENESS: Final = 10
 
@@ -44,10 +46,10 @@ def found_entities(world: SearchedWorld, request: dict[str, Any]) -> dict[str, A
         return {"failed": f"the search failed ({type(error).__name__})"}
 
 
-def found_keys(lookup: EntityLookup, request: dict[str, Any]) -> dict[str, Any]:
+def found_keys(table: EntityTable, request: dict[str, Any]) -> dict[str, Any]:
     """Return the peids of the keys that exist."""
     try:
-        return {"peids": lookup.peids_of(request["parameters"]["key"])}
+        return {"peids": peids_of_keys(table, request["parameters"]["key"])}
     except Exception as error:  # noqa: BLE001 - every request must be answered
         return {"failed": f"the look-up failed ({type(error).__name__})"}
 
@@ -87,8 +89,8 @@ def _texts(world: str, version: int | None) -> tuple[int, Answer]:
 
 def _keys(world: str, version: int | None) -> tuple[int, Answer]:
     """Return the version that is loaded, and what finds keys."""
-    lookup = open_lookup(world, version)
-    return lookup.table.version, lambda request: found_keys(lookup, request)
+    table = load_attributes(world, version)
+    return table.version, lambda request: found_keys(table, request)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ from redis_link.generation.generation_push import (
     GenerationPush,
     PushReport,
     PushSource,
-    PushToken,
     StepClock,
     report_of,
 )
+from redis_link.generation.push_lock import PushToken
 from redis_link.generation.push_tasks import (
     RESULT_COLUMNS,
     ArrowTask,

@@ -101,8 +101,8 @@ class EmbeddedRedis:
     def revive(self) -> bool:
         """Start the server again if it has ended; return whether it had.
 
-        It has ended when nobody listens on its socket. A server that is only slow to answer still
-        runs, and a second one would write into its files.
+        It has ended when no process listens on its socket. A server that is only slow to answer
+        still runs, and a second one would write into its files.
         """
         if self.is_listening():
             return False

@@ -16,7 +16,7 @@ from typing import Self
 from redis_link.connection.client import RedisClient
 from redis_link.connection.server_settings import server_advice
 from redis_link.generation.generation_store import begin_generation, server_time, switch_generation
-from redis_link.generation.push_lock import LOCK_SECONDS, PushLock, is_held
+from redis_link.generation.push_lock import LOCK_SECONDS, PushLock, PushToken, is_held
 from redis_link.generation.sweep import (
     KEEP_ALL,
     BackgroundSweep,
@@ -28,14 +28,6 @@ from redis_link.sets.pair_arrays import Tally
 from redis_link.sets.set_reader import bytes_per_pair
 from schemas.errors import GenerationError, RedisFullError, SpapsError
 from schemas.generation import FROM_FILE, GenerationFacts, GenerationState, RegistryCoverage
-
-
-@dataclass(frozen=True, slots=True)
-class PushToken:
-    """What a writer of a generation needs besides the URL; Spark sends it to executors."""
-
-    generation: int
-    lock_value: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import numpy as np
 from redis.exceptions import RedisError
 
 from redis_link.connection.client import RedisClient
-from redis_link.generation.fenced_writer import fenced_writer
 from redis_link.generation.generation_push import (
     GenerationPush,
     PushReport,
@@ -19,6 +18,7 @@ from redis_link.generation.generation_push import (
     report_of,
 )
 from redis_link.generation.generation_store import current_generation
+from redis_link.generation.push_lock import fenced_writer
 from redis_link.generation.quality_gate import (
     QualityGate,
     count_losses,

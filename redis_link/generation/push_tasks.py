@@ -14,8 +14,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from redis_link.connection.client import connect
-from redis_link.generation.fenced_writer import fenced_writer
-from redis_link.generation.generation_push import PushToken
+from redis_link.generation.push_lock import PushToken, fenced_writer
 from redis_link.generation.quality_gate import Losses, count_losses
 from redis_link.sets.pair_arrays import Int64s, Tally, tally_of
 from redis_link.sets.pair_blocks import (

@@ -32,8 +32,8 @@ from redis_link.sets.shard_pipe import BATCH_BYTES, ShardPipe
 from schemas.generation import GenerationFacts
 from schemas.redis_keys import SHARD_COUNT, shard_index_key
 
-# Redis answers nobody else while it runs one command. So a popular entity gets several commands,
-# and a script copies sets for a tenth of a millisecond.
+# Redis answers no other client while it runs one command. So a popular entity gets several
+# commands, and a script copies sets for a tenth of a millisecond.
 MEMBERS_IN_COMMAND: Final = 4_096
 KEYS_IN_COMMAND: Final = 200
 COPIES_AT_ONCE: Final = 64

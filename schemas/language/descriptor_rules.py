@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from schemas.errors import DescriptorError
+from schemas.errors import DescriptorError, quoted_text
 from schemas.language.categories import checked_pattern
 from schemas.language.conditions import Condition
 from schemas.language.limits import MAX_CATEGORY_PATTERNS, MAX_STAGES
 from schemas.language.neighborhood import Neighborhood, References, RefStages, Stage
-from schemas.readable import quoted_text
 
 # Numbers with more digits are out of every range, and Python refuses to convert very long ones.
 LONGEST_INTEGER: Final = 20

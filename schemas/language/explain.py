@@ -19,7 +19,7 @@ from schemas.language.conditions import (
 )
 from schemas.language.neighborhood import Neighborhood, Stage, explicit_ref_stages
 from schemas.language.notation import pattern_text
-from schemas.language.reference_words import Referent, listed, references_in_words, referents
+from schemas.language.references import Referent, listed, references_in_words, referents
 from schemas.topology.satisfiability import unsatisfiable
 
 # Relation -> the phrase for the relation of entities to the reference, and for its negation.
@@ -45,10 +45,7 @@ def explain(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) 
     """
     sentences: list[str] = []
     refs = referents(neighborhood, names)
-    number = 1
-    for stage in neighborhood.stages:
-        copies = range(number, number + stage.repeat)
-        number += stage.repeat
+    for stage, copies in neighborhood.numbered_stages():
         heading = _stages(copies).capitalize()
         shown = _shown_note(copies, neighborhood.visible)
         sentences.append(f"{heading}{shown}: {_selection(stage, copies[0], refs)}.")
@@ -60,10 +57,7 @@ def in_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None)
     """Return the whole neighborhood in one line; ``names`` are known names of references."""
     steps: list[str] = []
     refs = referents(neighborhood, names)
-    number = 1
-    for stage in neighborhood.stages:
-        copies = range(number, number + stage.repeat)
-        number += stage.repeat
+    for stage, copies in neighborhood.numbered_stages():
         times = f"{stage.repeat} times " if stage.repeat > 1 else ""
         shown = _shown_note(copies, neighborhood.visible)
         steps.append(f"{times}{_selection(stage, copies[0], refs)}{shown}")
@@ -72,12 +66,12 @@ def in_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None)
 
 def stage_words(neighborhood: Neighborhood, names: Mapping[int, str] | None = None) -> list[str]:
     """Return what each written-out stage selects, without its number, for legends and tables."""
-    words: list[str] = []
     refs = referents(neighborhood, names)
-    for stage in neighborhood.stages:
-        first = len(words) + 1
-        words += [_selection(stage, first, refs)] * stage.repeat
-    return words
+    return [
+        words
+        for stage, copies in neighborhood.numbered_stages()
+        for words in [_selection(stage, copies[0], refs)] * stage.repeat
+    ]
 
 
 def _to(numbers: Sequence[int]) -> str:
@@ -183,10 +177,7 @@ def neighborhood_warnings(neighborhood: Neighborhood) -> tuple[str, ...]:
     """Return one line with the reason for each stage as typed that is empty in every world."""
     warnings: list[str] = []
     always_empty: set[int] = set()
-    number = 1
-    for stage in neighborhood.stages:
-        copies = range(number, number + stage.repeat)
-        number += stage.repeat
+    for stage, copies in neighborhood.numbered_stages():
         hopeless = unsatisfiable(stage.condition)
         empty = [
             copy

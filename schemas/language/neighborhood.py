@@ -13,6 +13,7 @@ all of these descriptors.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -80,21 +81,25 @@ class Neighborhood:
     names: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
 
+    def numbered_stages(self) -> Iterator[tuple[Stage, range]]:
+        """Yield each stage as typed, with the numbers of its written-out copies."""
+        first = 1
+        for stage in self.stages:
+            yield stage, range(first, first + stage.repeat)
+            first += stage.repeat
+
     def written_out(self) -> tuple[WrittenStage, ...]:
         """Return the stages with ``repeat``, ``Prev`` and ``Anc`` written out."""
-        written: list[WrittenStage] = []
-        for stage in self.stages:
-            for _ in range(stage.repeat):
-                number = len(written) + 1
-                written.append(
-                    WrittenStage(
-                        number=number,
-                        ref_stages=explicit_ref_stages(stage.ref_stages, number),
-                        categories=stage.categories,
-                        condition=stage.condition,
-                    )
-                )
-        return tuple(written)
+        return tuple(
+            WrittenStage(
+                number=number,
+                ref_stages=explicit_ref_stages(stage.ref_stages, number),
+                categories=stage.categories,
+                condition=stage.condition,
+            )
+            for stage, copies in self.numbered_stages()
+            for number in copies
+        )
 
     def to_object(self, *, symbols: bool = False) -> dict[str, Any]:
         """Return the descriptor as an object for JSON; defaults are left out.
@@ -158,11 +163,10 @@ _OPPOSITES: Final = {"D": "I", "I": "D"}
 def canonical(neighborhood: Neighborhood) -> str:
     """Return the canonical text; neighborhoods that can differ in members have different texts."""
     stages: list[list[object]] = []
-    for stage in neighborhood.stages:
+    for stage, copies in neighborhood.numbered_stages():
         categories = sorted(set(stage.categories))
         condition = canonical_condition(stage.condition)
-        for _ in range(stage.repeat):
-            number = len(stages) + 1
+        for number in copies:
             ref_stages = sorted(set(explicit_ref_stages(stage.ref_stages, number)))
             shown = int(neighborhood.visible[number - 1])
             stages.append([ref_stages, categories, condition, shown])

@@ -1,22 +1,22 @@
-"""Collects the references of a neighborhood, and checks their rules.
+"""Collects the references of a neighborhood, checks their rules, and says them in words.
 
 A reference is a peid, a key, a name or a place. Keys and names stand for entities: they become
-peids when the world version is known (``spatial_udfs/named_references.py``). A place is no entity.
+peids when the world version is known (``spatial_udfs/entity_keys.py``). A place is no entity.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from schemas.entity_keys import key_fault
+from schemas.entity import key_fault
 from schemas.errors import DescriptorError, NotationError
 from schemas.language.descriptor_rules import LONGEST_INTEGER, checked_text, shown
 from schemas.language.limits import MAX_NAME_CHARACTERS, MAX_PEID, MAX_REFS
 from schemas.language.neighborhood import Neighborhood, References
-from schemas.language.places import Place, place_of_geometry, place_of_text
+from schemas.language.places import Place, place_of_geometry, place_of_text, place_words
 
 KEY: Final = "key"
 NAME: Final = "name"
@@ -27,6 +27,8 @@ REFS_ALLOWED: Final = (
 )
 # Keys printed without quotes: they have no space and no character that ends a reference.
 _PLAIN: Final = re.compile(r"""[^\s,{}()"';•]+""")
+# A sentence names so many references.
+_REFS_SHOWN: Final = 5
 
 
 class ReferenceCollector:
@@ -136,3 +138,59 @@ def reference_texts(neighborhood: Neighborhood) -> Iterator[str]:
 def quoted(text: str) -> str:
     """Return the text in double quotes, as a JSON string."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+class Referent(NamedTuple):
+    """A reference in words: where it stands alone, and in a list of entities."""
+
+    alone: str
+    listed: str
+    is_place: bool = False
+
+
+def referents(neighborhood: Neighborhood, names: Mapping[int, str] | None) -> tuple[Referent, ...]:
+    """Return all references; ``names`` are known names of entities."""
+    found: list[Referent] = []
+    for peid in neighborhood.refs:
+        name = (names or {}).get(peid)
+        found.append(Referent(name or f"entity {peid}", name or str(peid)))
+    found += [Referent(f"the entity with key {key}", f"key {key}") for key in neighborhood.keys]
+    for name in map(quoted, neighborhood.names):
+        found.append(Referent(f"the entity named {name}", name))
+    for place in map(place_words, neighborhood.places):
+        found.append(Referent(place, place, is_place=True))
+    return tuple(found)
+
+
+def references_in_words(refs: Sequence[Referent], at_least: str) -> str:
+    """Return the references as the object of a condition; ``at_least`` stands before several."""
+    if len(refs) == 1:
+        return refs[0].alone
+    with_places = any(ref.is_place for ref in refs)
+    first = [ref.alone if with_places else ref.listed for ref in refs[:_REFS_SHOWN]]
+    more = [f"{len(refs) - _REFS_SHOWN} more"] if len(refs) > _REFS_SHOWN else []
+    what = "" if with_places else "the entities "
+    return f"{at_least}one of {what}{listed(first + more, 'and')}"
+
+
+def named_texts(neighborhood: Neighborhood) -> list[str]:
+    """Return keys, names and places in order, each with what it is in front (``key:way/1``)."""
+    return [
+        *(f"{KEY}:{key}" for key in sorted(neighborhood.keys)),
+        *(f"{NAME}:{name}" for name in sorted(neighborhood.names)),
+        *(f"{PLACE}:{place}" for place in sorted(neighborhood.places)),
+    ]
+
+
+def named_words(text: str) -> str:
+    """Return one of the ``named_texts`` for a person."""
+    kind, _, written = text.partition(":")
+    if kind == PLACE:
+        return place_words(written)
+    return f"{NAME}:{quoted(written)}" if kind == NAME else text
+
+
+def listed(items: Sequence[object], joint: str) -> str:
+    """Return the items with commas, and the joint before the last one."""
+    texts = [str(item) for item in items]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {joint} {texts[-1]}"

@@ -1,12 +1,15 @@
-"""Warnings about a neighborhood that depend on the world version."""
+"""What a world version lacks of a neighborhood: references, categories, members."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from schemas.errors import NoReferenceError
 from schemas.language.categories import likely_pattern
-from schemas.language.neighborhood import Neighborhood
+from schemas.language.neighborhood import Neighborhood, References
+from schemas.language.places import place_words
+from schemas.language.references import KEY, NAME, quoted
 
 PATTERNS_NAMED: Final = 5
 
@@ -50,3 +53,24 @@ def _stage_of(neighborhood: Neighborhood, pattern: str) -> int:
     """Return the first written-out stage that has the pattern."""
     stages = neighborhood.written_out()
     return next((one.number for one in stages if pattern in one.categories), 1)
+
+
+def no_reference(neighborhood: Neighborhood, version: int) -> NoReferenceError:
+    """Return the error for a neighborhood of which the version has no reference."""
+    return NoReferenceError(missing_words(neighborhood), version)
+
+
+def missing_words(missing: Neighborhood | References) -> tuple[int | str, ...]:
+    """Return references for a list of those that do not exist: peids, and the others in words."""
+    peids = missing.refs if isinstance(missing, Neighborhood) else missing.peids
+    return (
+        *peids,
+        *(f"{KEY}:{key}" for key in missing.keys),
+        *(f"{NAME}:{quoted(name)}" for name in missing.names),
+        *map(place_words, missing.places),
+    )
+
+
+def missing_warning(missing: Sequence[int | str], version: int) -> str:
+    """Return the warning about references that the version does not have."""
+    return f"not in world version {version}: {', '.join(map(str, missing))}"

@@ -1,1 +1,1 @@
-"""Relations as sets of DE-9IM matrices: masks, far pairs, satisfiability."""
+"""Relations as sets of DE-9IM matrices: masks, truth on far pairs, satisfiability."""

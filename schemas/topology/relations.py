@@ -1,7 +1,11 @@
-"""The named relations as DE-9IM masks, and as sets of matrices.
+"""The named relations as DE-9IM masks and as sets of matrices, and conditions on far pairs.
 
 A matrix has nine cells, row by row: interior, boundary and exterior of the reference,
 each against interior, boundary and exterior of the entity.
+
+A far pair is disjoint, and further apart than all distances that the condition names. Its truth
+depends on the two shapes alone (``Relate`` may test the cells of the exteriors). The truth for all
+pairs of shapes is one integer with a bit for each of them.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from functools import reduce
 from typing import Final
+
+from schemas.language.conditions import Condition, Leaf, Relate, Topological, fold
 
 
 class Shape(Enum):
@@ -154,3 +160,28 @@ def _by_symbol(column: list[str], everything: int) -> dict[str, int]:
 
 def _bits(flags: Iterable[bool]) -> int:
     return sum(flag << place for place, flag in enumerate(flags))
+
+
+SHAPE_PAIRS: Final = tuple((reference, entity) for reference in Shape for entity in Shape)
+_FAR: Final = MatrixSet([(*pair, disjoint_matrix(*pair)) for pair in SHAPE_PAIRS])
+
+
+def always_false_when_far(condition: Condition) -> bool:
+    """Return whether no far pair can satisfy the condition: then an index finds all candidates."""
+    return far_bits(condition) == 0
+
+
+def far_bits(condition: Condition) -> int:
+    """Return the truth on far pairs, with a bit for each of SHAPE_PAIRS, the first one lowest."""
+    return fold(condition, leaf_far_bits, _FAR.complement, int.__and__, int.__or__)
+
+
+def leaf_far_bits(leaf: Leaf) -> int:
+    """Return the truth of one relation on far pairs, in the bits of ``far_bits``."""
+    match leaf:
+        case Topological(short):
+            return _FAR.named(short)
+        case Relate(mask):
+            return _FAR.fitting(mask)
+        case _:  # a far pair is further apart than every distance
+            return 0

@@ -32,8 +32,7 @@ from schemas.language.conditions import (
     fold,
     leaves,
 )
-from schemas.topology.far_pairs import SHAPE_PAIRS, leaf_far_bits
-from schemas.topology.relations import MatrixSet, Shape, disjoint_matrix
+from schemas.topology.relations import SHAPE_PAIRS, MatrixSet, Shape, disjoint_matrix, leaf_far_bits
 
 _NONE: Final = "F"
 # In ascending order, so that the larger of two dimensions is further right.

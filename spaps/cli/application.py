@@ -7,22 +7,18 @@ from typing import Annotated
 import typer
 
 from spaps.cli.commands.broker_command import broker, config, passwd
-from spaps.cli.commands.export_command import export
+from spaps.cli.commands.control_command import sessions, trace, why
+from spaps.cli.commands.export_command import export, world_map
 from spaps.cli.commands.find_command import categories, find
 from spaps.cli.commands.import_command import import_sources
-from spaps.cli.commands.map_command import world_map
 from spaps.cli.commands.neighborhood_command import neighborhood
 from spaps.cli.commands.pub_command import pub
 from spaps.cli.commands.rebuild_command import rebuild_world
 from spaps.cli.commands.resolve_command import check, resolve
-from spaps.cli.commands.sessions_command import sessions
 from spaps.cli.commands.sub_command import sub
 from spaps.cli.commands.top_command import top
-from spaps.cli.commands.trace_command import trace
 from spaps.cli.commands.versions_command import rollback_world, show_versions
-from spaps.cli.commands.why_command import why
-from spaps.cli.mqtt_options import HELP_OPTIONS
-from spaps.cli.options import PlainCommand, PlainGroup
+from spaps.cli.options import HELP_OPTIONS, PlainCommand, PlainGroup
 from spaps.version import __version__
 
 app = typer.Typer(

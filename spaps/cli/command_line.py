@@ -22,7 +22,7 @@ from schemas.errors import (
     RunBusyError,
     SpapsError,
 )
-from spaps.cli.terminal import printable
+from spaps.cli.output import printable
 from spaps.client.errors import ClientError
 
 FAILED: Final = 2

@@ -20,6 +20,9 @@ SocketOption: TypeAlias = Annotated[
         "--socket", metavar="FILE", help="Control socket of the broker; default: that of the world."
     ),
 ]
+JsonLinesOption: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print each row as a line of JSON.")
+]
 ANSWER_SECONDS: Final = 30.0
 
 

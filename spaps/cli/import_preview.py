@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from spaps.cli.terminal import printable
+from spaps.cli.output import printable
 from world.imports.dry_run import ADVICE, DryRun
 from world.imports.extent import Extent
 from world.sources.candidates import ProblemSummary

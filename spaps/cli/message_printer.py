@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.language.explain import stage_words
 from schemas.language.neighborhood import Neighborhood
-from spaps.cli.terminal import goes_to_terminal, printable, printable_bytes, printable_json
+from spaps.cli.output import goes_to_terminal, printable, printable_bytes, printable_json
 
 if TYPE_CHECKING:  # at run time only when the command runs
     from spaps.client.message import Message, NeighborhoodChange

@@ -61,7 +61,7 @@ class WorldOfNames:
 
     @property
     def where(self) -> str:
-        """In which world version members are counted, in words."""
+        """The world version in which members are counted, in words."""
         return f"in world version {self.version}"
 
     def resolve(self, neighborhood: Neighborhood) -> ResolvedName:
@@ -128,7 +128,7 @@ class NamedMembers:
 
     @property
     def where(self) -> str:
-        """In which world version the members are."""
+        """The world version of the members, in words."""
         return f"in world version {self.version}"
 
     @property

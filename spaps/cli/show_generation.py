@@ -16,6 +16,7 @@ from schemas.errors import EXIT_DONE, exit_code_of
 from schemas.job_parser import JobParser, whole_number
 from schemas.redis_keys import SHARD_COUNT, membership_key, shard_of
 from schemas.settings import load_settings
+from spaps.cli.output import printable
 from world.versions.store import WorldStore
 
 NO_GENERATION: Final = "Redis holds no generation yet"
@@ -82,13 +83,8 @@ def generation_lines(
         numbers = ", ".join(map(str, members[:SUBSCRIPTIONS_SHOWN])) or "none"
         more = len(members) - SUBSCRIPTIONS_SHOWN
         rest = f" … and {more:,} more" if more > 0 else ""
-        called = f" {_printable(names[peid])}" if peid in names else ""
+        called = f" {printable(names[peid])}" if peid in names else ""
         yield f"  entity {peid}{called} → subscriptions {numbers}{rest}"
-
-
-def _printable(name: str) -> str:
-    """Return a name in which control characters, which a terminal would obey, are written out."""
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in name)
 
 
 def names_of_world(world: str, version: int) -> dict[int, str]:

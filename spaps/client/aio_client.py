@@ -18,16 +18,16 @@ from paho.mqtt.packettypes import PacketTypes
 from spaps.client.answers import Answer, AnswerFuture
 from spaps.client.connection import ClientConnection, OnNeighborhoodChange, Payload
 from spaps.client.errors import AnswerTimeoutError, ClientUseError, NotConnectedError
-from spaps.client.message import Message, check_topic, packet_properties, peid_pair
+from spaps.client.message import CHANGES_TOPIC, Message, check_topic, packet_properties, peid_pair
 from spaps.client.options import ConnectionOptions
-from spaps.client.protocol import CHANGES_TOPIC
-from spaps.client.subscription_request import (
+from spaps.client.subscriptions import (
     AnyNeighborhood,
     Request,
+    Subscriptions,
     checked_nsid,
     descriptor_text,
+    end_text,
 )
-from spaps.client.subscriptions import Subscriptions, end_text
 
 log = logging.getLogger(__name__)
 

@@ -131,7 +131,7 @@ def wait_for(future: AnswerFuture, what: str, timeout: float) -> Answer:
     except TimeoutError:
         if future.cancel():
             raise AnswerTimeoutError(f"{what}: no answer within {timeout:g} s") from None
-        return future.result()  # it came in this very moment
+        return future.result()  # the answer came at the last moment
 
 
 class PublishRefusals:

@@ -25,6 +25,7 @@ from spaps.client.errors import (
     RefusedError,
 )
 from spaps.client.message import (
+    CHANGES_TOPIC,
     Message,
     NeighborhoodChange,
     changes_from_json,
@@ -32,7 +33,6 @@ from spaps.client.message import (
     read_message,
 )
 from spaps.client.options import ConnectionOptions, default_port, paho_client
-from spaps.client.protocol import CHANGES_TOPIC
 
 log = logging.getLogger(__name__)
 

@@ -17,16 +17,16 @@ from spaps.client.connection import (
     Payload,
 )
 from spaps.client.errors import ClientError, ClientUseError
-from spaps.client.message import check_topic, packet_properties, peid_pair
+from spaps.client.message import CHANGES_TOPIC, check_topic, packet_properties, peid_pair
 from spaps.client.options import ConnectionOptions
-from spaps.client.protocol import CHANGES_TOPIC
-from spaps.client.subscription_request import (
+from spaps.client.subscriptions import (
     AnyNeighborhood,
     Request,
+    Subscriptions,
     checked_nsid,
     descriptor_text,
+    end_text,
 )
-from spaps.client.subscriptions import Subscriptions, end_text
 
 # The broker may resolve a neighborhood for 10 s, and others may wait before it.
 SUBSCRIBE_SECONDS: Final = 30.0

@@ -1,19 +1,123 @@
-"""The subscriptions of a client: how they are asked for, held, ended and restored."""
+"""The subscriptions of a client: checked before they are sent, held, ended and restored."""
 
 from __future__ import annotations
 
+import json
 import threading
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from paho.mqtt.enums import MQTTErrorCode
 
 from spaps.client.answers import Answer, AnswerFuture
 from spaps.client.connection import ClientConnection
-from spaps.client.errors import ClientUseError, NotConnectedError, UnsubscribeRefusedError
-from spaps.client.message import numbers_of
-from spaps.client.protocol import NSID, WARNING
-from spaps.client.subscription_request import Request, refusal_of
+from spaps.client.errors import (
+    ClientUseError,
+    NeighborhoodRefusedError,
+    NotConnectedError,
+    RefusedError,
+    SubscribeRefusedError,
+    UnsubscribeRefusedError,
+)
+from spaps.client.message import (
+    MAX_DESCRIPTOR_BYTES,
+    MAX_PEID,
+    NEIGHBORHOOD,
+    NEIGHBORHOOD_MALFORMED,
+    NEIGHBORHOOD_REFUSED,
+    NSID,
+    WARNING,
+    numbers_of,
+)
+
+
+@runtime_checkable
+class WritesJson(Protocol):
+    """An object that can write itself as a JSON descriptor, such as the server's Neighborhood."""
+
+    def to_json(self) -> str:
+        """Return the descriptor as JSON text."""
+
+
+# Types of a neighborhood: JSON or notation as text, a mapping, or an object with ``to_json``.
+AnyNeighborhood: TypeAlias = str | Mapping[str, Any] | WritesJson
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A subscription to a topic filter; with a descriptor, to a neighborhood under it."""
+
+    topic: str
+    qos: int
+    descriptor: str | None = None
+    nsid: int | None = None
+
+    def user_properties(self) -> list[tuple[str, str]]:
+        """Return the user properties of the SUBSCRIBE packet."""
+        nsid = None if self.nsid is None else str(self.nsid)
+        pairs = ((NEIGHBORHOOD, self.descriptor), (NSID, nsid))
+        return [(name, value) for name, value in pairs if value is not None]
+
+    def __str__(self) -> str:
+        number = f" as nsid {self.nsid}" if self.nsid is not None else ""
+        kind = "" if self.descriptor is None else " with a neighborhood"
+        return f"subscription to {self.topic!r}{kind}{number}"
+
+
+def descriptor_text(neighborhood: AnyNeighborhood) -> str:
+    """Return the descriptor as text for the user property.
+
+    The broker checks it. Only what no MQTT packet can carry is an error here.
+    """
+    try:
+        text = _text(neighborhood)
+        size = len(text.encode())
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ClientUseError(f"a neighborhood that cannot be written: {error}") from error
+    if size > MAX_DESCRIPTOR_BYTES:
+        raise ClientUseError(f"a neighborhood has {size} bytes; allowed: {MAX_DESCRIPTOR_BYTES}")
+    if "\0" in text:
+        raise ClientUseError("a neighborhood has a character U+0000, which MQTT does not allow")
+    return text
+
+
+def _text(neighborhood: AnyNeighborhood) -> str:
+    if isinstance(neighborhood, str):
+        return neighborhood
+    if isinstance(neighborhood, Mapping):
+        return _ENCODER.encode(neighborhood)
+    if isinstance(neighborhood, WritesJson):
+        return neighborhood.to_json()
+    kind = type(neighborhood).__name__
+    raise ClientUseError(f"a neighborhood is JSON, notation, a dict or a Neighborhood, not {kind}")
+
+
+def _plain_object(value: object) -> dict[Any, Any]:
+    """Return a mapping of another type as a dict, for json, which writes dicts alone."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain_object
+)
+
+
+def refusal_of(request: Request, answer: Answer) -> RefusedError | None:
+    """Return the error for a request that is refused, None when it is granted."""
+    codes = () if request.descriptor is None else (NEIGHBORHOOD_REFUSED, NEIGHBORHOOD_MALFORMED)
+    kind = NeighborhoodRefusedError if answer.code.value in codes else SubscribeRefusedError
+    return answer.refusal(kind, str(request))
+
+
+def checked_nsid(nsid: int | None) -> int | None:
+    """Return the nsid that a caller has chosen, or raise an error when it is none."""
+    if nsid is not None and (isinstance(nsid, bool) or not 0 <= nsid <= MAX_PEID):
+        raise ClientUseError(f"an nsid is an integer from 0 to 2^63-1, not {str(nsid)[:40]!r}")
+    return nsid
 
 
 class Subscriptions:
@@ -50,11 +154,9 @@ class Subscriptions:
             if granted.nsid is None:
                 self._plain[granted.topic] = granted
             else:
-                pairs = answer.user_properties
+                texts = (text for name, text in answer.user_properties if name == WARNING)
                 self._neighborhoods[granted.nsid] = granted
-                self._warnings[granted.nsid] = tuple(
-                    text for name, text in pairs if name == WARNING
-                )
+                self._warnings[granted.nsid] = tuple(texts)
         return granted
 
     def ask_end(self, topic: str, nsid: int | None) -> AnswerFuture:
@@ -130,9 +232,8 @@ class Subscriptions:
             future.add_done_callback(partial(self._restored, request))
 
     def _restored(self, request: Request, future: AnswerFuture) -> None:
-        if future.exception() is not None:
-            return  # the connection was lost again
-        refusal = refusal_of(request, future.result())
+        # Without a result the connection was lost again.
+        refusal = None if future.exception() else refusal_of(request, future.result())
         if refusal is not None:
             # It stays held: what is refused now may be granted after the next reconnect.
             self._connection.report(refusal)

@@ -6,7 +6,7 @@ import sys
 
 from schemas.settings import load_settings
 from spaps.cli.command_line import run_safely
-from spaps.cli.terminal import results
+from spaps.cli.output import results
 from spaps.demo.live_broker import run_live
 from spaps.demo.sample_neighborhoods import import_sample, resolve_in_bulk, resolve_sample
 

@@ -19,7 +19,7 @@ from schemas.language.limits import MAX_PEID
 from schemas.settings import Settings
 from schemas.subscription import Subscription
 from spaps.cli.neighborhood_input import read_subscriptions
-from spaps.cli.terminal import plain_table
+from spaps.cli.output import plain_table
 from spaps.client.message import Message
 from spaps.client.spatial_client import SpatialClient
 from spaps.demo.broker_process import demo_broker

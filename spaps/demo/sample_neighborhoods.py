@@ -28,10 +28,9 @@ from schemas.language.explain import in_words, neighborhood_warnings
 from schemas.settings import Settings
 from schemas.subscription import Subscription
 from spaps.cli.neighborhood_input import read_subscriptions
-from spaps.cli.output_file import write_text
-from spaps.cli.resolution_files import page_of, reference_names
+from spaps.cli.output import PhaseProgress, write_text
+from spaps.cli.resolution_output import page_of, reference_names
 from spaps.cli.show_generation import generation_lines, names_of_world
-from spaps.cli.terminal import PhaseProgress
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from world.imports.world_import import import_world

@@ -9,7 +9,7 @@ import base64
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,9 @@ import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
+from schemas.language.references import PLACE
 from spatial_udfs.entity_table import EntityTable, Geometries, Int64s, Positions
+from spatial_udfs.place_geometries import projected_places
 
 # Decimetres: finer than any screen shows, and half the size of the same numbers as decimals.
 UNITS_PER_METRE: Final = 10
@@ -26,6 +28,8 @@ ALIGNMENT: Final = 8
 # Level 6 takes five times as long, for a page that is 9 percent smaller.
 LEVEL: Final = 2
 TYPE_NAMES: Final = {"uint8": "u1", "uint32": "u4", "int32": "i4", "uint64": "u8"}
+# The category of a place among entities.
+CATEGORY: Final = "place"
 
 
 @dataclass(slots=True)
@@ -177,3 +181,35 @@ def _coded(names: list[str | None]) -> tuple[list[str | None], NDArray[np.uint32
     known: dict[str | None, int] = {}
     codes = [known.setdefault(name, len(known)) for name in names]
     return list(known), np.array(codes, np.uint32)
+
+
+def with_places(table: EntityTable, places: Sequence[str]) -> tuple[EntityTable, Int64s]:
+    """Return the table with the places in front, and the numbers that stand for their peids.
+
+    The name of a place is what a neighborhood says in the place of a peid; the script shows it.
+    """
+    geometries, lacking = projected_places(places, table.srid)
+    held = [place for place in places if place not in lacking]
+    count = len(held)
+    numbers = np.arange(-count, 0, dtype=np.int64)
+    if not count:
+        return table, numbers
+    names = np.array([f"{PLACE}:{place}" for place in held], dtype=object)
+    keys = table.keys
+    if keys is not None:
+        keys = pa.concat_arrays([pa.array([""] * count, keys.type), keys])
+    with_category = tuple(dict.fromkeys((*table.category_names, CATEGORY)))
+    code = with_category.index(CATEGORY)
+    return (
+        replace(
+            table,
+            peids=np.concatenate([numbers, table.peids]),
+            geometries=np.concatenate([geometries, table.geometries]),
+            names=np.concatenate([names, table.names]),
+            category_names=with_category,
+            category_offsets=np.concatenate([np.arange(count), table.category_offsets + count]),
+            category_codes=np.concatenate([np.full(count, code, np.int32), table.category_codes]),
+            keys=keys,
+        ),
+        numbers,
+    )

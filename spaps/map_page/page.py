@@ -19,12 +19,14 @@ import numpy as np
 
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.places import place_words
-from spaps.map_page.drawn_entities import grey_positions, with_places
-from spaps.map_page.packed_world import pack
+from spaps.map_page.packed_world import pack, with_places
 from spatial_udfs.entity_table import EntityTable, Positions
 
 if TYPE_CHECKING:  # the page of a whole world needs no resolver
     from spatial_udfs.exact.exact_resolver import Resolution
+
+import shapely
+from numpy.typing import NDArray
 
 # One script in this order: later files use what earlier ones define.
 SCRIPTS: Final = (
@@ -42,6 +44,11 @@ SCRIPTS: Final = (
     "controls.js",
 )
 REFERENCES_SHOWN: Final = 6
+# The page of a city of this size has a few megabytes, and a browser moves it smoothly.
+MOST_GREY: Final = 250_000
+# How much of the result's own width is shown around it.
+MARGIN: Final = 0.4
+LEAST_MARGIN_METRES: Final = 250.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +183,43 @@ def _on_ramp(place: float) -> str:
         for low, high in zip(RAMP[lower], RAMP[lower + 1], strict=True)
     )
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def grey_positions(
+    table: EntityTable, drawn: Positions, most: int = MOST_GREY
+) -> tuple[Positions, str]:
+    """Return positions for the background, and a sentence about those left out ('' if none).
+
+    A small world is drawn whole, of a large one what is around the result.
+    """
+    is_grey = np.ones(len(table), bool)
+    is_grey[drawn] = False
+    grey = np.flatnonzero(is_grey)
+    if len(grey) <= most:
+        return grey.astype(np.int32), ""
+    boxes = shapely.bounds(table.geometries)
+    near = grey[_overlap(boxes[grey], _around(boxes[drawn] if len(drawn) else boxes))]
+    if len(near) <= most:
+        said = f"Of {len(grey):,} other entities the page shows the {len(near):,} around the result"
+        return near.astype(np.int32), f"{said}."
+    # At this scale small entities are invisible: the largest ones make the picture.
+    size = np.maximum(boxes[near, 2] - boxes[near, 0], boxes[near, 3] - boxes[near, 1])
+    largest = near[np.sort(np.argsort(-size, kind="stable")[:most])]
+    said = f"Of {len(grey):,} other entities the page shows the {most:,} largest around the result"
+    return largest.astype(np.int32), f"{said}."
+
+
+def _around(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    west, south = np.nanmin(boxes[:, :2], axis=0)
+    east, north = np.nanmax(boxes[:, 2:], axis=0)
+    margin = max(LEAST_MARGIN_METRES, MARGIN * max(east - west, north - south))
+    return np.array([west - margin, south - margin, east + margin, north + margin])
+
+
+def _overlap(boxes: NDArray[np.float64], window: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray(
+        (boxes[:, 0] <= window[2])
+        & (boxes[:, 2] >= window[0])
+        & (boxes[:, 1] <= window[3])
+        & (boxes[:, 3] >= window[1])
+    )

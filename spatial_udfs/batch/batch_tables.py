@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import SpapsError
-from schemas.topology.far_pairs import SHAPE_PAIRS
-from schemas.topology.relations import SHAPE_COUNT
+from schemas.topology.relations import SHAPE_COUNT, SHAPE_PAIRS
 from spatial_udfs.entity_table import Bools, Floats, Int32s, Int64s
 from spatial_udfs.position_sets import spread_out
 from spatial_udfs.topology.shapes import ShapeCodes

@@ -24,8 +24,7 @@ from schemas.language.conditions import (
     fold,
     leaves,
 )
-from schemas.topology.far_pairs import SHAPE_PAIRS, leaf_far_bits
-from schemas.topology.relations import MatrixSet
+from schemas.topology.relations import SHAPE_PAIRS, MatrixSet, leaf_far_bits
 from spatial_udfs.entity_table import Bools, Floats, Int32s, Int64s
 from spatial_udfs.topology.pair_kinds import decoded
 

@@ -13,8 +13,8 @@ from schemas.language import references
 from spatial_udfs.batch.graph_tables import NAMED, GraphTables
 from spatial_udfs.batch.numbered_conditions import CONDITION
 from spatial_udfs.batch.stage_graph import LEVEL, REFERRED
+from spatial_udfs.entity_keys import NamedEntity, ambiguous_name
 from spatial_udfs.entity_table import Int64s
-from spatial_udfs.named_references import NamedEntity, ambiguous_name
 from spatial_udfs.place_geometries import projected_places
 
 # Columns of found entities beside PEID, KEY and NAMED: its first category, and how many there are.

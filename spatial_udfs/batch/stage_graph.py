@@ -19,7 +19,7 @@ from schemas.language.conditions import Condition, condition_text
 from schemas.language.descriptor_json import parse_descriptor
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, Stage, WrittenStage, canonical_condition
-from schemas.language.reference_words import named_texts
+from schemas.language.references import named_texts
 from spatial_udfs.place_geometries import check_places
 
 # Two rows of one NODE that differ in their PROOF are two different nodes.

@@ -13,13 +13,17 @@ from shapely.errors import GEOSException
 from schemas.errors import NoReferenceError, WorldError
 from schemas.language.explain import neighborhood_warnings
 from schemas.language.neighborhood import Neighborhood, WrittenStage
-from schemas.language.reference_words import missing_warning, missing_words, no_reference
-from schemas.language.world_warnings import pattern_warnings
+from schemas.language.world_warnings import (
+    missing_warning,
+    missing_words,
+    no_reference,
+    pattern_warnings,
+)
+from spatial_udfs.entity_keys import NamedPositions, bound_to
 from spatial_udfs.entity_table import CategoryMasks, EntityTable, Geometries, Int64s, Positions
 from spatial_udfs.exact.place_members import PlaceMembers
 from spatial_udfs.exact.stage_findings import StageFinding, stage_findings
 from spatial_udfs.exact.stage_members import OpenEntities, StageMembers
-from spatial_udfs.named_references import NamedPositions, bound_to
 from spatial_udfs.place_geometries import check_places, projected_places
 from spatial_udfs.position_sets import difference, union
 from spatial_udfs.resolution_limits import UNLIMITED, ResolutionLimits

@@ -62,7 +62,7 @@ class PairMemory:
     """Rows by reference, in memory that grows up to a bound. Safe to share between threads."""
 
     def __init__(self, entities: int, max_pairs: int) -> None:
-        """Know nothing yet."""
+        """Start without rows; ``max_pairs`` bounds all of them together."""
         self._max_pairs = max_pairs
         # Where a row starts, counted from 1: zeros cost nothing until a row is there.
         self._starts = np.zeros(entities, np.int64)
@@ -88,7 +88,7 @@ class PairMemory:
             if end > self._max_pairs:
                 return None
             if self.known(references).any():
-                # Another thread was quicker with some of them: let its rows be.
+                # Another thread has added some of them first: its rows stay.
                 return pairs
             if end > len(self._entities):
                 self._grow(end)

@@ -33,7 +33,7 @@ class RelatedPairs:
     def __init__(
         self, geometries: Geometries, search: CandidateSearch, shapes: ShapeCodes, max_pairs: int
     ) -> None:
-        """Know nothing yet; remember at most ``max_pairs`` pairs."""
+        """Start without remembered pairs; ``max_pairs`` bounds their number."""
         self._count = len(geometries)
         self._search = search
         self._max_pairs = max_pairs
@@ -107,7 +107,7 @@ class RelatedPairs:
         return True
 
     def forget(self) -> None:
-        """Start over with nothing remembered."""
+        """Remove all pairs from memory."""
         self.memory = PairMemory(self._count, self._max_pairs)
         with self._turns.turn(UNLIMITED):
             self._matrices.forget()
@@ -142,7 +142,7 @@ class RelatedPairs:
         """Complete rows that are known, pairs with both ends among them from one side only.
 
         All of them must be known: the other side of a pair is looked up in its row. Heavy pairs
-        are left to who needs them, within the limits of that.
+        are computed by the request that needs them, within its limits.
         """
         pairs = memory.get(references)
         first, second = pairs.references, pairs.entities

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from schemas.language.conditions import reach
 from schemas.language.neighborhood import Neighborhood, WrittenStage
-from schemas.topology.far_pairs import always_false_when_far
+from schemas.topology.relations import always_false_when_far
 from spatial_udfs.entity_table import (
     Bools,
     CategoryMasks,

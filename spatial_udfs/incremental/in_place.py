@@ -11,7 +11,7 @@ import numpy as np
 
 from schemas.language.conditions import Condition
 from schemas.language.neighborhood import Neighborhood, WrittenStage
-from schemas.topology.far_pairs import always_false_when_far
+from schemas.topology.relations import always_false_when_far
 from spatial_udfs.entity_table import Bools
 
 # Each kind of stage that is changed in place costs a pass over all rows. Neighborhoods with rare

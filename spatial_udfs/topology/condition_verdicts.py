@@ -22,7 +22,7 @@ from schemas.language.conditions import (
     leaves,
     reach,
 )
-from schemas.topology.far_pairs import SHAPE_PAIRS, far_bits
+from schemas.topology.relations import SHAPE_PAIRS, far_bits
 from spatial_udfs.entity_table import Bools
 from spatial_udfs.topology.pair_kinds import Kinds, PairKinds
 
@@ -103,7 +103,7 @@ class ConditionNeeds:
     entity_inside: bool
     reference_inside: bool
     reach: float
-    # Truth on far pairs by pair of shapes, as in far_pairs.SHAPE_PAIRS, and whether any is true.
+    # Truth on far pairs by pair of shapes, in the order of SHAPE_PAIRS, and whether any is true.
     far: Bools
     has_far: bool
 

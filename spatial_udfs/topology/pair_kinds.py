@@ -17,8 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.language.conditions import Leaf, Relate, Topological, WithinDistance
-from schemas.topology.far_pairs import SHAPE_PAIRS, leaf_far_bits
-from schemas.topology.relations import SHAPE_COUNT, Shape, disjoint_matrix, masks_of
+from schemas.topology.relations import (
+    SHAPE_COUNT,
+    SHAPE_PAIRS,
+    Shape,
+    disjoint_matrix,
+    leaf_far_bits,
+    masks_of,
+)
 from spatial_udfs.entity_table import Bools
 from spatial_udfs.topology.shapes import ShapeCodes
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from schemas.entity_keys import key_fault
+from schemas.entity import key_fault
 from schemas.language.categories import checked_pattern
 from schemas.language.conditions import (
     And,

@@ -19,17 +19,23 @@ from pyproj import CRS
 from schemas import entity
 from schemas.errors import SourceError
 from world.batches.parquet_batches import ZONES, Batches, BatchFunction
-from world.imports.combination import readable, storable
+from world.imports.geometry_checks import readable, storable
 from world.imports.projection import WGS84, project, utm_zones
 from world.sources.candidates import Candidates, Problem, ProblemKind, objects, problem_table
-from world.sources.osm import opl
-from world.sources.osm.awaited_areas import AwaitedAreas
 from world.sources.osm.entities import ExtractRows
-from world.sources.osm.extract_pass import Extract, read_elements
-from world.sources.osm.opl import NODE, LocatedWays, X, Y
+from world.sources.osm.extract_pass import AwaitedAreas, Extract, read_elements
 from world.sources.osm.peids import SegmentSeed, seeded_peid, segment_key
 from world.sources.osm.rules import GeometryKind, Rules
 from world.sources.osm.segments import RoadWay, passed_nodes, stretches_of
+from world.sources.osm.spark_extract import (
+    NODE,
+    LocatedWays,
+    X,
+    Y,
+    in_order,
+    node_line,
+    relation_line,
+)
 from world.versions import version_tables
 
 # Columns of elements on their way; REFS is what LocatedWays are made of.
@@ -82,12 +88,11 @@ def node_candidates(rules: Rules, source: str) -> BatchFunction:
         for batch in batches:
             columns = [batch.column(name).to_pylist() for name in (ID, TAGS, X, Y)]
             lines = {
-                node: opl.node_line(node, x, y, tags)
-                for node, tags, x, y in zip(*columns, strict=True)
+                node: node_line(node, x, y, tags) for node, tags, x, y in zip(*columns, strict=True)
             }
             if len(lines) < batch.num_rows:
                 raise SourceError(f"{source}: a node is twice in the extract; use 'osmium sort'")
-            yield from _candidates(opl.in_order(lines), source, rules, AwaitedAreas(), frozenset())
+            yield from _candidates(in_order(lines), source, rules, AwaitedAreas(), frozenset())
 
     return read
 
@@ -126,14 +131,14 @@ def relation_candidates(rules: Rules, source: str) -> BatchFunction:
                 refs_of = tuple(member["ref"] for member in members)
                 awaited.await_relation(relation, dict(tags), refs_of, rules)
                 roles = [(member["ref"], member["role"]) for member in members]
-                lines[relation] = opl.relation_line(relation, tags, roles)
+                lines[relation] = relation_line(relation, tags, roles)
             if len(lines) < batch.num_rows:
                 raise SourceError(f"{source}: a relation is twice in it; use 'osmium sort'")
             # Without their tags the ways are outlines and nothing else.
             every = [
                 *ways.node_lines(),
                 *ways.way_lines([()] * len(ways.ids)),
-                *opl.in_order(lines),
+                *in_order(lines),
             ]
             yield from _candidates(every, source, rules, awaited, frozenset())
 

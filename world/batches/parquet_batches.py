@@ -19,13 +19,13 @@ import shapely
 from pyproj import CRS
 
 from schemas import entity
-from world.imports.combination import readable, storable
-from world.imports.duplicates import Occurrence, duplicate, repeated_key
+from world.imports.combination import Occurrence, duplicate, repeated_key
 from world.imports.extent import extent_of
+from world.imports.geometry_checks import readable, storable
 from world.imports.projection import project, utm_zones
 from world.sources.candidates import Candidates, Problem, ProblemKind, problem_table
 from world.sources.column_rows import batch_candidates, row_locator
-from world.sources.columns import ColumnLayout
+from world.sources.source_fields import ColumnLayout
 from world.sources.source_files import parquet_files
 from world.versions import version_tables
 

@@ -2,110 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
 from schemas import entity
+from schemas.errors import SourceError
 from spatial_udfs.entity_table import Geometries, Int64s
-from world.imports.duplicates import with_unique_keys, without_duplicates
 from world.imports.extent import SourcePlace, joined_places, source_place
-from world.imports.near_misses import near_misses
-from world.imports.projection import choose_crs, given_crs, in_degrees, project, utm_zones
+from world.imports.geometry_checks import near_misses, readable, storable
+from world.imports.projection import choose_crs, given_crs, project, utm_zones
 from world.imports.snapping import SnapResult, snap
 from world.long_work import Progress, in_threads
 from world.sources.candidates import Candidates, Problem, ProblemKind
 from world.sources.readings import SourceRows
 from world.versions import version_tables
 
-NO_GEOMETRY: Final = -1
-COLLECTION: Final = 7
 ENTITY: Final = ("entity", "entities")
-# Point, LineString, Polygon and the Multi types: what DE-9IM is defined for.
-SUPPORTED: Final = (0, 1, 3, 4, 5, 6)
-# What GEOS says of an invalid geometry: the reason, and the coordinates where it found it.
-_WHERE: Final = re.compile(r"(.+?)\[(\S+) (\S+)\]")
-
-
-def readable(rows: Candidates) -> tuple[Candidates, list[Problem]]:
-    """Return the rows with finite coordinates of a supported type, in two dimensions."""
-    types = shapely.get_type_id(rows.geometries)
-    faults = {
-        ProblemKind.MISSING_GEOMETRY: types == NO_GEOMETRY,
-        ProblemKind.GEOMETRY_COLLECTION: types == COLLECTION,
-        ProblemKind.UNKNOWN_GEOMETRY_TYPE: ~np.isin(types, (*SUPPORTED, NO_GEOMETRY, COLLECTION)),
-        ProblemKind.EMPTY_GEOMETRY: np.isin(types, SUPPORTED) & shapely.is_empty(rows.geometries),
-        ProblemKind.NON_FINITE_COORDINATES: ~finite(rows.geometries),
-    }
-    reasons = {
-        ProblemKind.MISSING_GEOMETRY: "has no geometry",
-        ProblemKind.GEOMETRY_COLLECTION: "is a geometry collection",
-        ProblemKind.UNKNOWN_GEOMETRY_TYPE: "has a geometry that is no point, line or area",
-        ProblemKind.EMPTY_GEOMETRY: "has an empty geometry",
-        ProblemKind.NON_FINITE_COORDINATES: "has a coordinate that is not a finite number",
-    }
-    bad = np.zeros(len(rows), np.bool_)
-    problems: list[Problem] = []
-    for kind, mask in faults.items():
-        problems += [
-            rows.problem(int(position), kind, reasons[kind], kept=False)
-            for position in np.flatnonzero(mask & ~bad)
-        ]
-        bad |= mask
-    kept = rows.where(~bad)
-    return replace(kept, geometries=shapely.force_2d(kept.geometries)), problems
-
-
-def storable(rows: Candidates, crs: CRS) -> tuple[Candidates, list[Problem]]:
-    """Return the rows whose geometry, projected into ``crs``, is finite and valid by OGC."""
-    outside = ~finite(rows.geometries)
-    broken = ~outside & ~shapely.is_valid(rows.geometries)
-    problems = [
-        rows.problem(
-            int(position),
-            ProblemKind.OUTSIDE_PROJECTION,
-            "lies where the world's CRS is not defined",
-            kept=False,
-        )
-        for position in np.flatnonzero(outside)
-    ]
-    problems += [
-        rows.problem(
-            int(position),
-            ProblemKind.BROKEN_GEOMETRY,
-            _fault(rows.geometries[position], crs),
-            kept=False,
-        )
-        for position in np.flatnonzero(broken)
-    ]
-    return rows.where(~outside & ~broken), problems
-
-
-def _fault(geometry: Any, crs: CRS) -> str:
-    """Return why a geometry is not valid, and where on the Earth: sources differ in their CRS."""
-    reason = shapely.is_valid_reason(geometry)
-    found = _WHERE.fullmatch(reason)
-    if found is None:
-        return f"geometry is not valid: {reason}"
-    [place] = in_degrees(np.array([[float(found[2]), float(found[3])]]), crs)
-    where = f"longitude {place[0]:.6f}, latitude {place[1]:.6f}"
-    return f"geometry is not valid: {found[1].lower()} at {where}"
-
-
-def finite(geometries: Geometries) -> NDArray[np.bool_]:
-    """Return whether all coordinates of each geometry are finite; true where there are none."""
-    coordinates, owners = shapely.get_coordinates(geometries, return_index=True)
-    result = np.ones(len(geometries), np.bool_)
-    result[owners[~np.isfinite(coordinates).all(axis=1)]] = False
-    return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,3 +120,114 @@ def _fitting_crs(usable: Sequence[tuple[Candidates, CRS]]) -> CRS:
         return sum((utm_zones(rows.geometries, crs) for rows, crs in usable), Counter())
 
     return choose_crs([crs for _, crs in usable], count_zones)
+
+
+class Occurrence(NamedTuple):
+    """One row of a peid: its place in the source and its values. ``geometry`` is WKB."""
+
+    source: str
+    locator: str
+    key: str
+    categories: Sequence[str]
+    name: str | None
+    geometry: bytes
+
+
+def without_duplicates(sources: Sequence[Candidates]) -> tuple[list[Candidates], list[Problem]]:
+    """Return the rows with each peid once, and a problem for each row that is left out."""
+    counts = [len(rows) for rows in sources]
+    peids = np.concatenate([np.empty(0, np.int64), *(rows.peids for rows in sources)])
+    owner = np.repeat(np.arange(len(sources)), counts)
+    begin = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    _, first, inverse = np.unique(peids, return_index=True, return_inverse=True)
+    repeated = first[inverse] != np.arange(len(peids))
+
+    def occurrence(position: int) -> Occurrence:
+        rows = sources[owner[position]]
+        return _occurrence(rows, position - int(begin[owner[position]]))
+
+    problems = [
+        duplicate(int(peids[later]), occurrence(int(first[inverse[later]])), occurrence(int(later)))
+        for later in np.flatnonzero(repeated)
+    ]
+    kept = [
+        rows.where(~repeated[begin[number] : begin[number + 1]])
+        for number, rows in enumerate(sources)
+    ]
+    return kept, problems
+
+
+def duplicate(peid: int, first: Occurrence, later: Occurrence) -> Problem:
+    """Return the problem of a later row; an exact repetition has a kind of its own.
+
+    Raises SourceError if the rows have different keys, and the hash made the peid from one of them.
+    """
+    where = f"{first.source}, {first.locator}"
+    if first.key != later.key and any(entity.is_hashed(each.key, peid) for each in (first, later)):
+        raise SourceError(
+            f"the keys {first.key!r} ({where}) and {later.key!r} ({later.source}, {later.locator}) "
+            f"both have the peid {peid}: change one of them"
+        )
+    different = [
+        word
+        for word, mine, its in (
+            ("key", later.key, first.key),
+            ("categories", list(later.categories), list(first.categories)),
+            ("name", later.name, first.name),
+            ("geometry", later.geometry, first.geometry),
+        )
+        if mine != its
+    ]
+    if different:
+        kind = ProblemKind.DUPLICATE_CONFLICTING
+        *others, last = different
+        what = f"{', '.join(others)} and {last}" if others else last
+        same = "key" if first.key == later.key != str(peid) else "peid"
+        reason = f"has the {same} of {where}, but other {what}; the first stays"
+    else:
+        kind = ProblemKind.DUPLICATE_IDENTICAL
+        reason = f"repeats {where}"
+    return Problem(kind, not different, peid, later.source, later.locator, reason)
+
+
+def _occurrence(rows: Candidates, position: int) -> Occurrence:
+    geometry: Any = rows.geometries[position]
+    return Occurrence(
+        source=rows.source,
+        locator=rows.locator(int(rows.ordinals[position])),
+        key=rows.key_at(position),
+        categories=rows.categories[position],
+        name=rows.names[position],
+        geometry=shapely.to_wkb(geometry),
+    )
+
+
+def with_unique_keys(sources: Sequence[Candidates]) -> tuple[list[Candidates], list[Problem]]:
+    """Return the rows with each key once, and a problem for each row that repeats a key.
+
+    Such a row has another peid, so it stays, with the decimal peid as its key. Where keys and peids
+    are made from each other, no key can be there twice.
+    """
+    if not any(rows.keys_and_peids for rows in sources):
+        return list(sources), []
+    first: dict[str, tuple[Candidates, int]] = {}
+    problems: list[Problem] = []
+    result: list[Candidates] = []
+    for rows in sources:
+        keys = rows.keys.copy()
+        for position in range(len(rows)):
+            key = rows.key_at(position)
+            holder, place = first.setdefault(key, (rows, position))
+            if holder is rows and place == position:
+                continue
+            where = f"{holder.source}, {holder.locator(int(holder.ordinals[place]))}"
+            reason = repeated_key(key, where)
+            problems.append(rows.problem(position, ProblemKind.DUPLICATE_KEY, reason, kept=True))
+            keys[position] = None
+        result.append(replace(rows, keys=keys))
+    return result, problems
+
+
+def repeated_key(key: str, first: str) -> str:
+    """Return the reason of a row that has another peid than the first row with its key."""
+    return f"has the key {key!r} of {first}, but another peid; its key is now its peid"

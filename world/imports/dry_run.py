@@ -12,7 +12,6 @@ import shapely
 from pyproj import CRS
 
 from schemas import entity
-from schemas.entity_keys import is_hashed, number_of_key
 from spatial_udfs.entity_table import Geometries
 from world.imports.combination import CombinedEntities, combine
 from world.imports.extent import Extent, extent_of, placement_warnings, scale_warning
@@ -123,9 +122,9 @@ def _ids(entities: pa.Table) -> Counter[str]:
     counts: Counter[str] = Counter()
     keys, peids = (entities.column(name).to_pylist() for name in (entity.KEY, entity.PEID))
     for key, peid in zip(keys, peids, strict=True):
-        if number_of_key(key) == peid:
+        if entity.number_of_key(key) == peid:
             counts["a number, which is the peid"] += 1
-        elif is_hashed(key, peid):
+        elif entity.is_hashed(key, peid):
             counts["text, of which the peid is the hash"] += 1
         else:
             counts["a key beside the peid of the source"] += 1

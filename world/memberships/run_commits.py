@@ -24,8 +24,8 @@ from deltalake.transaction import AddAction
 
 from schemas.errors import RunBusyError, WorldError
 from schemas.membership import COMMIT, FINISHED_AT, GENERATION, RUN_ID, RUNS_TABLE, VERSION
-from world.memberships.compaction import compact_small_files
 from world.versions.delta_tables import delta_rows, open_table, table_errors
+from world.versions.removal import compact_small_files
 
 # Key in the commit information of Delta's log.
 RUN_KEY: Final = "spapsRun"

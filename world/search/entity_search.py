@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from schemas import entity
 from schemas.errors import SearchError
-from world.search.places import Place, read_place
+from world.search.places import Place, distances_from, read_place
 from world.search.searched_world import SearchedWorld
 from world.search.text_match import NO_MATCH, match_levels
 
@@ -102,9 +102,6 @@ def find_entities(world: SearchedWorld, query: EntityQuery) -> SearchResult:
     rows = np.flatnonzero(chosen)
     distances = None
     if query.near is not None:
-        # Imported late: loading shapely and pyproj takes longer than a search by text.
-        from world.search.distances import distances_from  # noqa: PLC0415
-
         distances = distances_from(world, query.near, rows)
         if query.within is not None:
             close = distances <= query.within

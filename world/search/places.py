@@ -1,11 +1,23 @@
-"""A place that a user gives as longitude and latitude."""
+"""A place that a user gives as longitude and latitude, and the distances of entities from it.
+
+shapely and pyproj are imported when distances are measured: loading them takes longer than a
+search by text.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
-from schemas.errors import SearchError
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from schemas.errors import SearchError, WorldError
+from world.search.searched_world import SearchedWorld
+
+WGS84: Final = "OGC:CRS84"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +45,26 @@ def read_place(text: str) -> Place:
 
 def _wrong(text: str, why: str) -> SearchError:
     return SearchError(f"the place {text[:40]!r} is not LON,LAT in degrees such as 7.42,43.74{why}")
+
+
+def distances_from(
+    world: SearchedWorld, place: Place, rows: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the distances of the entities in these rows, in metres in the version's CRS."""
+    import shapely  # noqa: PLC0415
+    from pyproj import Transformer  # noqa: PLC0415
+    from shapely.errors import ShapelyError  # noqa: PLC0415
+
+    to_metres = Transformer.from_crs(WGS84, world.facts.srid, always_xy=True)
+    x, y = to_metres.transform(place.longitude, place.latitude)
+    if not (np.isfinite(x) and np.isfinite(y)):
+        raise SearchError(
+            f"the place {place.longitude},{place.latitude} is outside of the map's CRS, "
+            f"EPSG:{world.facts.srid}"
+        )
+    wkb = world.geometries().take(pa.array(rows)) if len(rows) < len(world) else world.geometries()
+    try:
+        geometries = shapely.from_wkb(wkb.to_numpy())
+    except ShapelyError as error:
+        raise WorldError(f"an entity has broken geometry: {error}") from error
+    return np.asarray(shapely.distance(geometries, shapely.Point(x, y)))

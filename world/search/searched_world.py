@@ -1,10 +1,15 @@
-"""The columns of a world version that a search needs, read as late as possible."""
+"""The columns of a world version that a search needs, read as late as possible and folded.
+
+A folded text is its words, joined by one space each, without regard to case, accents and
+punctuation. "Monte-Carlo" and "monte carlo" are the same text then. The map page folds in the same
+way (spaps/map_page/script/search.js).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import unicodedata
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,63 +17,86 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from schemas import entity
-from schemas.language.categories import CategoryTree
-from world.search.folding import folded_column, one_array
-from world.search.no_category import no_category
+from world.search.categories import CodedCategories, one_array
 from world.versions.store import WorldStore
 from world.versions.version_tables import VersionFacts
 
+# Accents and other marks that are no characters of their own.
+_MARKS: Final = frozenset({"Mn"})
+# Letters that Unicode does not take apart into a plain letter and an accent.
+_PLAIN_LETTERS: Final = {
+    "ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "\u0131": "i",
+    "æ": "ae", "œ": "oe", "þ": "th",
+}  # fmt: skip
+# Punctuation, separators, and controls (also line ends) are between words.
+_BETWEEN_WORDS: Final = frozenset({"P", "Z", "C"})
+
+
+class _FoldedCharacters(dict[int, str]):
+    """What becomes of each character, by its code; filled as characters are seen."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        if category in _MARKS:
+            folded = ""
+        elif category[0] in _BETWEEN_WORDS:
+            folded = " "
+        else:
+            folded = _PLAIN_LETTERS.get(character, character)
+        self[code] = folded
+        return folded
+
+
+_FOLDED: Final = _FoldedCharacters()
+# The same for all characters of ASCII in one table of bytes; other bytes stay as they are.
+_ASCII_TABLE: Final = bytes(
+    ord(_FOLDED[ord(chr(code).lower())]) if code < 128 else code for code in range(256)
+)
+
+
+def fold(text: str) -> str:
+    """Return the text in small letters, without accents, its words joined by one space each."""
+    # Decomposed twice, because the small form of a letter may be composed of several.
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return " ".join(plain.translate(_FOLDED).split())
+
+
+def folded_column(texts: pa.ChunkedArray | pa.Array) -> pa.StringArray:
+    """Return ``fold`` of each text; "" for null."""
+    coded = one_array(texts.cast(pa.string())).dictionary_encode()
+    folded = _folded(coded.dictionary)
+    return pc.fill_null(folded.take(coded.indices), "")
+
+
+def _folded(texts: pa.StringArray) -> pa.StringArray:
+    """Return ``fold`` of each text: ASCII all at once, the others one by one."""
+    if not len(texts):
+        return pa.array([], pa.string())
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
+    data = texts.buffers()[2]
+    content = (b"" if data is None else data.to_pybytes())[offsets[0] : offsets[-1]]
+    lowered = pa.StringArray.from_buffers(
+        len(texts),
+        pa.py_buffer((offsets - offsets[0]).astype(np.int32)),
+        pa.py_buffer(content.translate(_ASCII_TABLE)),
+    )
+    one_by_one = pc.or_(
+        pc.invert(pc.string_is_ascii(texts)),
+        pc.match_substring_regex(lowered, "^ |  | $"),
+    )
+    others = [fold(text) for text in texts.filter(one_by_one).to_pylist()]
+    return pc.replace_with_mask(lowered, one_by_one, pa.array(others, pa.string()))
+
+
 TEXT_COLUMNS: Final = (entity.PEID, entity.KEY, entity.NAME, entity.CATEGORIES)
-Mask: TypeAlias = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class CodedCategories:
-    """The categories of all entities, as codes into ``names``.
-
-    Those of the entity in row i are ``codes[offsets[i]:offsets[i + 1]]``.
-    """
-
-    names: tuple[str, ...]
-    offsets: NDArray[np.int64]
-    codes: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, column: pa.ChunkedArray) -> CodedCategories:
-        """Return the categories of a column of lists."""
-        lists = one_array(column.cast(pa.list_(pa.string())))
-        coded = lists.flatten().dictionary_encode()
-        lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-        return cls(
-            names=tuple(coded.dictionary.to_pylist()),
-            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            codes=coded.indices.to_numpy().astype(np.int32),
-        )
-
-    def rows(self) -> NDArray[np.int64]:
-        """Return the row of each code."""
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-
-    def mask(self, wanted: NDArray[np.bool_]) -> Mask:
-        """Return which entities have a category whose place in ``wanted`` is true."""
-        hits = np.concatenate([[0], np.cumsum(wanted[self.codes])])
-        mask: Mask = np.diff(hits[self.offsets]) > 0
-        return mask
-
-    def matched(self, pattern: str) -> NDArray[np.bool_]:
-        """Return which names the pattern selects; SearchError if it selects none."""
-        wanted = np.zeros(len(self.names), np.bool_)
-        wanted[list(CategoryTree(self.names).codes([pattern]))] = True
-        if len(self.names) and not wanted.any():
-            raise no_category(pattern, self.names)
-        return wanted
 
 
 class SearchedWorld:
     """One world version, opened for searching."""
 
     def __init__(self, store: WorldStore, facts: VersionFacts) -> None:
-        """Read nothing yet but keep where to read."""
+        """Keep where the columns are; each is read when it is first used."""
         self.facts: Final = facts
         self._store = store
 

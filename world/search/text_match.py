@@ -14,8 +14,7 @@ from schemas import entity
 from schemas.errors import SearchError
 from schemas.language.categories import SEPARATOR
 from schemas.language.limits import MAX_PEID
-from world.search.folding import fold
-from world.search.searched_world import SearchedWorld
+from world.search.searched_world import SearchedWorld, fold
 
 
 class MatchLevel(IntEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -11,14 +12,29 @@ from numpy.typing import NDArray
 
 from schemas.language.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
+from world.long_work import in_threads
 from world.sources.candidates import Candidates, Problem, objects
-from world.sources.columns import ColumnLayout
 from world.sources.raw_rows import RawRows
 from world.sources.raw_values import read_categories, tag_text, written_name
+from world.sources.source_fields import ColumnLayout
 from world.sources.wkb import decoded_geometries, parsed_geometries
 
 # Separates categories that are compared as one text; no usable category contains it.
 _BETWEEN: Final = "\x00"
+
+
+def read_batches(
+    batches: Iterable[pa.RecordBatch], layout: ColumnLayout
+) -> Iterator[tuple[Candidates, list[Problem]]]:
+    """Yield the usable rows of each batch and the problems of the others, numbered from 0."""
+
+    def numbered() -> Iterator[tuple[pa.RecordBatch, Int64s]]:
+        first = 0
+        for batch in batches:
+            yield batch, np.arange(first, first + batch.num_rows)
+            first += batch.num_rows
+
+    return in_threads(lambda each: batch_candidates(each[0], layout, each[1]), numbered())
 
 
 def batch_candidates(

@@ -16,8 +16,8 @@ from schemas.errors import SourceError
 from spatial_udfs.entity_table import Geometries
 from world.imports.projection import WGS84
 from world.sources.candidates import Candidates, Problem, ProblemKind
-from world.sources.feature_fields import FeatureFields
 from world.sources.raw_rows import RawRows
+from world.sources.source_fields import FeatureFields
 from world.sources.source_options import SourceOptions
 
 # Names that files from before RFC 7946 use for longitude and latitude on WGS 84.
@@ -194,7 +194,7 @@ def _reason(error: Exception) -> str:
     if "to float" in str(error):
         return "a coordinate is not a number"
     text = " ".join(str(error).split())
-    # Words of numpy about arrays, and Python's names of what is missing, help nobody.
+    # Words of numpy about arrays, and Python's names of what is missing, do not help a user.
     if not text or "operand" in text or isinstance(error, LookupError | AttributeError):
         return "its coordinates are not as its type needs them"
     return text

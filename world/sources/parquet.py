@@ -1,4 +1,7 @@
-"""Reads Parquet: GeoParquet, whose metadata names geometry and CRS, or a column of WKB or WKT."""
+"""Reads Parquet files and Delta tables, which consist of Parquet files.
+
+The metadata of GeoParquet name geometry and CRS; any other file has a column of WKB or WKT.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from schemas.errors import SourceError
-from spatial_udfs.entity_table import Int64s
 from world.imports.projection import WGS84
-from world.long_work import in_threads
 from world.sources.candidates import Candidates, Problem
-from world.sources.column_rows import batch_candidates
-from world.sources.columns import ColumnLayout, GeometryColumn
-from world.sources.source_files import parquet_files
+from world.sources.column_rows import read_batches
+from world.sources.source_fields import ColumnLayout, GeometryColumn
+from world.sources.source_files import delta_files, opened_delta, parquet_files
 from world.sources.source_options import SourceOptions
+from world.versions.delta_tables import TABLE_ERRORS, arrow_schema, delta_rows, table_reason
 
 BATCH_ROWS: Final = 65_536
 # Usual names of a column of WKB or WKT.
@@ -29,7 +30,7 @@ GEOMETRY_NAMES: Final = ("geometry", "geom", "wkb_geometry", "the_geom", "wkb", 
 METADATA: Final = b"geo"
 
 
-def read_layout(path: Path, options: SourceOptions) -> ColumnLayout:
+def parquet_layout(path: Path, options: SourceOptions) -> ColumnLayout:
     """Return the layout of a source; SourceError if it cannot be imported."""
     layouts = [_layout_of_file(path, file, options) for file in parquet_files(path)]
     if any(layout != layouts[0] for layout in layouts):
@@ -42,24 +43,42 @@ def row_count(path: Path) -> int:
     return sum(pq.read_metadata(file).num_rows for file in parquet_files(path))
 
 
-def read_batches(path: Path, layout: ColumnLayout) -> Iterator[tuple[Candidates, list[Problem]]]:
+def parquet_rows(path: Path, layout: ColumnLayout) -> Iterator[tuple[Candidates, list[Problem]]]:
     """Yield the rows of a source, some thousands at a time."""
     try:
-        yield from in_threads(
-            lambda numbered: batch_candidates(numbered[0], layout, numbered[1]),
-            _numbered_batches(path, layout),
-        )
+        yield from read_batches(_batches(path, layout), layout)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{path}: {' '.join(str(error).split())}") from error
 
 
-def _numbered_batches(path: Path, layout: ColumnLayout) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
-    first = 0
+def _batches(path: Path, layout: ColumnLayout) -> Iterator[pa.RecordBatch]:
     for file in parquet_files(path):
         with pq.ParquetFile(file) as parquet:
-            for batch in parquet.iter_batches(BATCH_ROWS, columns=layout.columns()):
-                yield batch, np.arange(first, first + batch.num_rows)
-                first += batch.num_rows
+            yield from parquet.iter_batches(BATCH_ROWS, columns=layout.columns())
+
+
+def delta_layout(path: Path, options: SourceOptions) -> ColumnLayout:
+    """Return the layout of the newest state of a Delta table."""
+    try:
+        schema = arrow_schema(opened_delta(path))
+        files = delta_files(path)
+        # Writers give all files the same metadata, or none.
+        metadata = (pq.read_schema(files[0]).metadata if files else None) or {}
+    except TABLE_ERRORS as error:
+        raise SourceError(f"{path}: {table_reason(error)}") from error
+    geometry = geometry_column(str(path), schema, metadata, options)
+    return ColumnLayout.of_schema(str(path), str(path), schema, geometry, options)
+
+
+def delta_table_rows(
+    path: Path, layout: ColumnLayout
+) -> Iterator[tuple[Candidates, list[Problem]]]:
+    """Yield the rows of a Delta table, some thousands at a time, in the order of its files."""
+    try:
+        rows = delta_rows(opened_delta(path), layout.columns())
+        yield from read_batches(rows.to_batches(BATCH_ROWS), layout)
+    except (*TABLE_ERRORS, pa.ArrowException) as error:
+        raise SourceError(f"{path}: {table_reason(error)}") from error
 
 
 def _layout_of_file(source: Path, file: Path, options: SourceOptions) -> ColumnLayout:

@@ -10,7 +10,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from schemas.entity_keys import key_fault, peid_of_key
+from schemas.entity import key_fault, peid_of_key
 from schemas.language.limits import MAX_PEID
 from spatial_udfs.entity_table import Geometries, Int64s
 from world.sources.candidates import Candidates, Problem, ProblemKind, objects

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from schemas.entity_keys import key_fault
+from schemas.entity import key_fault
 from schemas.language.limits import MAX_CATEGORY_LEVELS
 
 # Bounded, because converting very many digits takes quadratic time.

@@ -11,10 +11,17 @@ from pyproj import CRS
 from schemas.errors import SettingsError
 from world.imports.projection import WGS84
 from world.long_work import Progress
-from world.sources import delta, parquet
 from world.sources.candidates import Candidates, Problem
-from world.sources.columns import ColumnLayout
 from world.sources.geojson import read_geojson
+from world.sources.parquet import (
+    BATCH_ROWS,
+    delta_layout,
+    delta_table_rows,
+    parquet_layout,
+    parquet_rows,
+    row_count,
+)
+from world.sources.source_fields import ColumnLayout
 from world.sources.source_files import SourceKind, kind_of
 from world.sources.source_options import SourceOptions
 
@@ -67,12 +74,11 @@ def _read(source: Source, kind: SourceKind, tell: Progress) -> Iterator[SourceRo
             by_lines = kind is SourceKind.GEOJSON_LINES
             yield SourceRows(*read_geojson(path, options, by_lines=by_lines))
         case SourceKind.GEOPARQUET:
-            layout = parquet.read_layout(path, options)
-            batches = parquet.read_batches(path, layout)
-            yield from _told(batches, layout, parquet.row_count(path), path, tell)
+            layout = parquet_layout(path, options)
+            yield from _told(parquet_rows(path, layout), layout, row_count(path), path, tell)
         case SourceKind.DELTA:
-            layout = delta.read_layout(path, options)
-            yield from _told(delta.read_batches(path, layout), layout, None, path, tell)
+            layout = delta_layout(path, options)
+            yield from _told(delta_table_rows(path, layout), layout, None, path, tell)
         case SourceKind.SHAPEFILE | SourceKind.GEOPACKAGE:
             from world.sources.vector_files import read_layer  # noqa: PLC0415
 
@@ -92,6 +98,6 @@ def _told(
     """Yield the batches as readings, and tell how many rows are read."""
     done = 0
     for rows, problems in batches:
-        done += parquet.BATCH_ROWS
+        done += BATCH_ROWS
         tell(f"reading {path.name}", done if total is None else min(done, total), total)
         yield SourceRows(rows, layout.geometry.crs, problems)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 
-from schemas.entity_keys import key_fault
+from schemas.entity import key_fault
 from schemas.errors import SettingsError
 from world.sources.osm.rules import Rules, load_rules
 from world.sources.raw_values import category_fault

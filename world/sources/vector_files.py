@@ -7,18 +7,16 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from schemas.errors import SourceError
-from world.long_work import in_threads
 from world.sources.candidates import Candidates, Problem
-from world.sources.column_rows import batch_candidates
-from world.sources.columns import ColumnLayout, GeometryColumn
+from world.sources.column_rows import read_batches
 from world.sources.parquet import BATCH_ROWS
 from world.sources.raw_values import printable
+from world.sources.source_fields import ColumnLayout, GeometryColumn
 from world.sources.source_files import SourceKind, kind_of
 from world.sources.source_options import SourceOptions
 
@@ -54,12 +52,8 @@ def _batches(
     path: Path, table: pa.Table, layout: ColumnLayout
 ) -> Iterator[tuple[Candidates, list[Problem]]]:
     batches = table.select(layout.columns()).combine_chunks().to_batches(BATCH_ROWS)
-    starts = np.cumsum([0, *(len(batch) for batch in batches)])
     try:
-        yield from in_threads(
-            lambda each: batch_candidates(each[0], layout, each[1] + np.arange(len(each[0]))),
-            zip(batches, starts, strict=False),
-        )
+        yield from read_batches(batches, layout)
     except pa.ArrowException as error:
         raise SourceError(f"{path}: {' '.join(str(error).split())}") from error
 

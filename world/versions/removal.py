@@ -1,4 +1,4 @@
-"""Removes old versions of a world, and what a killed import or removal left behind.
+"""Removes old versions of a world and what killed writers left behind, and joins small files.
 
 Files that a reader may still need, or a writer is about to commit, stay for a day. That is longer
 than any run takes (docs/operations.md).
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from schemas import entity
 from world.versions.delta_tables import remove_versions_from, versions_in
@@ -116,3 +118,23 @@ def _remove_derived(store: WorldStore, published: Collection[int]) -> None:
             if table is not None:
                 remove_versions_from(table, versions_in(table) - {*published})
                 remove_files(table)
+
+
+# Each run adds a file. So many files are read in about the time of one large file.
+MOST_FILES: Final = 64
+
+
+def compact_small_files(table: DeltaTable, most_files: int = MOST_FILES) -> bool:
+    """Join the small files of a table that has more than ``most_files``; return whether it did.
+
+    The rows stay the same, and so do states of the last 24 hours. A run that writes at the same
+    moment comes first: then the files are joined by a later run.
+    """
+    if len(table.file_uris()) <= most_files:
+        return False
+    with suppress(CommitFailedError):
+        joined = bool(table.optimize.compact()["numFilesAdded"])
+        table.update_incremental()
+        remove_files(table)
+        return joined
+    return False

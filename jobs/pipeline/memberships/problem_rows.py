@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from jobs.pipeline.exchange import DRIVER, Sent
 from jobs.pipeline.tables import KIND, PROBLEMS, WHERE
 from schemas.errors import NoReferenceError
-from schemas.language.reference_words import named_words
+from schemas.language.references import named_words
 from schemas.membership import SUB_ID
 from spatial_udfs.batch.descriptor_parts import DescriptorPart
 from spatial_udfs.batch.slice_references import NOTHING_BOUND, SliceReferences

@@ -36,10 +36,9 @@ from schemas.membership import (
 )
 from world.lake.lake_tables import LakeTable, NewFile, lake_errors
 from world.lake.scratch import Scratch
-from world.memberships.compaction import compact_small_files
 from world.memberships.run_commits import note_generation
 from world.subscriptions.jsonl_fast_path import RowPlaces
-from world.versions.removal import remove_files
+from world.versions.removal import compact_small_files, remove_files
 
 # The table ``problems`` has all of them.
 LISTED_IN_RUN: Final = 1_000

@@ -21,7 +21,7 @@ from schemas.entity import CATEGORIES, KEY, NAME, PEID
 from schemas.language import references
 from spatial_udfs.batch.graph_tables import NAMED
 from spatial_udfs.batch.slice_references import CATEGORY, COUNT, PLACE_PREFIX, references_of
-from spatial_udfs.named_references import LISTED
+from spatial_udfs.entity_keys import LISTED
 from world.lake.scratch import Scratch
 
 # Up to so many keys and names are sent to every task that reads entities.

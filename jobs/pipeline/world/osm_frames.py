@@ -28,9 +28,9 @@ from world.batches.osm_batches import (
     WAY,
     WAYS,
 )
-from world.sources.osm.awaited_areas import AREA_RELATIONS
-from world.sources.osm.opl import NODE, POSITION, X, Y
+from world.sources.osm.extract_pass import AREA_RELATIONS
 from world.sources.osm.rules import Rules
+from world.sources.osm.spark_extract import NODE, POSITION, X, Y
 
 CANDIDATE_TYPES: Final = (
     "peid long, categories array<string>, name string, geometry binary, key string, kind string, "

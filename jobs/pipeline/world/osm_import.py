@@ -32,8 +32,8 @@ from world.imports.import_request import ImportRequest
 from world.imports.projection import WGS84, choose_crs, given_crs
 from world.imports.world_import import ImportReport, exclusive, same_version
 from world.long_work import Progress
-from world.sources.osm.pbf_layout import ExtractFile, look_through
 from world.sources.osm.rules import Rules
+from world.sources.osm.spark_extract import ExtractFile, look_through
 from world.sources.source_files import SourceKind
 from world.versions import version_tables
 from world.versions.store import WorldStore

@@ -22,7 +22,7 @@ from world.batches.parquet_batches import (
     SOURCE_NO,
 )
 from world.imports.extent import Extent
-from world.sources.columns import ColumnLayout
+from world.sources.source_fields import ColumnLayout
 from world.sources.source_files import parquet_files
 from world.versions import version_tables
 

@@ -31,8 +31,8 @@ from world.imports.world_import import (
 )
 from world.long_work import Progress
 from world.sources.candidates import Problem, ProblemKind, ProblemSummary
-from world.sources.columns import ColumnLayout
-from world.sources.parquet import read_layout
+from world.sources.parquet import parquet_layout
+from world.sources.source_fields import ColumnLayout
 from world.versions import version_tables
 from world.versions.store import WorldStore
 from world.versions.version_tables import SourceFacts, VersionFacts
@@ -57,7 +57,7 @@ def import_parquet(
         known = None if force else same_version(store, facts, request)
         if known is not None:
             return known_report(spark, store, known, strict=strict)
-        layouts = [read_layout(source.path, source.options) for source in request.sources]
+        layouts = [parquet_layout(source.path, source.options) for source in request.sources]
         kept: list[DataFrame] = []
         what = f"import into {world} failed in Spark"
         names = [source.path.name for source in request.sources]

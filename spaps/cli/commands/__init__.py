@@ -1,1 +1,1 @@
-"""The commands of ``spaps``: one file for each, or for two that are used together."""
+"""The commands of ``spaps``: one file for each, or for some that are used together."""

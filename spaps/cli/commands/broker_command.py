@@ -11,7 +11,7 @@ import typer
 from schemas.errors import Mistakes, SettingsError
 from schemas.settings import load_settings, read_settings
 from spaps.cli.options import ConfigOption, PlainCommand, WorldOption, command_group
-from spaps.cli.terminal import printable
+from spaps.cli.output import printable
 
 
 def broker(

@@ -10,7 +10,7 @@ from schemas.settings import load_settings
 from spaps.cli.options import ConfigOption, VersionOption, WorldOption
 
 if TYPE_CHECKING:  # at run time only when the command runs
-    from world.search.category_counts import CategoryCount
+    from world.search.categories import CategoryCount
     from world.search.entity_search import SearchResult
 
 # So far away no entity is meant by a place in a city.
@@ -86,7 +86,7 @@ def categories(
     from world.arrow_without_pandas import hide_pandas_from_arrow
 
     hide_pandas_from_arrow()
-    from world.search.category_counts import count_categories
+    from world.search.categories import count_categories
     from world.search.searched_world import SearchedWorld
 
     settings = load_settings(config, {"world.dir": world})
@@ -100,7 +100,7 @@ def categories(
 
 
 def _print_json(value: object) -> None:
-    from spaps.cli.terminal import printable_json
+    from spaps.cli.output import printable_json
 
     typer.echo(printable_json(value))
 
@@ -108,7 +108,7 @@ def _print_json(value: object) -> None:
 def _print_found(result: SearchResult) -> None:
     from rich.text import Text
 
-    from spaps.cli.terminal import plain_table, print_remark, printable, results
+    from spaps.cli.output import plain_table, print_remark, printable, results
 
     if not result.entities:
         print_remark(f"nothing found in world version {result.version}")
@@ -138,7 +138,7 @@ def _print_found(result: SearchResult) -> None:
 
 def _remark_on_distance(result: SearchResult) -> None:
     """Say that a place is far from everything: longitude and latitude may be swapped."""
-    from spaps.cli.terminal import print_remark
+    from spaps.cli.output import print_remark
 
     distance = result.entities[0].distance if result.entities else None
     if distance is not None and distance > FAR_METRES:
@@ -151,7 +151,7 @@ def _remark_on_distance(result: SearchResult) -> None:
 def _print_categories(counts: list[CategoryCount]) -> None:
     from rich.text import Text
 
-    from spaps.cli.terminal import plain_table, printable, results
+    from spaps.cli.output import plain_table, printable, results
 
     table = plain_table()
     table.add_column("category", overflow="fold")

@@ -102,7 +102,7 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
 
     --dry-run shows first what is understood.
     """
-    from spaps.cli.terminal import PhaseProgress
+    from spaps.cli.output import PhaseProgress
     from world.imports.import_request import request_of
     from world.imports.world_import import import_request
 
@@ -127,7 +127,7 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
 
 def _preview(request: ImportRequest, *, strict: bool) -> None:
     from spaps.cli.import_preview import preview_of
-    from spaps.cli.terminal import PhaseProgress, print_warning, results
+    from spaps.cli.output import PhaseProgress, print_warning, results
     from world.imports.dry_run import dry_run
     from world.imports.world_import import refuse_if_empty, refuse_if_strict
 
@@ -143,7 +143,7 @@ def _preview(request: ImportRequest, *, strict: bool) -> None:
 def _print_report(report: ImportReport, world: str) -> None:
     from rich.markup import escape
 
-    from spaps.cli.terminal import printable, remarks, results
+    from spaps.cli.output import printable, remarks, results
 
     facts = report.facts
     done = "imported" if report.created else "unchanged, nothing imported"

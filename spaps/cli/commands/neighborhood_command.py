@@ -12,7 +12,7 @@ from schemas.errors import SettingsError
 from schemas.settings import NO_REDIS, Settings, load_settings
 from spaps.cli.neighborhood_input import DescriptorArgument, read_descriptor
 from spaps.cli.options import ConfigOption, PlainCommand, RedisOption, WorldOption, command_group
-from spaps.cli.terminal import (
+from spaps.cli.output import (
     plain_table,
     print_remark,
     print_result,

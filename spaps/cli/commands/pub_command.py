@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from schemas.errors import SettingsError
-from spaps.cli.mqtt_options import MqttConnection, QosOption, with_connection
+from spaps.cli.options import MqttConnection, QosOption, with_connection
 
 
 @with_connection

@@ -13,7 +13,7 @@ from schemas.errors import SettingsError
 from schemas.settings import Settings, load_settings
 from spaps.cli.commands.versions_command import changes_text
 from spaps.cli.options import ConfigOption, GraceOption, RedisOption, WorldOption
-from spaps.cli.terminal import PhaseProgress, plain_table, print_remark, print_result, results
+from spaps.cli.output import PhaseProgress, plain_table, print_remark, print_result, results
 
 if TYPE_CHECKING:  # at run time only when the command runs
     from rich.table import Table

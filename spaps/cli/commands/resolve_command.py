@@ -8,10 +8,11 @@ from typing import Annotated, Final
 import typer
 
 from schemas.errors import SettingsError
+from schemas.language.neighborhood import Neighborhood
 from schemas.settings import load_settings
 from spaps.cli.neighborhood_input import HELP, DescriptorArgument, read_descriptor
 from spaps.cli.options import ConfigOption, VersionOption, WorldOption
-from spaps.cli.terminal import printable
+from spaps.cli.output import printable
 
 USAGE: Final = "give one DESCRIPTOR, or --subscriptions F.jsonl with --out F.parquet"
 
@@ -39,9 +40,7 @@ def check(
     names: dict[int, str] = {}
     warnings: list[str] = []
     if world is not None:
-        from spaps.cli.checked_references import checked_references
-
-        neighborhood, names, warnings = checked_references(neighborhood, world, version)
+        neighborhood, names, warnings = _looked_up(neighborhood, world, version)
     elif version is not None:
         raise SettingsError("--version needs a world: give --world DIR")
     if neighborhood.name is not None:
@@ -51,6 +50,43 @@ def check(
         typer.echo(f"  {printable(sentence)}")
     for warning in (*neighborhood_warnings(neighborhood), *warnings):
         typer.echo(f"warning: {printable(warning)}", err=True)
+
+
+def _looked_up(
+    neighborhood: Neighborhood, world: str, version: int | None
+) -> tuple[Neighborhood, dict[int, str], list[str]]:
+    """Return the neighborhood with peids for keys and names, its references' names, and warnings.
+
+    Nothing is resolved. NoReferenceError when the version has none of the references.
+    """
+    import numpy as np
+
+    from schemas.language.categories import CategoryTree
+    from schemas.language.world_warnings import (
+        missing_warning,
+        missing_words,
+        no_reference,
+        pattern_warnings,
+    )
+    from spatial_udfs.entity_keys import bound_to
+    from spatial_udfs.place_geometries import projected_places
+    from world.snapshot import load_attributes
+
+    table = load_attributes(world, version)
+    bound, unknown = bound_to(neighborhood, table)
+    there, missing = table.positions_of(np.array(bound.refs, np.int64))
+    places, lacking = projected_places(bound.places, table.srid)
+    if not len(there) and not len(places):
+        raise no_reference(neighborhood, table.version)
+    tree = CategoryTree(table.category_names)
+    patterns = dict.fromkeys(one for stage in bound.stages for one in stage.categories)
+    unmatched = [pattern for pattern in patterns if not tree.codes([pattern])]
+    warnings = pattern_warnings(bound, unmatched, table.version, table.category_names)
+    absent = missing_words(unknown._replace(peids=tuple(missing.tolist()), places=lacking))
+    if absent:
+        warnings.append(missing_warning(absent, table.version))
+    names = {int(table.peids[at]): table.names[at] for at in there.tolist() if table.names[at]}
+    return bound, names, warnings
 
 
 def resolve(  # noqa: PLR0913  one for each option of the contract
@@ -81,7 +117,7 @@ def resolve(  # noqa: PLR0913  one for each option of the contract
     """Find the members of one neighborhood, or of a file of subscriptions."""
     settings = load_settings(config, {"world.dir": world})
     if descriptor is not None and subscriptions is None and out is None:
-        from spaps.cli.resolve_one import ResolveOutput, resolve_one
+        from spaps.cli.resolution_output import ResolveOutput, resolve_one
 
         output = ResolveOutput(map_file, geojson_file, as_json=as_json, limit=limit)
         resolve_one(descriptor, settings.world.dir, version, output)
@@ -90,7 +126,7 @@ def resolve(  # noqa: PLR0913  one for each option of the contract
             raise SettingsError(
                 "--map, --geojson and --json work with one DESCRIPTOR, not with --subscriptions"
             )
-        from spaps.cli.resolve_many import resolve_many
+        from spaps.cli.membership_file import resolve_many
 
         resolve_many(subscriptions, out, settings.world.dir, version)
     else:

@@ -13,9 +13,9 @@ import typer
 from schemas.errors import SettingsError
 from schemas.language.neighborhood import Neighborhood
 from spaps.cli.message_printer import MessagePrinter, StagesOfNsids, stage_subscriptions
-from spaps.cli.mqtt_options import MqttConnection, QosOption, with_connection
 from spaps.cli.neighborhood_input import HELP_WITH_NAME, read_descriptor_or_name
-from spaps.cli.terminal import printable
+from spaps.cli.options import MqttConnection, QosOption, with_connection
+from spaps.cli.output import printable
 from spaps.client.errors import ClientError
 
 if TYPE_CHECKING:  # at run time only when the command runs

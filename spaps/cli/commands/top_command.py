@@ -15,9 +15,8 @@ import typer
 
 from schemas.errors import SettingsError
 from schemas.settings import load_settings
-from spaps.cli.mqtt_options import PasswordOption, UserOption
-from spaps.cli.options import ConfigOption
-from spaps.cli.terminal import plain_table, printable, results
+from spaps.cli.options import ConfigOption, PasswordOption, UserOption
+from spaps.cli.output import plain_table, printable, results
 from spaps.client.errors import NotConnectedError
 
 if TYPE_CHECKING:  # at run time only when the command runs

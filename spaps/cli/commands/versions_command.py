@@ -9,7 +9,7 @@ import typer
 
 from schemas.settings import load_settings
 from spaps.cli.options import ConfigOption, GraceOption, RedisOption, WorldOption
-from spaps.cli.terminal import PhaseProgress, plain_table, print_remark, print_result, results
+from spaps.cli.output import PhaseProgress, plain_table, print_remark, print_result, results
 
 if TYPE_CHECKING:  # at run time only when the command runs
     from rich.table import Table

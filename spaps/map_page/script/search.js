@@ -8,7 +8,7 @@ const folded = { names: null, nameOrder: null, keys: null, categories: null };
 // Letters that Unicode does not take apart into a plain letter and an accent.
 const PLAIN_LETTERS = { ł: "l", ø: "o", đ: "d", ð: "d", ħ: "h", ŧ: "t", ı: "i", æ: "ae", œ: "oe", þ: "th" };
 
-// Small letters without accents, the words joined by one space each (world/search/folding.py).
+// Small letters without accents, the words joined by one space each (world/search/searched_world.py).
 function fold(text) {
   const plain = /^[\x20-\x7e]*$/.test(text)
     ? text.toLowerCase()

@@ -17,7 +17,7 @@ import shapely
 from schemas.language.notation import read_neighborhood
 from schemas.subscription import Subscription
 from spaps.cli.command_line import run
-from spaps.cli.resolve_many import MembershipFile
+from spaps.cli.membership_file import MembershipFile
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
 from tests.scenes.subscription_files import subscription_line

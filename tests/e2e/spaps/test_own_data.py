@@ -11,7 +11,7 @@ import geopandas
 import pandas as pd
 import pytest
 
-from schemas.entity_keys import peid_of_key
+from schemas.entity import peid_of_key
 
 Spaps = Callable[..., subprocess.CompletedProcess[str]]
 

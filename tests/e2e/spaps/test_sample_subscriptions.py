@@ -20,8 +20,7 @@ from schemas.language.conditions import (
 )
 from schemas.language.explain import neighborhood_warnings
 from schemas.subscription import Subscription
-from schemas.topology.far_pairs import always_false_when_far
-from schemas.topology.relations import LONG_NAMES
+from schemas.topology.relations import LONG_NAMES, always_false_when_far
 from spaps.cli.neighborhood_input import read_subscriptions
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from world.snapshot import load_snapshot

@@ -22,8 +22,7 @@ from tests.scenes.map_hand import (
     text_of,
 )
 from world.search.entity_search import EntityQuery, find_entities
-from world.search.folding import fold
-from world.search.searched_world import SearchedWorld
+from world.search.searched_world import SearchedWorld, fold
 
 QUARTER = 4000000005986438
 

@@ -18,11 +18,11 @@ from jobs.pipeline.memberships.memberships_table import CommitChoice
 from schemas.errors import WorldError
 from schemas.membership import CHANGES_TABLE, MEMBERSHIPS_TABLE, RUNS_TABLE
 from spatial_udfs.incremental.member_rows import MemberRows
-from world.memberships.compaction import compact_small_files
 from world.memberships.membership_table import write_memberships
 from world.memberships.resolved_sets import ResolvedSets
 from world.memberships.run_commits import read_marks
 from world.versions import removal
+from world.versions.removal import compact_small_files
 
 pytestmark = pytest.mark.spark
 

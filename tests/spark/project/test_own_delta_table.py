@@ -11,7 +11,7 @@ import pytest
 import shapely
 from deltalake import DeltaTable, write_deltalake
 
-from schemas.entity_keys import peid_of_key
+from schemas.entity import peid_of_key
 from tests.servers.submitted_job import WAIT_SECONDS, submitted
 
 pytestmark = pytest.mark.spark

@@ -16,8 +16,7 @@ from jobs.pipeline.subscriptions import graph_slices
 from schemas.language.condition_parser import parse_condition
 from schemas.language.conditions import Condition, Relate, WithinDistance, leaves
 from schemas.language.neighborhood import Neighborhood, Stage
-from schemas.topology.far_pairs import SHAPE_PAIRS
-from schemas.topology.relations import LONG_NAMES
+from schemas.topology.relations import LONG_NAMES, SHAPE_PAIRS
 from spatial_udfs.batch.numbered_conditions import truth_of
 from tests.scenes.bulk_scene import (
     bulk_rows,

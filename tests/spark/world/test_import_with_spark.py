@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from jobs.pipeline.world.world_frames import count_and_checksum
 from jobs.pipeline.world.world_import import import_parquet
-from schemas.entity_keys import peid_of_key
+from schemas.entity import peid_of_key
 from schemas.errors import SourceError
 from tests.scenes.compared_imports import assert_same
 from tests.scenes.source_files import Row, write_geoparquet

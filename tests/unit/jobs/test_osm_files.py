@@ -13,7 +13,7 @@ import pytest
 from jobs import import_world
 from jobs.pipeline.world.osm_import import split_bytes
 from schemas.errors import SourceError
-from world.sources.osm.pbf_layout import ExtractFile, look_through
+from world.sources.osm.spark_extract import ExtractFile, look_through
 
 MONACO = Path(__file__).resolve().parents[3] / "data" / "monaco.osm.pbf"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.entity_keys import is_hashed, key_fault, number_of_key, peid_of_key
+from schemas.entity import is_hashed, key_fault, number_of_key, peid_of_key
 from schemas.language.limits import MAX_PEID
 
 

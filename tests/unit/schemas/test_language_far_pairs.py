@@ -6,8 +6,7 @@ import pytest
 
 from schemas.language.condition_parser import parse_condition
 from schemas.language.conditions import Condition, reach
-from schemas.topology.far_pairs import SHAPE_PAIRS, always_false_when_far, far_bits
-from schemas.topology.relations import Shape
+from schemas.topology.relations import SHAPE_PAIRS, Shape, always_false_when_far, far_bits
 
 
 def far_values(condition: Condition) -> dict[tuple[Shape, Shape], bool]:

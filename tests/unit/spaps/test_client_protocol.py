@@ -16,9 +16,9 @@ from schemas import mqtt_names
 from schemas.errors import DescriptorError, NoReferenceError, NotationError
 from schemas.language import limits
 from schemas.language.notation import read_neighborhood
-from spaps.client import message, protocol
+from spaps.client import message
 from spaps.client.errors import ClientUseError, NeighborhoodRefusedError
-from spaps.client.subscription_request import descriptor_text
+from spaps.client.subscriptions import descriptor_text
 
 # Where the broker has each name that the client repeats.
 ORIGINALS = {
@@ -36,14 +36,14 @@ ORIGINALS = {
 
 
 def test_every_name_of_the_client_is_the_brokers() -> None:
-    repeated = {name: value for name, value in vars(protocol).items() if name.isupper()}
+    repeated = {name: value for name, value in vars(message).items() if name.isupper()}
     assert repeated == ORIGINALS
 
 
 def test_a_descriptor_that_breaks_a_rule_gets_the_code_that_the_client_knows() -> None:
     for error in (DescriptorError("x", 1), NotationError("x", 0, "y")):
-        assert reason_of(error) == protocol.NEIGHBORHOOD_MALFORMED
-    assert reason_of(NoReferenceError((1,), 1)) == protocol.NEIGHBORHOOD_REFUSED
+        assert reason_of(error) == message.NEIGHBORHOOD_MALFORMED
+    assert reason_of(NoReferenceError((1,), 1)) == message.NEIGHBORHOOD_REFUSED
 
 
 @pytest.mark.parametrize("has_references", [True, False])

@@ -12,9 +12,8 @@ import pytest
 import shapely
 
 from schemas.language.notation import read_neighborhood
-from spaps.map_page.drawn_entities import grey_positions
 from spaps.map_page.packed_world import UNITS_PER_METRE, paths_of
-from spaps.map_page.page import PageTexts, map_page, stage_colours
+from spaps.map_page.page import PageTexts, grey_positions, map_page, stage_colours
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from spatial_udfs.place_geometries import projected_places
 from tests.scenes.map_page import (

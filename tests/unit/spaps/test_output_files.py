@@ -17,7 +17,7 @@ import shapely
 
 from schemas.errors import OutputError
 from spaps.cli.command_line import run
-from spaps.cli.output_file import output_file, write_text
+from spaps.cli.output import output_file, write_text
 from tests.scenes.source_files import feature, write_geojson
 from world.imports.world_import import import_world
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spaps.cli.command_line import sentence
 from spaps.cli.commands.top_command import Reading, top_table
 from spaps.cli.message_printer import MessagePrinter
-from spaps.cli.terminal import printable, printable_bytes, printable_json
+from spaps.cli.output import printable, printable_bytes, printable_json
 from spaps.client.message import Message
 
 CLEAR_SCREEN = "\x1b[2J\x9b2J"

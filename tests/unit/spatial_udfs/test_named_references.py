@@ -12,9 +12,9 @@ from shapely.geometry import Point
 from schemas.errors import DescriptorError, NoReferenceError
 from schemas.language.neighborhood import References, neighborhood_hash
 from schemas.language.notation import parse_notation
+from spatial_udfs.entity_keys import bound_to
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, resolve_named
-from spatial_udfs.named_references import bound_to
 from tests.strategies.worlds import table_of
 
 NAMES = ["Larvotto", "Twin", "Twin", None, *["Common"] * 9]

@@ -14,7 +14,7 @@ import pytest
 import shapely
 from pyproj import CRS, Transformer
 
-from schemas.entity_keys import peid_of_key
+from schemas.entity import peid_of_key
 from spaps.cli.command_line import run
 from tests.scenes.source_files import feature, write_geojson
 from world.imports.world_import import import_world

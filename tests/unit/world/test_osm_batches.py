@@ -9,8 +9,8 @@ import shapely
 from schemas.errors import SourceError
 from world.batches.osm_batches import CANDIDATES, other_peids
 from world.sources.candidates import ProblemKind
-from world.sources.osm.opl import LocatedWays
 from world.sources.osm.peids import seeded_peid, segment_peid
+from world.sources.osm.spark_extract import LocatedWays
 
 REFS = pa.list_(
     pa.struct(

@@ -1,8 +1,12 @@
-"""Reads an extract in one pass and applies the rules to its nodes, ways and areas."""
+"""Reads an extract in one pass and applies the rules to its nodes, ways and areas.
+
+osmium does not report an area that it cannot build. So the areas that a rule selects are recorded
+beforehand as awaited, and removed when they arrive.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -12,11 +16,71 @@ import shapely
 
 from world.long_work import Progress
 from world.sources.candidates import Problem, ProblemKind
-from world.sources.osm.awaited_areas import AwaitedAreas
 from world.sources.osm.rules import GeometryKind, Rules
-from world.sources.osm.segments import Locations, RoadWay, stretches_of
+from world.sources.osm.segments import Locations, RoadWay, line_of, stretches_of
 
+AREA_RELATIONS: Final = ("multipolygon", "boundary")
 PROGRESS_STEP: Final = 20_000
+
+
+@dataclass(slots=True)
+class AwaitedAreas:
+    """The expected areas. ``members`` has the ways of all area relations, expected or not."""
+
+    relations: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    ways: dict[int, str] = field(default_factory=dict)
+    members: set[int] = field(default_factory=set)
+    members_there: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of_relations(cls, path: Path, rules: Rules) -> AwaitedAreas:
+        """Return the areas expected from the relations of a file."""
+        awaited = cls()
+        relation: Any
+        for relation in osmium.FileProcessor(str(path), osmium.osm.RELATION):
+            tags = dict(relation.tags)
+            if tags.get("type") not in AREA_RELATIONS or not relation.visible:
+                continue
+            members = tuple(member.ref for member in relation.members if member.type == "w")
+            awaited.await_relation(relation.id, tags, members, rules)
+        if awaited.members:
+            ways = osmium.FileProcessor(str(path), osmium.osm.WAY).with_filter(
+                osmium.filter.IdFilter(awaited.members)
+            )
+            awaited.members_there.update(way.id for way in ways)
+        return awaited
+
+    def await_relation(
+        self, osm_id: int, tags: Mapping[str, str], members: tuple[int, ...], rules: Rules
+    ) -> None:
+        """Expect an area from an area relation if a rule fits; ``members`` are its ways."""
+        self.members.update(members)
+        if rules.categories(GeometryKind.AREA, tags):
+            self.relations[osm_id] = members
+
+    def await_way(self, way: Any) -> None:
+        """Expect an area from a closed way, and keep the reason in case none arrives."""
+        missing = sum(not node.location.valid() for node in way.nodes)
+        cut_off = f"{missing} of its nodes are not in the extract"
+        self.ways[way.id] = cut_off if missing else "its outline is not a valid area"
+
+    def arrived(self, *, from_way: bool, osm_id: int) -> None:
+        """Remove an area that osmium has built."""
+        awaited: dict[int, Any] = self.ways if from_way else self.relations
+        awaited.pop(osm_id, None)
+
+    def faults(self) -> Iterator[tuple[ProblemKind, str, str]]:
+        """Yield kind, locator and reason for each area that did not arrive."""
+        for way, reason in self.ways.items():
+            cut_off = "not in the extract" in reason
+            kind = ProblemKind.INCOMPLETE_WAY if cut_off else ProblemKind.BROKEN_GEOMETRY
+            yield kind, f"way {way}", reason
+        for relation, members in self.relations.items():
+            missing = sum(member not in self.members_there for member in members)
+            kind = ProblemKind.INCOMPLETE_RELATION if missing else ProblemKind.BROKEN_GEOMETRY
+            lacking = f"{missing} of its {len(members)} ways are not in the extract"
+            reason = lacking if missing else "its ways do not form a valid area"
+            yield kind, f"relation {relation}", reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +168,8 @@ class _Reader:
         if not categories:
             return
         if not node.location.valid():
-            reason = "has no location"
-            self.extract.note(ProblemKind.MISSING_GEOMETRY, f"node {node.id}", reason)
+            what = "has no location"
+            self.extract.note(ProblemKind.MISSING_GEOMETRY, f"node {node.id}", what)
             return
         point = shapely.Point(node.location.lon, node.location.lat)
         self._add(GeometryKind.POINT, "node", node.id, tags, categories, point)
@@ -133,14 +197,12 @@ class _Reader:
     def _road(self, way: Any, tags: Mapping[str, str], categories: tuple[str, ...]) -> None:
         stretches = self._stretches(way)
         if stretches:
-            road = RoadWay(way.id, stretches, categories, self._rules.name(tags))
-            self.extract.roads.append(road)
+            name = self._rules.name(tags)
+            self.extract.roads.append(RoadWay(way.id, stretches, categories, name))
 
     def _line(self, way: Any, tags: Mapping[str, str], categories: tuple[str, ...]) -> None:
-        lines = [
-            shapely.LineString([self.extract.locations[node] for node in stretch])
-            for stretch in self._stretches(way)
-        ]
+        locations = self.extract.locations
+        lines = [line_of(stretch, locations) for stretch in self._stretches(way)]
         if lines:
             geometry = lines[0] if len(lines) == 1 else shapely.MultiLineString(lines)
             self._add(GeometryKind.LINE, "way", way.id, tags, categories, geometry)
@@ -154,14 +216,13 @@ class _Reader:
         }
         self.extract.locations.update(places)
         usable, missing = stretches_of((node.ref, node.ref in places) for node in way.nodes)
+        locator = f"way {way.id}"
         if missing:
             reason = f"{missing} of its nodes are not in the extract"
-            self.extract.note(
-                ProblemKind.INCOMPLETE_WAY, f"way {way.id}", reason, kept=bool(usable)
-            )
+            self.extract.note(ProblemKind.INCOMPLETE_WAY, locator, reason, kept=bool(usable))
         elif not usable:
             reason = "has fewer than two different nodes"
-            self.extract.note(ProblemKind.EMPTY_GEOMETRY, f"way {way.id}", reason)
+            self.extract.note(ProblemKind.EMPTY_GEOMETRY, locator, reason)
         return usable
 
     def _area(self, area: Any, tags: Mapping[str, str]) -> None:

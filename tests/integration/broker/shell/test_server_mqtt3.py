@@ -16,6 +16,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
+from spatial_udfs.entity_keys import peids_of_keys
 from tests.broker_core import mqtt3
 from tests.scenes.surroundings import Surroundings
 from tests.servers.certificates import Certificates
@@ -23,7 +24,7 @@ from tests.servers.paho_client import paho_client
 from tests.servers.raw_client import RawClient
 from tests.servers.redis_server import RedisServer
 from tests.servers.running_broker import PATIENCE, PROGRAM, RunningBroker, running_broker, until
-from world.entity_lookup import open_lookup
+from world.snapshot import load_attributes
 
 GATEWAY = """
 [broker]
@@ -193,8 +194,8 @@ def test_keys_of_ones_own_data_follow_a_switch_of_the_world(
     source, world = tmp_path / "places.geojson", str(tmp_path / "world")
     write_places(source)
     spaps("import", str(source), "--world", world)
-    lookup = open_lookup(world)
-    zone, lot = lookup.peid_of("zone 1"), lookup.peid_of("P/12")
+    peids = peids_of_keys(load_attributes(world), ["zone 1", "P/12"])
+    zone, lot = peids["zone 1"], peids["P/12"]
     arguments = ("--world", world, "--allow-anonymous", "--redis", redis_server.url,
                  "--http", "127.0.0.1:0")  # fmt: skip
     with (
@@ -221,7 +222,7 @@ def test_keys_of_ones_own_data_follow_a_switch_of_the_world(
         until(lambda: broker.health()["world_version"] == 2, "the switch")
         device.publish("lot/P%2F14/free", "new")
         device.publish("lot/P%2F12/free", "again")
-        new = open_lookup(world).peid_of("P/14")
+        new = peids_of_keys(load_attributes(world), ["P/14"])["P/14"]
         topic, payload, properties = near.next()
         assert (payload, ("peid", str(new)) in properties) == ("new", True)
         assert near.next()[1] == "again"

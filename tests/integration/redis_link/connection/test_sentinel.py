@@ -10,8 +10,8 @@ import pytest
 from redis import Redis
 
 from redis_link.connection.client import connect
-from redis_link.generation.fenced_writer import FENCE_SECONDS, fenced_writer
 from redis_link.generation.generation_push import GenerationPush
+from redis_link.generation.push_lock import FENCE_SECONDS, fenced_writer
 from schemas.errors import RedisLinkError
 from tests.servers.programs import require_redis_server
 from tests.servers.redis_content import as_pairs, pairs_in_redis, random_pairs

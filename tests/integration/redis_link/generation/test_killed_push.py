@@ -38,7 +38,7 @@ POINTS = {
     "before the lock": ("redis_link.generation.generation_push.PushLock", 1, "before"),
     "with the lock": ("redis_link.generation.generation_push.sweep_generations", 1, "before"),
     "before its number": ("redis_link.generation.generation_push.begin_generation", 1, "before"),
-    "before any pair": ("redis_link.generation.fenced_writer.submit_sets", 1, "before"),
+    "before any pair": ("redis_link.generation.push_lock.submit_sets", 1, "before"),
     "half of the index written": ("redis_link.sets.set_writer._submit", 300, "before"),
     "some sets written": ("redis_link.sets.set_writer._submit", 1_200, "before"),
     "before the switch": ("redis_link.generation.generation_push.switch_generation", 1, "before"),
@@ -152,7 +152,7 @@ def test_killed_at_random_moments(scene: Scene) -> None:
 
 def test_the_control_an_unkilled_push_dies_nowhere(scene: Scene) -> None:
     """The points above are reached: with a call number that never comes, all goes well."""
-    assert scene.push(1, ("redis_link.generation.fenced_writer.submit_sets", 10_000)) == 0
+    assert scene.push(1, ("redis_link.generation.push_lock.submit_sets", 10_000)) == 0
     client = connect(scene.url)
     assert version_seen(client, scene) == 1
     assert_clean(client)

@@ -10,8 +10,8 @@ from redis import Redis
 
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation import generation_store
-from redis_link.generation.fenced_writer import fenced_writer
 from redis_link.generation.generation_push import GenerationPush
+from redis_link.generation.push_lock import fenced_writer
 from redis_link.sets.set_writer import write_pairs
 from redis_link.sets.shard_pipe import ShardPipe
 from schemas import redis_keys

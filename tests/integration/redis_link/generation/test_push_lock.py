@@ -8,9 +8,8 @@ import pytest
 
 from redis_link.connection.client import RedisClient, connect
 from redis_link.generation import generation_store, push_lock
-from redis_link.generation.fenced_writer import fenced_writer
 from redis_link.generation.generation_push import GenerationPush, PushSource
-from redis_link.generation.push_lock import PushLock
+from redis_link.generation.push_lock import PushLock, fenced_writer
 from schemas import redis_keys
 from schemas.errors import GenerationError, PushBusyError
 from tests.servers.redis_content import (

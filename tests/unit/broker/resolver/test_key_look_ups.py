@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker.resolver.search_process import MOST_CHARACTERS, KeyLookUps
-from schemas.entity_keys import MAX_KEY_CHARACTERS
+from schemas.entity import MAX_KEY_CHARACTERS
 
 
 class Process:

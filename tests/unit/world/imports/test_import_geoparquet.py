@@ -12,7 +12,7 @@ import pytest
 import shapely
 from pyproj import CRS, Transformer
 
-from schemas.entity_keys import peid_of_key
+from schemas.entity import peid_of_key
 from schemas.errors import SettingsError, SourceError
 from tests.scenes.source_files import Row, feature, write_geojson, write_geoparquet
 from world.imports.world_import import import_world

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scenes.source_files import write_geoparquet
-from world.imports.near_misses import near_misses
+from world.imports.geometry_checks import near_misses
 from world.imports.snapping import snap
 from world.imports.world_import import import_world
 from world.long_work import silent

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import shapely
 
-from schemas.entity_keys import peid_of_key
+from schemas.entity import peid_of_key
 from schemas.errors import SettingsError, SourceError
 from tests.scenes.source_files import feature, write_geojson, write_geoparquet
 from world.imports.import_request import request_of

@@ -16,9 +16,8 @@ from schemas.errors import SearchError
 from testing.world_writers import entity_rows
 from tests.scenes.searched_town import CORNER, ENTITIES, key_of, town, write_town
 from world.search.entity_search import EntityQuery, SearchResult, find_entities
-from world.search.folding import fold
 from world.search.places import Place, read_place
-from world.search.searched_world import SearchedWorld
+from world.search.searched_world import SearchedWorld, fold
 from world.versions.store import WorldStore
 
 Find = Callable[..., SearchResult]

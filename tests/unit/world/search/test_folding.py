@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from world.search.folding import fold, folded_column
+from world.search.searched_world import fold, folded_column
 
 TEXTS = st.text(max_size=12)
 

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+import shapely
+from pyproj import Transformer
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from schemas.entity import CATEGORIES, NAME, PEID
 from schemas.language.explain import stage_words
 from schemas.language.neighborhood import Neighborhood
+from schemas.language.notation import notation
 from schemas.membership import STAGE_NO
 from spaps.cli.neighborhood_input import read_descriptor
-from spaps.cli.output_file import write_text
-from spaps.cli.resolution_files import geojson, page_of, reference_names
-from spaps.cli.terminal import print_warning, printable, printable_json, remarks, results
+from spaps.cli.output import print_warning, printable, printable_json, remarks, results, write_text
+from spaps.map_page.page import PageTexts, map_page
 from spatial_udfs.entity_keys import key_at
-from spatial_udfs.entity_table import EntityTable, Int64s
+from spatial_udfs.entity_table import EntityTable, Geometries, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution, resolve_named
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
+from world.versions.version_tables import VersionFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ def resolve_one(descriptor: str, world: str, version: int | None, output: Resolv
     warnings = found.warnings(resolver, table)
     for warning in warnings:
         print_warning(warning)
-    # First the files: who cannot have them gets no result at all.
+    # Files come first: when one cannot be written, no result is printed.
     _write(output.map_file, lambda: page_of(table, neighborhood, resolution, facts))
     _write(output.geojson_file, lambda: geojson(table, neighborhood, resolution))
     if output.as_json:
@@ -149,3 +155,88 @@ def _rows(table: EntityTable, members: Int64s, limit: int) -> Table:
     if len(shown) < len(members):
         rows.add_row("…", Text(f"and {len(members) - len(shown):,} more", style="dim"))
     return rows
+
+
+WGS84: Final = 4326
+# Seven decimals of a degree are a centimetre on the ground.
+DECIMALS: Final = 7
+
+
+def page_of(
+    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution, facts: VersionFacts
+) -> str:
+    """Return the map page of a resolved neighborhood."""
+    words = PageTexts(
+        title=neighborhood.name or "Neighborhood",
+        notation=notation(neighborhood),
+        stages=stage_words(neighborhood, reference_names(table, neighborhood)),
+        attribution=facts.attribution(),
+    )
+    return map_page(table, neighborhood, resolution, words)
+
+
+def reference_names(table: EntityTable, neighborhood: Neighborhood) -> dict[int, str]:
+    """Return the names of references by peid, where they exist and have one."""
+    positions, _ = table.positions_of(np.array(neighborhood.refs, np.int64))
+    return {
+        int(table.peids[position]): table.names[position]
+        for position in positions
+        if table.names[position]
+    }
+
+
+def geojson(table: EntityTable, neighborhood: Neighborhood, resolution: Resolution) -> str:
+    """Return one feature for each reference (``stageNo`` 0) and each row of the result.
+
+    The key is its id. Peids are texts, because JavaScript rounds numbers above 2^53. A place is a
+    reference without id and peid.
+    """
+    collection = {
+        "type": "FeatureCollection",
+        "features": list(_features(table, neighborhood, resolution)),
+    }
+    return json.dumps(collection, ensure_ascii=False)
+
+
+def _features(
+    table: EntityTable, neighborhood: Neighborhood, resolution: Resolution
+) -> Iterator[dict[str, Any]]:
+    references = np.array(neighborhood.refs, np.int64)
+    shown = [
+        (number, members)
+        for number, members in enumerate(resolution.stages, start=1)
+        if resolution.visible[number - 1]
+    ]
+    for number, peids in [(0, references), *shown]:
+        positions, _ = table.positions_of(peids)
+        geometries = _in_degrees(table.geometries[positions], table.srid)
+        for position, geometry in zip(positions.tolist(), geometries, strict=True):
+            yield {
+                "type": "Feature",
+                "id": key_at(table, position),
+                "geometry": json.loads(shapely.to_geojson(geometry)),
+                "properties": {
+                    PEID: str(table.peids[position]),
+                    STAGE_NO: number,
+                    NAME: table.names[position],
+                    CATEGORIES: list(table.categories_at(position)),
+                },
+            }
+    for place in neighborhood.places:
+        yield {
+            "type": "Feature",
+            "geometry": json.loads(shapely.to_geojson(shapely.from_wkt(place))),
+            "properties": {PEID: None, STAGE_NO: 0, NAME: None, CATEGORIES: []},
+        }
+
+
+def _in_degrees(geometries: Geometries, srid: int) -> Geometries:
+    """Return longitude and latitude; shells counter-clockwise as the RFC wants them."""
+    to_degrees = Transformer.from_crs(srid, WGS84, always_xy=True)
+
+    def transform(coordinates: Any) -> Any:
+        east, north = to_degrees.transform(coordinates[:, 0], coordinates[:, 1])
+        return np.round(np.column_stack([east, north]), DECIMALS)
+
+    moved: Geometries = shapely.orient_polygons(shapely.transform(geometries, transform))
+    return moved

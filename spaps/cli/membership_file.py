@@ -16,10 +16,9 @@ from rich.markup import escape
 from schemas.errors import DescriptorError, NoReferenceError, NothingResolvedError
 from schemas.membership import PEID, STAGE_NO, SUB_ID
 from spaps.cli.neighborhood_input import UnresolvedSubscription, read_subscriptions
-from spaps.cli.output_file import output_file
-from spaps.cli.terminal import PhaseProgress, printable, remarks, results
+from spaps.cli.output import PhaseProgress, output_file, printable, remarks, results
+from spatial_udfs.entity_keys import NamedPositions
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution, resolve_named
-from spatial_udfs.named_references import NamedPositions
 from world.snapshot import load_snapshot
 
 SCHEMA: Final = pa.schema(

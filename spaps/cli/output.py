@@ -1,4 +1,6 @@
-"""Text for the terminal: made safe to print, results on stdout, everything else on stderr.
+"""What commands write: text for the terminal, and files.
+
+Results go to stdout, everything else to stderr. A file is written completely, or stays as it was.
 
 Names, topics and messages come from other people. A control character in one of them could move
 the cursor, hide a line or give the terminal commands. rich is imported when it is used, because
@@ -8,11 +10,17 @@ the cursor, hide a line or give the terminal commands. rich is imported when it 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from schemas.errors import OutputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -147,3 +155,50 @@ class PhaseProgress:
             self._task = self._bars.add_task(escape(printable(phase)), total=total)
             self._phase = phase
         self._bars.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def output_file(path: Path) -> Iterator[Path]:
+    """Yield a path beside ``path`` to write to, then replace ``path`` by it in one step.
+
+    On failure an OutputError names the path and the reason, and no draft is left. A pipe or a
+    device, such as /dev/stdout, is written to directly.
+    """
+    target = path.resolve()  # the target of a link is replaced, not the link
+    with _output_errors(path):
+        if target.is_dir():
+            raise IsADirectoryError(None, "is a folder, not a file")
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
+        try:
+            yield draft
+            draft.replace(target)
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _output_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: {_reason(error)}; it was not written") from error
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write a text file in place of the one that is there."""
+    with output_file(path) as draft:
+        draft.write_text(content, "utf-8")
+
+
+def _reason(error: OSError) -> str:
+    """Return the system's words; Arrow writes its own around them."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "a part of its path is a file, not a folder"
+    if error.errno:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

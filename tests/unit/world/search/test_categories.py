@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import SearchError
 from tests.strategies.worlds import CATEGORIES
-from world.search.category_counts import count_categories
-from world.search.searched_world import CodedCategories
+from world.search.categories import CodedCategories, count_categories
 
 LISTS = st.lists(st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=3, unique=True))
 
