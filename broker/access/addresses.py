@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import ssl
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +33,14 @@ class Address:
             return not ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return True
+
+
+def cannot_listen(what: str, address: Address, error: OSError) -> SettingsError:
+    """Return the error of a listener that cannot be opened, with its address and the reason."""
+    number = error.errno or 0
+    # Those of the resolver of names are negative.
+    reason = os.strerror(number) if number > 0 else error.strerror or error
+    return SettingsError(f"{what} at {address}: {reason}")
 
 
 @dataclass(frozen=True, slots=True)

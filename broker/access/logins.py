@@ -67,7 +67,10 @@ class Login:
     text: str | None = None
 
 
-WRONG: Final = Login(ReasonCode.BAD_USER_NAME_OR_PASSWORD)
+WRONG: Final = Login(ReasonCode.BAD_USER_NAME_OR_PASSWORD, text="wrong user name or password")
+NAMELESS: Final = Login(
+    ReasonCode.NOT_AUTHORIZED, text="clients without a user name may not connect"
+)
 TOO_MANY_WRONG: Final = Login(
     ReasonCode.CONNECTION_RATE_EXCEEDED,
     text="too many wrong logins from this address: try again in a minute",
@@ -166,7 +169,7 @@ class Logins:
         if False not in opinions and self.allow_anonymous:
             # The name was not authenticated and is not needed, so it is ignored.
             return Login(ReasonCode.SUCCESS)
-        return Login(ReasonCode.NOT_AUTHORIZED) if is_anonymous else WRONG
+        return NAMELESS if is_anonymous else WRONG
 
     async def _refusal(
         self, user_name: str, password: bytes, origin: Origin, is_gone: Callable[[], bool]

@@ -44,6 +44,7 @@ class RedisJournal:
         self.state = JournalState.PRESENT
         self._durable = DurableState(url, broker, self.limits)
         self._core: Core | None = None
+        self._is_loaded = False
         self._pending = Changes()
         # Redis is not in the state that the pending changes start from: store the whole state.
         self._needs_all = False
@@ -71,6 +72,7 @@ class RedisJournal:
         await self._durable.claim()
         self._start(self._keep_lease(), "journal lease")
         records = await self._durable.load()
+        self._is_loaded = True
         losses = self._durable.losses
         for line in losses[:LOSSES_LOGGED]:
             log.error("the durable state was damaged: %s", line)
@@ -106,7 +108,8 @@ class RedisJournal:
                 await self._catch_up()
                 await self._durable.release()
             except (RedisLinkError, JournalError) as error:
-                log.error("stopped without storing the last changes: %s", error)  # noqa: TRY400 - the text is enough
+                if self._is_loaded:
+                    log.error("stopped without storing the last changes: %s", error)  # noqa: TRY400 - the text is enough
         await self._durable.close()
 
     # --- while Redis answers

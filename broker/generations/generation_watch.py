@@ -166,12 +166,14 @@ class GenerationFollower(ChangeFollower):
             self.switches += 1
             self.waiting.replace(outcome.waiting)
             self._notices.switched(outcome, facts)
-            log.info(
-                "generation %s of world version %s in force; %d subscriptions beside it",
-                "none" if facts is None else facts.generation,
-                "none" if facts is None else facts.version,
-                outcome.late,
-            )
+            if facts is None:
+                text = "no generation in Redis; %d subscriptions of this broker resolved"
+                log.info(text, outcome.late)
+            else:
+                log.info(
+                    "generation %d of world version %d in force; %d subscriptions are newer",
+                    *(facts.generation, facts.version, outcome.late),
+                )
 
         async with self.waiting.adopting:
             await self._adopt_sets(facts, in_force)

@@ -224,7 +224,7 @@ def pages(metrics: Metrics, health: Callable[[], dict[str, Any]]) -> Pages:
         return Page(json.dumps(content, indent=1).encode() + b"\n", "application/json", status)
 
     def index() -> Page:
-        return Page(b"spaps broker: /health /metrics /entities\n")
+        return Page(b"spaps broker: /health /metrics /entities /why\n")
 
     return {
         "/": index,

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from broker.access.addresses import Address, parse_address
+from broker.access.addresses import Address, cannot_listen, parse_address
 from broker.resolver.search_process import SearchProcess, SearchUnavailableError
 from broker.shell.control_socket import ControlSocket, Rows
 from broker.shell.diagnosis.questions import WhyError, fields_of, read_question
@@ -72,7 +72,10 @@ class OperatorInterfaces:
         """Serve the HTTP pages, if there is an address; return it with the name of the listener."""
         if self._address is None:
             return []
-        port = await self.http.start(self._address.host, self._address.port)
+        try:
+            port = await self.http.start(self._address.host, self._address.port)
+        except OSError as error:
+            raise cannot_listen("broker.http", self._address, error) from error
         return [("http", Address(self._address.host, port))]
 
     async def start_control(self) -> None:

@@ -49,7 +49,12 @@ class Stage:
         variables = surroundings() | {"HOME": "/tmp", "PATH": PATH} | self.variables
         settings = [f"{name}={value}" for name, value in variables.items()]
         inside = ["sh", "-c", 'cd "$0" && exec "$@"', self.folder, *words]
+        # A container has /proc. The mount is seen by this command alone and ends with it.
+        with_proc = ["sh", "-c", 'mount -t proc proc "$0/proc" && exec "$@"', str(self.root)]
         return [
+            "unshare",
+            "--mount",
+            *with_proc,
             "chroot",
             f"--userspec={self.user}",
             str(self.root),
@@ -120,6 +125,8 @@ def base_root(folder: Path) -> Path:
             shutil.copytree(file, place, dirs_exist_ok=True)
         else:
             shutil.copy(file, place)
+    # A container has this file too; a new Debian root has none.
+    (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
     return root
 
 

@@ -37,7 +37,10 @@ def preview_of(found: DryRun) -> RenderableType:
 
 
 def _titled(title: str, content: RenderableType) -> RenderableType:
-    return Group(Text.from_markup(f"\n[bold]{escape(title)}[/]"), Padding(content, (0, 0, 0, 2)))
+    return Group(
+        Text.from_markup(f"\n[bold]{escape(title)}[/]"),
+        Padding(content, (0, 0, 0, 2), expand=False),
+    )
 
 
 def _plain_table(*columns: str, right: tuple[str, ...] = (), head: bool = True) -> Table:

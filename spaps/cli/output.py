@@ -32,6 +32,7 @@ _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _JOINERS: Final = frozenset("\u200c\u200d")
 _PRINTABLE_ASCII: Final = re.compile(r"[ -~]*")
 _LAST_BMP: Final = 0xFFFF
+WIDTH_OF_FILES: Final = 100_000
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -73,10 +74,14 @@ def _json_escape(character: str) -> str:
 
 
 def results() -> Console:
-    """Return the console for what a command was asked for: stdout."""
+    """Return the console for what a command was asked for: stdout.
+
+    A table in a file or pipe has each row on one line, unless COLUMNS says how wide it may be.
+    """
     from rich.console import Console  # noqa: PLC0415  see above
 
-    return Console(highlight=False)
+    is_limited = goes_to_terminal() or "COLUMNS" in os.environ
+    return Console(highlight=False, width=None if is_limited else WIDTH_OF_FILES)
 
 
 def remarks() -> Console:

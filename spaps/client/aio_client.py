@@ -106,9 +106,9 @@ class AsyncSpatialClient:
             raise ClientUseError(f"{request}: this broker does not support neighborhoods")
         return granted
 
-    async def subscribe_topic(self, topic: str, *, qos: int = 0) -> None:
-        """Subscribe to all messages under a topic filter."""
-        await self._subscribe(Request(topic, qos), SUBSCRIBE_SECONDS)
+    async def subscribe_topic(self, topic: str, *, qos: int = 0) -> int | None:
+        """Subscribe to a topic filter; return the nsid of ``$neighborhood/NAME/FILTER``."""
+        return (await self._subscribe(Request(topic, qos), SUBSCRIBE_SECONDS)).nsid
 
     async def unsubscribe(self, nsid: int) -> None:
         """End one neighborhood."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -109,6 +110,8 @@ class ClientConnection:
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
+            if isinstance(error, ssl.SSLEOFError):
+                reason = "the broker has closed it; does this port speak TLS?"
             raise NotConnectedError(f"no connection to {where}: {reason}") from error
         self._paho.loop_start()
         if not self._answered.wait(timeout):

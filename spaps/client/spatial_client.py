@@ -131,9 +131,15 @@ class SpatialClient:
             raise ClientUseError(f"{request}: this broker does not support neighborhoods")
         return granted
 
-    def subscribe_topic(self, topic: str, *, qos: int = 0, timeout: float = ANSWER_SECONDS) -> None:
-        """Subscribe to all messages under a topic filter, with or without a peid."""
-        self._subscribe(Request(topic, _checked(qos)), timeout)
+    def subscribe_topic(
+        self, topic: str, *, qos: int = 0, timeout: float = ANSWER_SECONDS
+    ) -> int | None:
+        """Subscribe to all messages under a topic filter, with or without a peid.
+
+        The filter may be ``$neighborhood/NAME/FILTER``: then only to those about entities of the
+        named neighborhood. Return the nsid of such a subscription, None for other filters.
+        """
+        return self._subscribe(Request(topic, _checked(qos)), timeout).nsid
 
     def unsubscribe(
         self, nsid: int, *, topic: str | None = None, timeout: float = ANSWER_SECONDS

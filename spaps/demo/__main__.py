@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from rich.console import Console
+
 from schemas.settings import load_settings
 from spaps.cli.command_line import run_safely
-from spaps.cli.output import results
 from spaps.demo.live_broker import run_live
 from spaps.demo.sample_neighborhoods import import_sample, resolve_in_bulk, resolve_sample
 
@@ -14,7 +15,7 @@ from spaps.demo.sample_neighborhoods import import_sample, resolve_in_bulk, reso
 def main() -> None:
     """Run all parts in order."""
     settings = load_settings()
-    console = results()
+    console = Console(highlight=False)
     facts = import_sample(settings, console)
     resolve_sample(settings, facts, console)
     resolve_in_bulk(settings, facts, console)

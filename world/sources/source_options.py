@@ -50,19 +50,23 @@ class SourceOptions:
 
         ``where`` stands before the name of an option in errors: ``--`` for a command.
         """
+
+        def shown(name: str) -> str:
+            return where + (name.replace("_", "-") if where == "--" else name)
+
         for name, value in given.items():
             if name not in OPTION_NAMES:
                 raise SettingsError(f"{where}{name}: unknown; known: {', '.join(OPTION_NAMES)}")
             if value is not None and name not in ("rules", "crs") and not isinstance(value, str):
-                raise SettingsError(f"{where}{name} must be a text")
+                raise SettingsError(f"{shown(name)} must be a text")
             if value == "":
-                raise SettingsError(f"{where}{name} is empty")
+                raise SettingsError(f"{shown(name)} is empty")
         chosen = {name: value for name, value in given.items() if value is not None}
         if "category" in chosen:
             chosen["category"] = chosen["category"].removesuffix("/")
             _refuse(category_fault(chosen["category"]), f"{where}category")
         if "key_prefix" in chosen:
-            _refuse(key_fault(chosen["key_prefix"]), f"{where}key_prefix")
+            _refuse(key_fault(chosen["key_prefix"]), shown("key_prefix"))
         if "rules" in chosen:
             chosen["rules"] = load_rules(chosen["rules"])
         if "crs" in chosen:

@@ -17,8 +17,7 @@ from dacite import DaciteError
 from websockets.asyncio.server import Server as WebSocketServer
 from websockets.asyncio.server import ServerConnection
 
-from broker.access.addresses import Address, parse_address
-from broker.access.amqtt_plugins import innermost_text
+from broker.access.addresses import Address, cannot_listen, parse_address
 from broker.shell.network.web_origins import WebOrigins
 from schemas.errors import Mistakes, SettingsError
 from schemas.settings import BrokerSettings
@@ -136,13 +135,16 @@ class Listeners:
         bound = []
         try:
             for name, address in listener_addresses(self._settings).items():
-                server = await self._open(name, address)
+                try:
+                    server = await self._open(name, address)
+                except OSError as error:
+                    raise cannot_listen(f"listener {name}", address, error) from error
                 self._servers.append(server)
                 names = [one.getsockname() for one in server.sockets]
                 bound += [(name, Address(one[0], one[1])) for one in names]
-        except OSError as error:
+        except SettingsError:
             await self.close()
-            raise SettingsError(innermost_text(error)) from error
+            raise
         return bound
 
     def stop_listening(self) -> None:

@@ -76,7 +76,7 @@ def why(  # noqa: PLR0913  one for each option
     left = sum(row.get("left", 0) for row in found)
     if left:
         typer.echo(f"{left:,} more: --offset {offset + limit} shows the next ones")
-    elif not found:
+    elif not found and message["refused"] is None:
         is_any = message["subscriptions"] > 0
         typer.echo("no subscription of this client" if is_any else "nobody is subscribed")
 

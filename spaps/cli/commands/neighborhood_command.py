@@ -60,8 +60,9 @@ def add(
         place = WorldOfNames(settings.world.dir, client, is_needed=world is not None)
         # No reference exists: clients could not subscribe to it.
         resolved = place.resolve(wanted)
-        is_new = add_name(client, name, resolved.neighborhood)
+        # Afterwards brokers register each user anew, beside the old registration.
         users = users_of(client, name)
+        is_new = add_name(client, name, resolved.neighborhood)
     for warning in resolved.warnings:
         print_warning(warning)
     size = resolved.members

@@ -197,9 +197,11 @@ def _subscribe(
     nsid: int | None,
 ) -> None:
     if neighborhood is None:
-        client.subscribe_topic(topic, qos=qos)
-        return
-    _warn(client.warnings(client.subscribe(topic, neighborhood, qos=qos, nsid=nsid)))
+        granted = client.subscribe_topic(topic, qos=qos)
+    else:
+        granted = client.subscribe(topic, neighborhood, qos=qos, nsid=nsid)
+    if granted is not None:
+        _warn(client.warnings(granted))
 
 
 def _subscribe_by_stage(

@@ -137,6 +137,7 @@ def test_a_retained_message_about_an_entity(
         (["sub", "-t", "a", "--neighborhood", "({1},{road/#},C AND)"], "stage 1"),
         (["sub", "-t", "a", "--neighborhood", "({999999999},{road/#},C)"], "999999999"),
         (["sub", "-t", "a", "--nsid", "1"], "--neighborhood"),
+        (["sub", "-t", "a", "--tls"], "does this port speak TLS?"),
         (["sub", "-t", "a/#/b"], "'a/#/b' is no topic filter: + and # stand alone in a level"),
         (["sub", "-t", "a", "--cert", "x"], "--key"),
         (["sub"], "--topic"),

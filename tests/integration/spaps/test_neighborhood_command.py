@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from redis_link.connection.client import RedisClient
 from redis_link.connection.embedded import EmbeddedRedis
+from redis_link.registry import named_neighborhoods
 from redis_link.registry.named_neighborhoods import all_names
 from schemas.named_neighborhood import MOST_NAMES
 from schemas.redis_keys import names_key
@@ -46,6 +48,24 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
 
 def user_of(scene: RebuildScene, name: str) -> int:
     return register(scene.client, Registration("c", 1, "t", "{}", "h", BROKER, name))
+
+
+def test_users_are_counted_once_however_quick_a_broker_is(
+    scene: RebuildScene, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = ("--redis", scene.redis_url, "--world", scene.places.world)
+    said(capsys, "add", "old-town", ROADS_OF_1, *here)
+    user_of(scene, "old-town")
+    add_name = named_neighborhoods.add_name
+
+    def add_and_register(*arguments: Any) -> bool:
+        is_new = add_name(*arguments)
+        user_of(scene, "old-town")
+        return is_new
+
+    monkeypatch.setattr(named_neighborhoods, "add_name", add_and_register)
+    text = said(capsys, "add", "old-town", "({1},{shop},C)", *here)
+    assert "neighborhood old-town changed, for 1 subscription: 4 entities" in text
 
 
 def test_add_list_show_and_remove(scene: RebuildScene, capsys: pytest.CaptureFixture[str]) -> None:

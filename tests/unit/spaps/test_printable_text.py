@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import json
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shapely import Point
 
-from spaps.cli.command_line import sentence
+from spaps.cli.command_line import run, sentence
 from spaps.cli.commands.top_command import Reading, top_table
 from spaps.cli.message_printer import MessagePrinter
-from spaps.cli.output import printable, printable_bytes, printable_json
+from spaps.cli.output import plain_table, printable, printable_bytes, printable_json, results
 from spaps.client.message import Message
+from tests.scenes.source_files import feature, write_geojson
 
 CLEAR_SCREEN = "\x1b[2J\x9b2J"
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -100,3 +103,29 @@ def test_causes_of_a_foreign_metrics_page_in_top() -> None:
 
 def test_one_line_for_an_error() -> None:
     assert not unsafe_in(sentence(OSError(2, f"{CLEAR_SCREEN}\n", CLEAR_SCREEN)))
+
+
+def test_a_row_in_a_file_or_pipe_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "way/1230123520#2832828841574748222"
+    table = plain_table()
+    table.add_column("key")
+    table.add_column("name")
+    table.add_row(key, "Boulevard du Jardin Exotique " * 5)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    results().print(table)
+    assert sum(key in line for line in capsys.readouterr().out.splitlines()) == 1
+    monkeypatch.setenv("COLUMNS", "40")
+    results().print(table)
+    assert max(map(len, capsys.readouterr().out.splitlines())) == 40
+
+
+def test_a_file_has_no_row_of_blanks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    town = write_geojson(tmp_path / "t.geojson", [feature(Point(13.4, 52.5), peid=1)])
+    options = ["--dry-run", "--world", str(tmp_path / "w"), "--category", "stop"]
+    assert run(["import", str(town), *options]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 300

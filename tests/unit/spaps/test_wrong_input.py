@@ -132,7 +132,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("import good.geojson --rules rules.toml", "unknown key 'x'"),
     ("import good.geojson --category a//b", "--category: category 'a//b' has an empty level"),
     ("import good.geojson --id-field colour", "no feature has the property 'colour'"),
-    ("import good.geojson --id-field ''", "--id_field is empty"),
+    ("import good.geojson --id-field ''", "--id-field is empty"),
     ("import good.geojson --category-field colour", "no feature has the property 'colour' that"),
     ("import good.geojson --name-field colour", "no feature has the property 'colour' that"),
     ("import good.geojson --crs nowhere", "--crs: 'nowhere' is no CRS: give an EPSG code"),

@@ -140,6 +140,18 @@ def test_a_change_reaches_all_who_use_the_name_and_they_are_told(
             one.close()
 
 
+@pytest.mark.parametrize(
+    "wanted", [["-t", "news/#", "--neighborhood", "@never"], ["-t", "$neighborhood/never/news/#"]]
+)
+def test_spaps_sub_prints_warnings_about_a_name(
+    scene: RebuildScene, capsys: pytest.CaptureFixture[str], wanted: list[str]
+) -> None:
+    name(scene, "({1},{road/#},C AND T)", "never")
+    with broker_on(scene) as (port, _):
+        run(["sub", "-h", "127.0.0.1", "-p", str(port), "-W", "0", *wanted])
+    assert capsys.readouterr().err.startswith("warning: stage 1: always empty")
+
+
 def test_a_removed_name_leaves_its_users_without_members(
     scene: RebuildScene, capsys: pytest.CaptureFixture[str]
 ) -> None:

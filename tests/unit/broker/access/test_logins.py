@@ -21,6 +21,9 @@ from broker.core.requests import Authenticate
 from broker.core.verdicts import Action, Identity
 from tests.scenes.broker.logins import BAD, HASH, NOT, OK, no_answer, password_file, plugins_of
 
+WRONG = Login(BAD, text="wrong user name or password")
+NAMELESS = Login(NOT, text="clients without a user name may not connect")
+
 
 class Odd(BaseAuthPlugin, BaseTopicPlugin):
     """Fails or hangs, as told; otherwise remembers what it was given."""
@@ -79,10 +82,10 @@ def connect(
 
 
 def test_nobody_gets_in_by_default() -> None:
-    assert connect() == Login(NOT)
-    assert connect("admin", b"admin") == Login(BAD)
-    assert connect(None, b"secret") == Login(BAD)
-    assert connect("", b"") == Login(BAD)
+    assert connect() == NAMELESS
+    assert connect("admin", b"admin") == WRONG
+    assert connect(None, b"secret") == WRONG
+    assert connect("", b"") == WRONG
 
 
 def test_anonymous_must_be_switched_on_and_then_a_name_counts_for_nothing() -> None:
@@ -95,20 +98,20 @@ def test_the_password_file_decides(tmp_path: Path) -> None:
     assert connect("alice", b"secret", passwords=file) == Login(OK, "alice")
     assert connect("alice", b"secret", passwords=file, anonymous=True) == Login(OK, "alice")
     for anonymous in (False, True):
-        assert connect("alice", b"wrong", passwords=file, anonymous=anonymous) == Login(BAD)
-        assert connect("alice", None, passwords=file, anonymous=anonymous) == Login(BAD)
-        assert connect("bob", b"secret", passwords=file, anonymous=anonymous) == Login(BAD)
-        assert connect(None, b"secret", passwords=file, anonymous=anonymous) == Login(BAD)
-    assert connect(passwords=file) == Login(NOT)
+        assert connect("alice", b"wrong", passwords=file, anonymous=anonymous) == WRONG
+        assert connect("alice", None, passwords=file, anonymous=anonymous) == WRONG
+        assert connect("bob", b"secret", passwords=file, anonymous=anonymous) == WRONG
+        assert connect(None, b"secret", passwords=file, anonymous=anonymous) == WRONG
+    assert connect(passwords=file) == NAMELESS
     assert connect(passwords=file, anonymous=True) == Login(OK, None)
 
 
 @pytest.mark.parametrize("text", ["", "# nobody\n", "alice:secret\n", f"alice:{HASH}\nx\n", "\x00"])
 def test_an_empty_or_broken_file_denies(text: str, tmp_path: Path) -> None:
     file = password_file(tmp_path, text)
-    assert connect("alice", b"secret", passwords=file) == Login(BAD)
-    assert connect("", b"", passwords=file) == Login(BAD)
-    assert connect(passwords=file) == Login(NOT)
+    assert connect("alice", b"secret", passwords=file) == WRONG
+    assert connect("", b"", passwords=file) == WRONG
+    assert connect(passwords=file) == NAMELESS
 
 
 def test_plugins_of_amqtt_decide(tmp_path: Path) -> None:
@@ -117,9 +120,9 @@ def test_plugins_of_amqtt_decide(tmp_path: Path) -> None:
         "amqtt.plugins.authentication.FileAuthPlugin": {"password_file": str(tmp_path / "users")}
     }
     assert connect("alice", b"secret", plugins=files) == Login(OK, "alice")
-    assert connect("alice", b"wrong", plugins=files) == Login(BAD)
-    assert connect("alice", b"\xff", plugins=files) == Login(BAD)
-    assert connect(plugins=files) == Login(NOT)
+    assert connect("alice", b"wrong", plugins=files) == WRONG
+    assert connect("alice", b"\xff", plugins=files) == WRONG
+    assert connect(plugins=files) == NAMELESS
 
 
 def test_the_open_anonymous_plugin_of_amqtt_establishes_no_name() -> None:
@@ -128,7 +131,7 @@ def test_the_open_anonymous_plugin_of_amqtt_establishes_no_name() -> None:
     assert connect(plugins={name: {}}) == Login(OK, None)
     # Closed, amqtt's rule is "any name will do"; here it opens nothing.
     closed = {name: {"allow_anonymous": False}}
-    assert connect("alice", b"x", plugins=closed) == Login(BAD)
+    assert connect("alice", b"x", plugins=closed) == WRONG
 
 
 def test_password_file_and_plugins_must_agree(tmp_path: Path) -> None:
@@ -138,15 +141,15 @@ def test_password_file_and_plugins_must_agree(tmp_path: Path) -> None:
         return connect("alice", password, passwords=file, plugins={ODD: {"how": how}})
 
     assert login("agree") == Login(OK, "alice")
-    assert login("agree", b"wrong") == Login(BAD)
-    assert login("refuse") == Login(BAD)
+    assert login("agree", b"wrong") == WRONG
+    assert login("refuse") == WRONG
     assert login("no opinion") == Login(OK, "alice")
 
 
 def test_a_plugin_that_fails_or_hangs_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_plugins, "PLUGIN_SECONDS", 0.05)
     for how in ("fail", "hang"):
-        assert connect("alice", b"x", plugins={ODD: {"how": how}}) == Login(BAD)
+        assert connect("alice", b"x", plugins={ODD: {"how": how}}) == WRONG
 
 
 def test_plugins_see_who_and_where_from_and_keep_no_password() -> None:

@@ -232,6 +232,9 @@ def test_the_command_and_its_pages(broker: RunningBroker, clients: ExitStack, wo
     unknown = command(world, "-t", "open/a", "--peid", str(MISSING))
     assert "which world version 1 does not have" in unknown.stdout
     assert "nobody is subscribed" in command(world, "-t", "none").stdout
+    assert broker.page("/").split()[2:] == ["/health", "/metrics", "/entities", "/why"]
+    refused = command(world, "-t", "open/#").stdout
+    assert refused.endswith("is refused: the topic holds a wildcard\n")
     wrong = command(world, "-t", "open/a", "--peid", "one")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert "peid must be an integer from 0 to 9223372036854775807" in wrong.stderr

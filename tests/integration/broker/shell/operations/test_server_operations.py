@@ -181,6 +181,17 @@ def test_what_is_wrong_at_the_start_is_one_line(
     assert done.stdout == ""
 
 
+def test_a_redis_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--listen", "127.0.0.1:0", "--memberships", "none", "--allow-anonymous",
+         "--redis", "redis://127.0.0.1:1"],
+        capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "Connection refused" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -190,4 +201,5 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
                 capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=tmp_path,
             )  # fmt: skip
             assert done.returncode == 2
-            assert "address already in use" in done.stderr.lower()
+            what = {"--listen": "listener default", "--http": "broker.http"}[option]
+            assert done.stderr.endswith(f"spaps: {what} at {address}: Address already in use\n")
