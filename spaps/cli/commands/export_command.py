@@ -30,9 +30,11 @@ def export(
     """Write entities as GeoParquet, GeoJSON or CSV, by the ending of the file."""
     from spaps.cli.output_file import output_file
     from spaps.cli.terminal import print_result, remarks
+    from world.arrow_without_pandas import hide_pandas_from_arrow
     from world.export_file import exported_rows, writer_of
     from world.versions.store import WorldStore
 
+    hide_pandas_from_arrow()
     write = writer_of(file)
     settings = load_settings(config, {"world.dir": world})
     place = settings.world.dir
