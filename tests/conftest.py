@@ -106,6 +106,14 @@ def own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def pandas_for_arrow() -> None:
+    """Let Arrow find pandas before a command hides it: some tests read tables with geopandas."""
+    import pyarrow as pa  # noqa: PLC0415  not for the process that only distributes tests
+
+    pa.array([0])
+
+
 @pytest.fixture(autouse=True)
 def own_log_handlers() -> Iterator[None]:
     """Undo what a command has set up for logs: its stream ends with the test that ran it."""

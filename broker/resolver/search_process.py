@@ -1,8 +1,9 @@
 """Searches for entities, and finds keys, in two helper processes that the first request starts.
 
 One search is computed at a time, a few wait. A search that takes longer than its visitor waits goes
-on, and the next ones are refused until it has ended or its process is killed. Keys that are asked
-for meanwhile are looked up together, as many as one question has room for.
+on, and the next ones are refused until it has ended or its process is killed. When a world cannot
+be loaded, all searches that waited for it get the same answer. Keys that are asked for meanwhile
+are looked up together, as many as one question has room for.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ class SearchProcess:
         self._process_version = 0
         self._turn = asyncio.Lock()
         self._waiting = 0
+        # How many loads have failed, and why the last one did.
+        self._failed_loads = 0
+        self._failure = ""
         self._idle: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[dict[str, Any]]] = set()
         # Kept, because the event loop keeps no task alive.
@@ -100,7 +104,11 @@ class SearchProcess:
 
     async def _answer(self, parameters: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         request = {"parameters": {name: [*values] for name, values in parameters.items()}}
+        failed_before = self._failed_loads
         async with self._turn:
+            if self._failed_loads > failed_before:
+                # It failed while this search waited: another try would only make others wait.
+                raise SearchUnavailableError(self._failure)
             # A process that ended since the last search is started again, once.
             for attempts_left in (1, 0):
                 try:
@@ -134,8 +142,10 @@ class SearchProcess:
         self._process_version = wanted
         loaded, _ = await self._process.receive()
         if "failed" in loaded:
+            self._failed_loads += 1
+            self._failure = loaded["failed"]
             await self._end()
-            raise SearchUnavailableError(loaded["failed"])
+            raise SearchUnavailableError(self._failure)
         return self._process
 
     def _wait_idle(self) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import matplotlib.image
 import numpy as np
 
 from testing.chromium import Page
@@ -48,6 +47,9 @@ def link_when(page: Page, part: str) -> str:
 
 
 def map_pixels(page: Page, path: Path) -> Any:
+    # Imported late: every process of the tests loads this module.
+    import matplotlib.image  # noqa: PLC0415
+
     page.screenshot(path)
     return np.rint(matplotlib.image.imread(path)[:, PANEL:, :3] * 255)
 

@@ -30,9 +30,11 @@ def export(
 ) -> None:
     """Write entities as GeoParquet, GeoJSON or CSV, by the ending of the file."""
     from spaps.cli.output import output_file, print_result, remarks
+    from world.arrow_without_pandas import hide_pandas_from_arrow
     from world.export_file import exported_rows, writer_of
     from world.versions.store import WorldStore
 
+    hide_pandas_from_arrow()
     write = writer_of(file)
     settings = load_settings(config, {"world.dir": world})
     place = settings.world.dir

@@ -27,8 +27,10 @@ def show_versions(
     from rebuild.record import RebuildRecords
     from redis_link.connection.client import connect
     from redis_link.connection.redis_choice import redis_to_read
+    from world.arrow_without_pandas import hide_pandas_from_arrow
     from world.versions.store import WorldStore
 
+    hide_pandas_from_arrow()
     settings = load_settings(config, {"world.dir": world, "redis.url": redis})
     store = WorldStore(settings.world.dir)
     store.latest()
@@ -58,7 +60,9 @@ def rollback_world(
     from rebuild.request import request_of, require_version
     from rebuild.run import rollback
     from redis_link.connection.redis_choice import redis_or_embedded
+    from world.arrow_without_pandas import hide_pandas_from_arrow
 
+    hide_pandas_from_arrow()
     options = {"world.dir": world, "redis.url": redis, "rebuild.grace_seconds": grace}
     settings = load_settings(config, options)
     require_version(settings, version)

@@ -1,4 +1,4 @@
-"""A headless Chromium without a network, and a page in it."""
+"""Commands in this process on the sample world; a headless Chromium without a network."""
 
 from __future__ import annotations
 
@@ -7,8 +7,29 @@ from pathlib import Path
 
 import pytest
 
+from spaps.cli.command_line import run
 from testing.chromium import Page, running_chromium
+from tests.scenes.command_output import CommandOutput, Inside
 from tests.scenes.map_hand import COMPLETE, Open
+
+
+@pytest.fixture
+def inside(
+    monaco_world: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Inside:
+    """Run a command in this process, in an empty folder, on the sample world."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPAPS_WORLD_DIR", monaco_world)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def command(*arguments: str) -> CommandOutput:
+        capsys.readouterr()
+        return CommandOutput(run(arguments), *capsys.readouterr())
+
+    return command
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from spaps.cli.command_line import run
 from spaps.cli.membership_file import MembershipFile
 from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, Resolution
+from tests.scenes.command_output import Inside
 from tests.scenes.subscription_files import subscription_line
 from world.snapshot import load_snapshot
 
@@ -34,39 +34,9 @@ NOT_JSON = (
 Spaps = Callable[..., subprocess.CompletedProcess[str]]
 
 
-class Said(NamedTuple):
-    """What a command returned and printed."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Inside = Callable[..., Said]
-
-
 @pytest.fixture(scope="module")
 def monaco(monaco_world: str) -> EntityTable:
     return load_snapshot(monaco_world)
-
-
-@pytest.fixture
-def inside(
-    monaco_world: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Inside:
-    """Run a command in this process, in an empty folder, on the sample world."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SPAPS_WORLD_DIR", monaco_world)
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def command(*arguments: str) -> Said:
-        capsys.readouterr()
-        return Said(run(arguments), *capsys.readouterr())
-
-    return command
 
 
 def resolved(monaco: EntityTable, text: str) -> Resolution:

@@ -7,8 +7,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import geopandas
-import pandas as pd
 import pytest
 
 from schemas.entity import peid_of_key
@@ -113,6 +111,9 @@ def test_from_a_file_of_ones_own_to_what_others_read(
 
 def check_everything(exported: Path, city: Path) -> None:
     """GeoParquet, as geopandas reads it, has every row of the source where it was."""
+    # Imported late: every process of the tests loads this module.
+    import geopandas  # noqa: PLC0415
+
     frame = geopandas.read_parquet(exported).set_index("key")
     assert frame.crs.to_epsg() == 32632
     source = geopandas.read_file(city).dropna(subset="geometry").set_index("nr")
@@ -126,6 +127,9 @@ def check_everything(exported: Path, city: Path) -> None:
 
 def check_members(folder: Path, inside: set[str]) -> None:
     """GeoJSON and CSV have the members, with peids that lose no digit."""
+    import geopandas  # noqa: PLC0415
+    import pandas as pd  # noqa: PLC0415
+
     members = geopandas.read_file(folder / "members.geojson")
     assert members.crs.to_epsg() == 4326
     assert set(members["id"]) == inside

@@ -16,6 +16,7 @@ from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_store import current_number
 from schemas.mqtt_names import CHANGES_TOPIC
 from schemas.redis_keys import broker_told_key, subscriptions_key
+from spaps.cli.command_line import run as run_command
 from spaps.client.aio_client import AsyncSpatialClient
 from spaps.client.errors import PublishRefusedError
 from spaps.client.message import NeighborhoodChange
@@ -274,11 +275,7 @@ def test_the_first_generation_is_notified_after_a_start(
 
 def import_source(scene: RebuildScene) -> None:
     """Make a world version without a generation, as ``spaps import`` does."""
-    command = [sys.executable, "-c", "from spaps.cli.command_line import main; main()", "import"]
-    subprocess.run(
-        [*command, str(scene.source), "--world", scene.places.world],
-        check=True, capture_output=True, cwd=scene.folder,
-    )  # fmt: skip
+    assert run_command(["import", str(scene.source), "--world", scene.places.world]) == 0
 
 
 def generation_notified(scene: RebuildScene) -> int:

@@ -59,6 +59,18 @@ def test_versions_change_and_a_killed_process_is_replaced(
     runner.run(scenario())
 
 
+def test_the_process_does_without_pandas(runner: asyncio.Runner, city: Path) -> None:
+    """Loading it would be half of the time until the process answers."""
+    resolver = LiveResolver(str(city), ResolverLimits())
+    runner.run(resolver.start(version=1))
+    runner.run(present(resolver, hops(city)))
+    process = process_of(resolver)._process._process.pid
+    loaded = Path(f"/proc/{process}/maps").read_text()
+    runner.run(resolver.stop())
+    assert "libarrow" in loaded
+    assert "pandas" not in loaded
+
+
 def test_what_ends_the_process_is_refused_and_what_was_beside_it_is_not(
     runner: asyncio.Runner, city: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from broker.access.passwords import hash_password
+from broker.resolver.helper_process import HelperProcess
 from broker.resolver.search_process import SearchLimits, SearchProcess, SearchUnavailableError
 from tests.scenes.searched_town import key_of, write_town
 from tests.servers.running_broker import PATIENCE, RunningBroker, running_broker, until
@@ -141,6 +142,35 @@ def test_without_a_world_there_is_no_answer_now(tmp_path: Path) -> None:
             pass
     assert answer[0] == 503
     assert "no world at" in answer[1]
+
+
+def test_searches_that_wait_for_a_world_that_cannot_be_loaded_are_answered_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with a try of its own, visitors who come again would never get the answer."""
+    started = []
+    start = HelperProcess.start
+
+    async def counted(*arguments: str) -> HelperProcess:
+        started.append(arguments)
+        return await start(*arguments)
+
+    monkeypatch.setattr(HelperProcess, "start", counted)
+
+    async def scenario() -> list[str]:
+        search = SearchProcess(str(tmp_path / "none"), lambda: 0, SearchLimits(PATIENCE))
+        asked = [search.ask({"text": ["ete"]}) for _ in range(4)]
+        said = [str(one) for one in await asyncio.gather(*asked, return_exceptions=True)]
+        with pytest.raises(SearchUnavailableError, match="no world at"):
+            await search.ask({"text": ["ete"]})
+        await search.stop()
+        return said
+
+    said = asyncio.run(scenario())
+    assert len(said) == 4
+    assert all("no world at" in one for one in said)
+    # One for the four of them, and one for who came later: there might be a world by then.
+    assert len(started) == 2
 
 
 def test_searches_wait_in_bounded_number_and_time(world: str) -> None:
