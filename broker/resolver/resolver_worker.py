@@ -40,6 +40,7 @@ from spatial_udfs.entity_table import EntityTable, Int64s
 from spatial_udfs.exact.exact_resolver import ExactResolver
 from spatial_udfs.named_references import bound_to
 from spatial_udfs.resolution_limits import ResolutionLimits
+from world.arrow_without_pandas import hide_pandas_from_arrow
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
 
@@ -211,6 +212,7 @@ def main() -> None:
     # The broker decides when this process ends; a Ctrl-C in the terminal reaches both.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
+    hide_pandas_from_arrow()
     with socket.socket(fileno=given.socket) as link:
         try:
             table = load_snapshot(given.world, given.version)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, WriterProperties, write_deltalake
 from numpy.typing import NDArray
 
@@ -209,7 +209,7 @@ class WorldStore:
             opened = self.open_table(table)
             there = {field.name for field in opened.schema().fields}
             known = [name for name in columns if name in there]
-            rows = delta_rows(opened, known, ds.field(entity.VERSION) == version, most)
+            rows = delta_rows(opened, known, pc.field(entity.VERSION) == version, most)
         # A column that is younger than the table is null.
         for name in columns:
             if name not in there:

@@ -103,9 +103,11 @@ def import_sources(  # noqa: PLR0913  one for each option of the contract
     --dry-run shows first what is understood.
     """
     from spaps.cli.terminal import PhaseProgress
+    from world.arrow_without_pandas import hide_pandas_from_arrow
     from world.imports.import_request import request_of
     from world.imports.world_import import import_request
 
+    hide_pandas_from_arrow()
     options = {
         "id_field": id_field, "key_prefix": key_prefix, "category_field": category_field,
         "category": category, "rules": rules, "name_field": name_field,

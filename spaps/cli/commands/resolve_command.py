@@ -79,6 +79,9 @@ def resolve(  # noqa: PLR0913  one for each option of the contract
     config: ConfigOption = None,
 ) -> None:
     """Find the members of one neighborhood, or of a file of subscriptions."""
+    from world.arrow_without_pandas import hide_pandas_from_arrow
+
+    hide_pandas_from_arrow()
     settings = load_settings(config, {"world.dir": world})
     if descriptor is not None and subscriptions is None and out is None:
         from spaps.cli.resolve_one import ResolveOutput, resolve_one

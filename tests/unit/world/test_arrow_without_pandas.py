@@ -20,3 +20,10 @@ def test_pandas_is_loaded_only_by_who_wants_it(first: str, loaded: str) -> None:
     code = f"{first}; {READ_A_TABLE}; {IS_LOADED}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == loaded
+
+
+def test_modules_leave_it_to_their_main_function() -> None:
+    """What an import has loaded can be hidden no more; each start would pay for it."""
+    code = f"import broker.resolver.resolver_worker, world.imports.world_import; {IS_LOADED}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
