@@ -154,11 +154,12 @@ def monaco_world(tmp_path_factory: pytest.TempPathFactory) -> str:
 def spark(program: Callable[[str], Path]) -> Iterator[Any]:
     """One Spark session for the whole run: starting it costs more than most tests."""
     program("java")
-    # Tests are many small plans: the JVM's second compiler takes more time than it saves.
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     from jobs.pipeline.session import spark_session  # noqa: PLC0415  tests without Spark never load it
 
-    session = spark_session("spaps-tests")
+    with pytest.MonkeyPatch.context() as starting:
+        # Tests are many small plans: the JVM's second compiler takes more time than it saves.
+        starting.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+        session = spark_session("spaps-tests", extra={"spark.ui.enabled": "false"})
     yield session
     session.stop()
 
