@@ -30,7 +30,6 @@ TESTS = REPOSITORY / "tests"
 FOLDERS = ("spark", "integration", "e2e", "property", "unit")
 # Files whose tests start a Spark of their own; the others below tests/spark use the session.
 SUBMITTING = {
-    "test_bulk_separate_executors.py",
     "test_bulk_submitted.py",
     "test_import_world_submit.py",
     "test_installed_wheels.py",
@@ -38,8 +37,8 @@ SUBMITTING = {
     "test_own_delta_table.py",
     "test_push_killed_tasks.py",
     "test_quick_start.py",
+    "test_separate_executors.py",
     "test_spark_connect.py",
-    "test_submit_scripts.py",
 }
 # Files of one long test each, which starts a Spark of its own.
 LONG = {"test_bulk_killed.py", "test_executor_loss.py"}
@@ -163,11 +162,12 @@ def monaco_world(tmp_path_factory: pytest.TempPathFactory) -> str:
 def spark(program: Callable[[str], Path]) -> Iterator[Any]:
     """One Spark session for the whole run: starting it costs more than most tests."""
     program("java")
-    # Tests are many small plans: the JVM's second compiler takes more time than it saves.
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     from jobs.pipeline.session import spark_session  # noqa: PLC0415  tests without Spark never load it
 
-    session = spark_session("spaps-tests")
+    with pytest.MonkeyPatch.context() as starting:
+        # Tests are many small plans: the JVM's second compiler takes more time than it saves.
+        starting.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+        session = spark_session("spaps-tests", extra={"spark.ui.enabled": "false"})
     yield session
     session.stop()
 

@@ -1,14 +1,13 @@
-"""Both wheels in environments of their own, outside of the repository: client, server, Spark."""
+"""Both wheels in environments of their own, outside of the repository: client and server."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import select
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,9 +15,6 @@ import pytest
 
 from spaps import __version__
 from tests.e2e.conftest import WAIT_SECONDS, Environment
-from tests.scenes.bulk_scene import bulk_rows, exact_rows_of
-from tests.servers.submitted_job import SHORT_LIVED_JVM
-from world.snapshot import load_snapshot
 
 DISTRICT = "({4000000005986438},{zone/admin/+},T)"
 MEMBER = 4000000002221178
@@ -140,44 +136,3 @@ print(spaps.__version__, spaps.__file__)
     assert found == "[]"
     assert distributions == "['paho-mqtt', 'spaps-mqtt']"
     assert version == f"{__version__} {client_environment.site / 'spaps' / '__init__.py'}"
-
-
-@pytest.mark.spark
-def test_the_bulk_job_of_the_wheel_brings_its_code_to_executors(
-    program: Callable[[str], Path],
-    server_environment: Environment,
-    locked_packages: Path,
-    monaco_world: str,
-    tmp_path: Path,
-    repository: Path,
-) -> None:
-    """Executors are processes of an environment without spaPS: all they have of it was sent."""
-    program("java")
-    bare = Environment(tmp_path / "bare", locked_packages)
-    samples = repository / "data" / "sample_subscriptions.jsonl"
-    out = tmp_path / "out"
-    variables = {
-        **server_environment.variables,
-        "PYSPARK_DRIVER_PYTHON": str(server_environment.python),
-        "PYSPARK_PYTHON": str(bare.python),
-        "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM,
-    }
-    submit = locked_packages / "pyspark" / "bin" / "spark-submit"
-    log = tmp_path / "log"
-    with log.open("wb") as written:
-        process = subprocess.Popen(
-            [
-                *(submit, "--master", "local-cluster[2,1,1024]"),
-                server_environment.site / "jobs" / "resolve_neighborhoods.py",
-                *("--world", monaco_world, "--subscriptions", samples, "--out", out),
-            ],
-            cwd=tmp_path, env=variables, stdout=written, stderr=written, start_new_session=True,
-        )  # fmt: skip
-        try:
-            assert process.wait(WAIT_SECONDS) == 0, log.read_text()
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-    assert bulk_rows(out) == exact_rows_of(samples, load_snapshot(monaco_world))
-    assert "Traceback" not in log.read_text()

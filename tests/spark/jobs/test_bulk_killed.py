@@ -43,6 +43,7 @@ from tests.oracle.definition import entities_of
 from tests.scenes.bulk_scene import Row, bulk_rows, exact_rows, write_world
 from tests.servers.redis_content import numbers_of_generations, pairs_in_redis
 from tests.servers.redis_server import running_redis
+from tests.servers.spark_settings import NO_PAGES, words_of
 from tests.servers.submitted_job import WAIT_SECONDS, submitted
 from tests.strategies.drawn_city import ENTITIES, drawn_city
 from tests.strategies.worlds import table_of
@@ -199,14 +200,15 @@ def wait_for_words(process: subprocess.Popen[bytes], log: Path, words: str) -> N
 
 
 def test_killed_at_random_moments(
-    spark: Any,
     lake: Lake,
     monkeypatch: pytest.MonkeyPatch,
     program: Callable[[str], Path],
+    request: pytest.FixtureRequest,
 ) -> None:
     program("java")
     log = lake.folder / "log"
-    with submitted([JOB, *arguments(lake, 1, "a")], log) as process:
+    job = [*words_of(NO_PAGES), JOB]
+    with submitted([*job, *arguments(lake, 1, "a")], log) as process:
         wait_for_words(process, log, BEGUN)
         began = time.monotonic()
         wait_for_words(process, log, SERVING)
@@ -216,7 +218,7 @@ def test_killed_at_random_moments(
     in_push = before_push = 0
     for kill in range(KILLS):
         lake.prepare(forget_related=kill % 2 == 0)
-        with submitted([JOB, *arguments(lake, *RUNS[kill % len(RUNS)])], log) as process:
+        with submitted([*job, *arguments(lake, *RUNS[kill % len(RUNS)])], log) as process:
             wait_for_words(process, log, BEGUN)
             if kill == KILLS - 1:
                 wait_for_words(process, log, PUSHING)
@@ -229,7 +231,8 @@ def test_killed_at_random_moments(
         lake.assert_one_state()
     assert in_push, "no kill fell into a push"
     assert before_push, "all kills fell into a push"
-    _assert_next_run_succeeds(spark, lake, monkeypatch)
+    # Started here: beside the kills it would only be in the way.
+    _assert_next_run_succeeds(request.getfixturevalue("spark"), lake, monkeypatch)
 
 
 def _assert_next_run_succeeds(spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

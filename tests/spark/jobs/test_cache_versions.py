@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
+from jobs.pipeline.memberships.run_facts import RunFacts
 from schemas.entity import (
     CHECKSUM,
     ENGINE,
@@ -42,33 +44,47 @@ def lose_an_entity(world: str, tables: tuple[str, ...]) -> None:
         DeltaTable(f"{world}/{name}").delete(f"{ENTITY} = {lost}")
 
 
+@pytest.fixture(scope="module")
+def first(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunFacts]:
+    """The folder of a run that has kept pairs and sets, for tests to copy, and its facts."""
+    folder = tmp_path_factory.mktemp("first")
+    world = write_world(folder / "world", drawn_city())
+    facts = run_bulk(spark, world, write_lines(folder / "s.jsonl", WANTED), folder / "out")
+    assert facts.related == "computed"
+    assert bulk_rows(folder / "out") == exact_rows(drawn_city(), WANTED)
+    return folder, facts
+
+
+@pytest.fixture
+def world(first: tuple[Path, RunFacts], tmp_path: Path) -> str:
+    """The world of that run; the folder of the test has its subscriptions and its output."""
+    shutil.copytree(first[0], tmp_path, dirs_exist_ok=True)
+    return str(tmp_path / "world")
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_what_another_version_computed_is_not_used(case: str, spark: Any, tmp_path: Path) -> None:
+def test_what_another_version_computed_is_not_used(
+    case: str, spark: Any, first: tuple[Path, RunFacts], world: str, tmp_path: Path
+) -> None:
     pairs, sets = CASES[case]
-    world = write_world(tmp_path / "world", drawn_city())
-    lines = write_lines(tmp_path / "s.jsonl", WANTED)
+    lines = tmp_path / "s.jsonl"
     expected = exact_rows(drawn_city(), WANTED)
-    first = run_bulk(spark, world, lines, tmp_path / "out")
-    assert (first.related, bulk_rows(tmp_path / "out")) == ("computed", expected)
     kept = (RESOLVED_SETS_TABLE, RELATED_TABLE) if pairs else (RESOLVED_SETS_TABLE,)
     lose_an_entity(world, kept)
     if pairs:
         DeltaTable(f"{world}/{RELATED_VERSIONS_TABLE}").update(pairs)
     DeltaTable(f"{world}/{RESOLVED_SETS_TABLE}").update(sets, predicate=f"{ENTITY} IS NULL")
     again = run_bulk(spark, world, lines, tmp_path / "out")
-    assert (again.related, again.nodes) == ("computed" if pairs else "reused", first.nodes)
+    assert (again.related, again.nodes) == ("computed" if pairs else "reused", first[1].nodes)
     assert bulk_rows(tmp_path / "out") == expected
     # What this run has kept is used again.
     assert run_bulk(spark, world, lines, tmp_path / "out").nodes == 0
     assert bulk_rows(tmp_path / "out") == expected
 
 
-def test_the_same_version_uses_what_is_there(spark: Any, tmp_path: Path) -> None:
+def test_the_same_version_uses_what_is_there(spark: Any, world: str, tmp_path: Path) -> None:
     """What the test above takes away is missed where it is used."""
-    world = write_world(tmp_path / "world", drawn_city())
-    lines = write_lines(tmp_path / "s.jsonl", WANTED)
-    run_bulk(spark, world, lines, tmp_path / "out")
     lose_an_entity(world, (RESOLVED_SETS_TABLE, RELATED_TABLE))
-    again = run_bulk(spark, world, lines, tmp_path / "out")
+    again = run_bulk(spark, world, tmp_path / "s.jsonl", tmp_path / "out")
     assert (again.related, again.nodes) == ("reused", 0)
     assert bulk_rows(tmp_path / "out") != exact_rows(drawn_city(), WANTED)

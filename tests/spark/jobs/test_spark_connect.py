@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,7 +20,12 @@ from tests.conftest import REPOSITORY
 from tests.scenes.bulk_scene import bulk_rows, exact_rows_of
 from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
 from tests.servers.redis_server import running_redis
-from tests.servers.submitted_job import WAIT_SECONDS, kill_group, submitted
+from tests.servers.submitted_job import (
+    SHORT_LIVED_JVM,
+    WAIT_SECONDS,
+    kill_group,
+    submitted,
+)
 from world.snapshot import load_snapshot
 
 pytestmark = pytest.mark.spark
@@ -50,60 +56,71 @@ def test_spark_submit_in_connect_mode(
     assert bulk_rows(tmp_path / "out") == exact_rows_of(SAMPLES, load_snapshot(world))
 
 
-def test_a_server_in_another_process(
-    program: Callable[[str], Path], world: str, tmp_path: Path
-) -> None:
-    program("java")
-    with connect_server(tmp_path) as url:
-        environment = {**os.environ, "SPARK_REMOTE": url, "PYTHONPATH": str(REPOSITORY)}
-        done = subprocess.run(
-            [sys.executable, str(JOB), *arguments(world, tmp_path / "out")],
-            env=environment, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+def test_a_server_in_another_process(server: str, world: str, tmp_path: Path) -> None:
+    run_on(server, JOB, *arguments(world, tmp_path / "out"))
     assert bulk_rows(tmp_path / "out") == exact_rows_of(SAMPLES, load_snapshot(world))
 
 
-def test_a_rebuild_in_connect_mode(
-    program: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Import, comparison, resolution and push; twice, so that there is something to compare."""
-    program("java")
-    monkeypatch.setenv("SPARK_API_MODE", "connect")
+def test_rebuilds_on_connect(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import, comparison, resolution and push; twice, so that there is something to compare.
+
+    First by spark-submit, then with a server elsewhere.
+    """
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     town: dict[int, tuple[list[str], Any]] = grid_town(4)
-    with running_redis(tmp_path / "redis") as server, closing(connect(server.url)) as client:
-        scene = RebuildScene(tmp_path, server.url, client)
+    with running_redis(tmp_path / "redis") as redis, closing(connect(redis.url)) as client:
+        scene = RebuildScene(tmp_path, redis.url, client)
         scene.subscribe(NEIGHBORHOODS)
         places, log = scene.places, tmp_path / "log"
         monkeypatch.setenv("SPAPS_REBUILD_RECORDS", str(places.records))
         monkeypatch.setenv("SPAPS_REBUILD_GRACE_SECONDS", "0")
-        for version in (1, 2):
-            scene.write_source(town)
-            command = [
-                *("--master", "local[2]", REBUILD, scene.source, "--engine", "spark"),
-                *("--world", places.world, "--out", places.out, "--redis", server.url),
-            ]
-            with submitted([str(word) for word in command], log) as job:
+        command = [
+            *(REBUILD, scene.source, "--engine", "spark", "--world", places.world),
+            *("--out", places.out, "--redis", redis.url),
+        ]
+        scene.write_source(town)
+        with monkeypatch.context() as submitting:
+            submitting.setenv("SPARK_API_MODE", "connect")
+            with submitted(["--master", "local[2]", *command], log) as job:
                 assert job.wait(WAIT_SECONDS) == 0, log.read_text()
-            scene.assert_in_force(version)
-            del town[12 + version]
+        scene.assert_in_force(1)
+        del town[13]
+        scene.write_source(town)
+        run_on(server, *command)
+        scene.assert_in_force(2)
         steps = scene.records()[-1]["steps"]
         assert steps["compare"]["changes"]["removed"] == 1
         assert len(scene.changes_of(steps["push"]["generation"])) > 0
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> str:
-    from world.imports.world_import import import_world  # noqa: PLC0415
+def run_on(server: str, *command: object) -> None:
+    """Run a job whose Spark is a server elsewhere."""
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        env={**os.environ, "SPARK_REMOTE": server, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True, text=True, timeout=WAIT_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
-    import_world([REPOSITORY / "data" / "monaco.osm.pbf"], str(tmp_path / "world"))
-    return str(tmp_path / "world")
+
+@pytest.fixture
+def world(monaco_world: str, tmp_path: Path) -> str:
+    """A world of which no run has kept anything."""
+    return str(shutil.copytree(monaco_world, tmp_path / "world"))
+
+
+@pytest.fixture(scope="module")
+def server(
+    program: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A server that has never heard of this project; its URL."""
+    program("java")
+    with connect_server(tmp_path_factory.mktemp("server")) as url:
+        yield url
 
 
 @contextmanager
 def connect_server(folder: Path) -> Iterator[str]:
-    """A server that has never heard of this project; its URL."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -121,7 +138,7 @@ def connect_server(folder: Path) -> Iterator[str]:
              *options, "spark-internal"],
             cwd=folder, stdout=log, stderr=log, start_new_session=True,
             env={**elsewhere, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-                 "PYSPARK_PYTHON": sys.executable},
+                 "PYSPARK_PYTHON": sys.executable, "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM},
         )  # fmt: skip
         try:
             _wait_for(port, server)

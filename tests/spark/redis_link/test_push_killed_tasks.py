@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from deltalake import write_deltalake
 
 from redis_link.connection.client import connect
 from redis_link.generation import generation_store
-from redis_link.sets.pair_arrays import sorted_distinct, tally_of
+from redis_link.sets.pair_arrays import Tally, sorted_distinct, tally_of
+from schemas.generation import GenerationFacts
 from schemas.membership import MEMBERSHIPS_TABLE
 from tests.conftest import REPOSITORY
 from tests.servers.redis_server import running_redis
 from tests.servers.spark_processes import children, executors_of, kill, workers_of
+from tests.servers.spark_settings import NO_PAGES, events_in, quick_executors, words_of
 from tests.servers.submitted_job import WAIT_SECONDS, submitted
 
 pytestmark = pytest.mark.spark
@@ -42,46 +45,56 @@ def write_pairs(folder: Path) -> tuple[Any, Any]:
     return sorted_distinct(peids, sub_ids)
 
 
-@pytest.mark.parametrize("victim", ["executor", "worker"])
-def test_a_killed_task_is_repeated(
-    victim: str, program: Callable[[str], Path], tmp_path: Path
-) -> None:
+@dataclass(frozen=True)
+class Push:
+    """What a push wrote whose tasks were killed, and what the table holds."""
+
+    facts: GenerationFacts | None
+    table: Tally
+    failures: list[str]
+
+
+@pytest.fixture(scope="module")
+def push(program: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Push:
+    """Kill one executor, and the Python workers of the other, while both write."""
     program("java")
-    pairs = write_pairs(tmp_path / MEMBERSHIPS_TABLE)
-    (tmp_path / "events").mkdir()
-    settings = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": (tmp_path / "events").as_uri(),
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.rolling.enabled": "false",
-    }
-    log = tmp_path / "log"
-    with running_redis(tmp_path / "redis") as server:
+    folder = tmp_path_factory.mktemp("killed")
+    peids, sub_ids = write_pairs(folder / MEMBERSHIPS_TABLE)
+    (folder / "events").mkdir()
+    log = folder / "log"
+    with running_redis(folder / "redis") as server:
         client = connect(server.url)
         arguments = [
             *("--master", "local-cluster[2,1,1024]"),
-            *(part for item in settings.items() for part in ("--conf", "=".join(item))),
+            *words_of({**events_in(folder / "events"), **quick_executors(), **NO_PAGES}),
             REPOSITORY / "jobs" / "push_to_redis.py",
-            *("--memberships", tmp_path, "--redis", server.url, "--grace", "0"),
+            *("--memberships", folder, "--redis", server.url, "--grace", "0"),
         ]
         with submitted(arguments, log) as job:
             while client.dbsize() < BEGUN_KEYS:
                 assert job.poll() is None, log.read_text()
                 time.sleep(0.005)
-            executor = executors_of(job.pid)[0]
-            for pid in [executor] if victim == "executor" else workers_of(executor):
+            executor, other = executors_of(job.pid)
+            for pid in [executor, *workers_of(other)]:
                 kill(pid)
             assert job.wait(WAIT_SECONDS) == 0, log.read_text()
         facts = generation_store.current_generation(client)
-        assert facts is not None
-        tally = tally_of(*pairs, len(np.unique(pairs[0])))
-        assert (facts.pairs, facts.peids) == (tally.pairs, tally.peids)
-        assert facts.checksum == tally.checksum()
         client.close()
-    assert failed_tasks(tmp_path / "events"), "the kill hit no task"
+    tally = tally_of(peids, sub_ids, len(np.unique(peids)))
+    return Push(facts, tally, failures_in(folder / "events"))
 
 
-def failed_tasks(events: Path) -> list[str]:
+@pytest.mark.parametrize(
+    ("victim", "failure"), [("executor", "ExecutorLostFailure"), ("worker", "ExceptionFailure")]
+)
+def test_a_killed_task_is_repeated(victim: str, failure: str, push: Push) -> None:
+    assert failure in push.failures, f"the kill of the {victim} hit no task"
+    assert push.facts is not None
+    assert (push.facts.pairs, push.facts.peids) == (push.table.pairs, push.table.peids)
+    assert push.facts.checksum == push.table.checksum()
+
+
+def failures_in(events: Path) -> list[str]:
     """Return why tasks ended, of those that did not succeed."""
     [log] = events.iterdir()
     found = [json.loads(line) for line in log.read_text("utf-8").splitlines()]

@@ -13,6 +13,7 @@ import shapely
 
 from tests.scenes.odd_extract import write_odd_extract
 from tests.scenes.source_files import write_geoparquet
+from tests.servers.submitted_job import SHORT_LIVED_JVM
 from world.imports.world_import import import_world
 from world.snapshot import load_snapshot
 from world.versions.store import WorldStore
@@ -33,7 +34,11 @@ def submit(
         return subprocess.run(
             [str(folder / "spark-submit"), "jobs/import_world.py", *map(str, arguments)],
             cwd=repository,
-            env={**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"},
+            env={
+                **os.environ,
+                "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+                "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM,
+            },
             capture_output=True,
             text=True,
             check=False,

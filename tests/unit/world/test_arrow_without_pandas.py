@@ -53,3 +53,10 @@ def test_commands_on_a_world_do_without_it(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_modules_leave_it_to_their_main_function() -> None:
+    """What an import has loaded can be hidden no more; each start would pay for it."""
+    code = f"import broker.resolver.resolver_worker, world.imports.world_import; {IS_LOADED}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
