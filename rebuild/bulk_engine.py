@@ -77,7 +77,10 @@ def engine_of_world(wanted: Engine, entities: int, neighborhoods: int) -> Choice
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """What the bulk engine wrote to Delta; ``coverage`` says for which subscriptions."""
+    """What the bulk engine wrote to Delta; ``coverage`` says for which subscriptions.
+
+    ``taken_over`` of the neighborhoods were not resolved but are as they were in version ``base``.
+    """
 
     rows: int
     commit: int | None
@@ -85,6 +88,8 @@ class BulkResult:
     neighborhoods: int
     unresolved: int
     coverage: RegistryCoverage
+    taken_over: int = 0
+    base: int | None = None
 
 
 class BulkEngine(Protocol):
@@ -96,8 +101,13 @@ class BulkEngine(Protocol):
     def change_counts(self, old: int, new: int) -> dict[str, int]:
         """Return how many entities are different in two versions, as ``WorldChanges.counts``."""
 
-    def resolve_all(self, version: int, redis_url: str, run: str) -> BulkResult:
-        """Resolve all registered subscriptions, and write the memberships of the version."""
+    def resolve_all(
+        self, version: int, redis_url: str, run: str, *, incremental: bool
+    ) -> BulkResult:
+        """Write the memberships of all registered subscriptions on the version.
+
+        ``incremental``: what the change since an earlier version cannot reach is taken over.
+        """
 
     def changed_subscriptions(
         self, old: GenerationFacts, version: int, commit: int

@@ -20,8 +20,8 @@ from schemas.generation import GenerationFacts
 class BulkSteps(RebuildSteps):
     """Compares, resolves and pushes on Spark; this process holds counts.
 
-    All subscriptions are resolved on each version. What did not change is taken over a step below:
-    the pairs of entities that are the same in both versions are not computed again.
+    What the change of the world cannot reach is taken over: pairs of entities that are the same in
+    both versions, and sets of members. The rest is resolved, and with ``full`` all sets are.
     """
 
     def __init__(
@@ -48,14 +48,17 @@ class BulkSteps(RebuildSteps):
         return done["engine"] == Engine.SPARK and done["commit"] is not None
 
     def resolve_members(self) -> dict[str, Any]:
-        """Resolve all registered subscriptions into Delta."""
-        places = self.request.places
-        found = self._engine.resolve_all(self.record.version, places.redis_url, self.record.run)
+        """Resolve the registered subscriptions that the change can reach; write all into Delta."""
+        places, record = self.request.places, self.record
+        found = self._engine.resolve_all(
+            record.version, places.redis_url, record.run, incremental=not self.request.full
+        )
         return {
             "registry": found.coverage.registry, "upTo": found.coverage.up_to,
             "subscriptions": found.subscriptions, "neighborhoods": found.neighborhoods,
             "unresolvedCount": found.unresolved, "rows": found.rows, "commit": found.commit,
-            "engine": Engine.SPARK.value, "resolved": found.neighborhoods, "base": None,
+            "engine": Engine.SPARK.value, "resolved": found.neighborhoods - found.taken_over,
+            "base": found.base,
         }  # fmt: skip
 
     def push_resolved(

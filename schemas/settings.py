@@ -60,9 +60,10 @@ class RebuildSettings:
 
 @dataclass(frozen=True, slots=True)
 class BulkSettings:
-    """What the bulk job's driver may hold."""
+    """What the bulk job's driver may hold, and when it takes sets over."""
 
     most_conditions: int
+    most_changed: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,22 @@ from spatial_udfs.entity_table import EntityTable
 MOVED_METRES = 40.0
 
 
-def edited_city(table: EntityTable, share: float, seed: int) -> EntityTable:
+def edited_city(
+    table: EntityTable, share: float, seed: int, *, in_one_place: bool = False
+) -> EntityTable:
     """Return the city with a quarter of the share changed in each of four ways, evenly all over it.
 
     That is harder than a real change, which has its places: hardly a zone stays untouched.
+    ``in_one_place``: every second entity changes around one that is drawn.
     """
     rng = np.random.default_rng(1_000 + seed)
     each = max(1, round(len(table) * share / 4))
+    among = np.arange(len(table))
+    if in_one_place:
+        middle = table.geometries[rng.integers(len(table))]
+        among = np.argsort(shapely.distance(middle, table.geometries))[: 8 * each]
     removed, moved, recategorised, copied = np.split(
-        rng.choice(len(table), 4 * each, replace=False), 4
+        among[rng.choice(len(among), 4 * each, replace=False)], 4
     )
     geometries = table.geometries.copy()
     geometries[moved] = _shifted(geometries[moved])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Final
 
 AIM: Final = 5.0
 STEPS: Final = ("import", "compare", "resolve", "push", "clean")
+SPARK_TITLE: Final = "## On Spark"
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,8 @@ class RebuildBenchReport:
             "Made by `make bench-rebuild`. Seconds of a whole process, import and all. Entities",
             "were added, removed, moved and recategorised all over the city, a quarter each.",
             "",
-            "| rebuild | seconds | " + " | ".join(STEPS) + " | neighborhoods resolved | pairs |",
-            "|---|---|" + "---|" * (len(STEPS) + 2),
+            *table_of_runs(self.runs),
         ]
-        for run in self.runs:
-            steps = " | ".join(f"{run.steps.get(step, {}).get('seconds', 0):.1f}" for step in STEPS)
-            resolve, push = run.steps["resolve"], run.steps["push"]
-            lines.append(
-                f"| {run.title} | {run.seconds:.1f} | {steps} | {resolve['resolved']:,} of "
-                f"{resolve['neighborhoods']:,} ({resolve['engine']}) | "
-                f"{push['pairs']:,} ({push['how']}) |"
-            )
         lines.append("")
         lines += [
             f"- {times:.1f} times faster than {name}" for name, times in self.ratios().items()
@@ -85,3 +78,25 @@ class RebuildBenchReport:
             f"- aim: {AIM:g} times faster than each full one, {outcome}; {load}",
         ]
         return "\n".join(lines) + "\n"
+
+
+def table_of_runs(runs: Sequence[TimedRebuild]) -> list[str]:
+    """Return the lines of a table: seconds by step, and what was resolved and pushed."""
+    lines = [
+        "| rebuild | seconds | " + " | ".join(STEPS) + " | neighborhoods resolved | pairs |",
+        "|---|---|" + "---|" * (len(STEPS) + 2),
+    ]
+    for run in runs:
+        steps = " | ".join(f"{run.steps.get(step, {}).get('seconds', 0):.1f}" for step in STEPS)
+        resolve, push = run.steps["resolve"], run.steps["push"]
+        lines.append(
+            f"| {run.title} | {run.seconds:.1f} | {steps} | {resolve['resolved']:,} of "
+            f"{resolve['neighborhoods']:,} ({resolve['engine']}) | "
+            f"{push['pairs']:,} ({push['how']}) |"
+        )
+    return lines
+
+
+def with_section(page: str, section: str) -> str:
+    """Return the page with what stands below the title of the runs on Spark."""
+    return f"{page}\n{SPARK_TITLE}{section}" if section else page

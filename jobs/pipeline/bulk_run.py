@@ -27,17 +27,18 @@ from jobs.pipeline.session import parallelism_of
 from jobs.pipeline.stages.batch_begin import begin_batch
 from jobs.pipeline.stages.level_loop import LevelLoop
 from jobs.pipeline.stages.resolved_set_cache import SetCache, open_set_cache
+from jobs.pipeline.stages.unchanged_sets import TakenOver, take_over_sets
 from jobs.pipeline.subscriptions.graph_slices import Graph, slice_count, to_graph
 from jobs.pipeline.subscriptions.named_references import bind_references
 from jobs.pipeline.subscriptions.snapshot import Snapshot, Subscriptions, snapshot
 from jobs.pipeline.table_places import lake_table
-from jobs.pipeline.tables import PROBLEMS_TABLE, REASON, WHERE
 from jobs.pipeline.world_tables import open_world
 from redis_link.generation.generation_push import StepClock
 from schemas.errors import NothingResolvedError, SpapsError
 from schemas.membership import MEMBERSHIPS_TABLE, VERSION
 from schemas.settings import load_settings
 from spatial_udfs.bulk.buckets import bucket_count
+from world.lake.bulk_tables import PROBLEMS_TABLE, REASON, WHERE
 from world.lake.scratch import SCRATCH_FOLDER, Scratch, new_scratch
 from world.memberships.membership_table import SCHEMA, create_memberships
 from world.memberships.run_commits import new_run_id
@@ -72,13 +73,15 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
     say: Callable[[str], None],
     *,
     run: str = "",
+    incremental: bool = False,
     may_resolve_nothing: bool = True,
     before_writing: Callable[[], object] = lambda: None,
 ) -> RunFacts:
     """Resolve all subscriptions on a world version into the tables under ``out``.
 
-    ``run`` is the id of a run that this one is a part of. Where nothing can be resolved and that
-    may not be, a NothingResolvedError says why, and the memberships stay as they are.
+    ``run`` is the id of a run that this one is a part of. ``incremental``: sets that the change
+    since an earlier version cannot reach are taken over from there. Where nothing can be resolved
+    and that may not be, a NothingResolvedError says why, and the memberships stay as they are.
     ``before_writing`` is called when the input is there, before anything is computed.
     """
     folder = out.rstrip("/")
@@ -100,9 +103,15 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
         clock.lap("related")
         read, graph = reading.result()
         loop = LevelLoop(tasks, scratch, world, related.buckets, say)
-        most = load_settings().bulk.most_conditions
+        settings, taken = load_settings().bulk, TakenOver()
+        if incremental:
+            most = settings.most_changed
+            taken = take_over_sets(tasks, scratch, world, related, graph, most, say)
+            clock.lap("take over")
         bound = bind_references(tasks, scratch, graph, world)
-        batch = begin_batch(tasks, scratch, graph, open_set_cache(world), related, most, bound)
+        batch = begin_batch(
+            tasks, scratch, graph, open_set_cache(world), related, settings.most_conditions, bound
+        )
         reused = f", {batch.known_count:,} known from earlier runs" if batch.known_count else ""
         say(
             f"subscriptions: {graph.subscriptions:,} read, "
@@ -149,6 +158,7 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
         commit=commit,
         world_commit=world.commit,
         snapshot=read.identity,
+        taken_over=taken,
     )
     write_run(spark, folder, facts)
     return facts

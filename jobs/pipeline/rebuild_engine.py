@@ -26,7 +26,6 @@ from jobs.pipeline.spark_messages import described, spark_errors_as
 from jobs.pipeline.spark_push import push_generation
 from jobs.pipeline.subscriptions.snapshot import open_registered
 from jobs.pipeline.table_places import lake_table
-from jobs.pipeline.tables import KIND, PROBLEMS_TABLE
 from jobs.pipeline.world_tables import change_counts, open_world
 from rebuild.bulk_engine import BulkResult
 from redis_link.generation.generation_push import PushReport, PushSource
@@ -38,6 +37,7 @@ from schemas.errors import WorldError
 from schemas.generation import GenerationFacts
 from schemas.membership import PEID, RUNS_TABLE, SUB_ID, VERSION
 from world.imports.world_import import ImportReport
+from world.lake.bulk_tables import KIND, PROBLEMS_TABLE
 from world.lake.lake_tables import lake_errors
 from world.memberships.membership_table import memberships_path
 from world.memberships.run_commits import RunMark, chosen_run, read_marks
@@ -76,19 +76,25 @@ class SparkRebuild:
             versions = [open_world(spark, self._world, number) for number in (old, new)]
             return change_counts(*versions)
 
-    def resolve_all(self, version: int, redis_url: str, run: str) -> BulkResult:
-        """Resolve all registered subscriptions, which tasks read, into memberships in Delta."""
+    def resolve_all(
+        self, version: int, redis_url: str, run: str, *, incremental: bool
+    ) -> BulkResult:
+        """Write the memberships of all registered subscriptions, which tasks read, into Delta.
+
+        ``incremental``: sets that the change since an earlier version cannot reach are taken over.
+        """
         with spark_errors_as(WorldError, "Spark failed"):
             subscriptions, coverage = open_registered(redis_url)
             facts = resolve_batch(
                 self._session(), self._world, version, subscriptions, SOURCE, self._out, self._say,
-                run=run,
+                run=run, incremental=incremental,
             )  # fmt: skip
         for line in facts.lines():
             self._say(line)
         return BulkResult(
             facts.rows, facts.commit, facts.subscriptions, facts.descriptors,
-            facts.problems.unresolved_count, coverage,
+            facts.problems.unresolved_count, coverage, facts.taken_over.descriptors,
+            facts.taken_over.base,
         )  # fmt: skip
 
     def changed_subscriptions(

@@ -26,6 +26,7 @@ from jobs.pipeline.session import PARTITIONS_SETTING, session_settings
 from jobs.pipeline.spark_messages import spark_errors_as, stage_progress
 from redis_link.connection.client import connect
 from redis_link.connection.url import masked
+from redis_link.generation.generation_losses import LossBase, Losses, loss_base
 from redis_link.generation.generation_push import (
     GenerationPush,
     PushReport,
@@ -43,7 +44,7 @@ from redis_link.generation.push_tasks import (
     row_task,
     writing_task,
 )
-from redis_link.generation.quality_gate import Losses, QualityGate, generation_in_force
+from redis_link.generation.quality_gate import QualityGate, generation_in_force
 from redis_link.generation.sweep import DEFAULT_RETENTION, Retention
 from redis_link.sets.pair_arrays import Tally
 from redis_link.sets.pair_blocks import BLOCK, BLOCK_COLUMNS
@@ -112,10 +113,10 @@ def push_generation(  # noqa: PLR0913  what a session does not say
         clock.lap("write")
         say(f"{name}: {written.pairs:,} pairs of {written.peids:,} entities written, reading back")
         in_force = None if gate is None else generation_in_force(client)
-        old = None if in_force is None else in_force.generation
+        base = None if in_force is None else loss_base(in_force, coverage)
         with stage_progress(spark, "reading back", say):
             found, losses = read_generation_back(
-                spark, redis_url, push.token.generation, old, written.pairs
+                spark, redis_url, push.token.generation, base, written.pairs
             )
         push.compare(written, found)
         if gate is not None:
@@ -177,11 +178,11 @@ def _write_blocks(blocks: DataFrame, layout: Layout, rows: int, task: ArrowTask)
 
 
 def read_generation_back(
-    spark: SparkSession, redis_url: str, generation: int, old: int | None, pairs: int
+    spark: SparkSession, redis_url: str, generation: int, base: LossBase | None, pairs: int
 ) -> tuple[Tally, Losses]:
-    """Return what Redis holds, and what it lacks of generation ``old``."""
+    """Return what Redis holds, and what it lacks of ``base``."""
     tasks = layout_of(spark, pairs).tasks
-    read = reading_task(redis_url, generation, old, tasks)
+    read = reading_task(redis_url, generation, base, tasks)
     results = _results(_numbered(spark, tasks).mapInArrow(read, RESULT_COLUMNS))
     return (
         sum((each.tally for each in results), Tally()),

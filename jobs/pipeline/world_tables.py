@@ -161,6 +161,22 @@ def change_counts(old: WorldVersion, new: WorldVersion) -> dict[str, int]:
     return {kind: int(row[kind]) for kind in KINDS}
 
 
+def differing_entities(old: WorldVersion, new: WorldVersion) -> DataFrame:
+    """Return entities that only one version has, or that differ, as the new one has them."""
+    before = old.entities().select(PEID, _digests().alias(_OLD))
+    now = new.entities().select(PEID, CATEGORIES, GEOMETRY, _digests().alias(_NEW))
+    both = before.join(now, on=PEID, how="full")
+    return both.where(~F.col(_OLD).eqNullSafe(F.col(_NEW))).select(PEID, CATEGORIES, GEOMETRY)
+
+
+def _digests() -> Column:
+    # Digests, because a join sends them from task to task.
+    return F.struct(
+        F.sha2(GEOMETRY, 256).alias(GEOMETRY),
+        F.array_sort(F.array_distinct(CATEGORIES)).alias(CATEGORIES),
+    )
+
+
 def _states(world: WorldVersion, side: str) -> DataFrame:
     """Return what decides about each entity, as one column: geometries by their digests."""
     state = F.struct(

@@ -10,6 +10,7 @@ import numpy as np
 from redis.exceptions import RedisError
 
 from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_losses import LossCounter, loss_base, read_back
 from redis_link.generation.generation_push import (
     GenerationPush,
     PushReport,
@@ -19,22 +20,15 @@ from redis_link.generation.generation_push import (
 )
 from redis_link.generation.generation_store import current_generation
 from redis_link.generation.push_lock import fenced_writer
-from redis_link.generation.quality_gate import (
-    QualityGate,
-    count_losses,
-    generation_in_force,
-    losses_of_changes,
-)
+from redis_link.generation.quality_gate import QualityGate, generation_in_force
 from redis_link.generation.sweep import DEFAULT_RETENTION, Retention
 from redis_link.sets.pair_arrays import (
     Int64s,
     Pairs,
     Tally,
     by_block,
-    group_starts,
     sorted_distinct,
 )
-from redis_link.sets.set_reader import read_shards
 from redis_link.sets.set_writer import SetCopies
 from schemas.errors import GenerationError
 from schemas.generation import GenerationFacts
@@ -68,11 +62,11 @@ def push_pairs(
                 expected += writer.write(peids, sub_ids)
         clock.lap("write")
         say(f"generation {generation}: {expected.pairs:,} pairs written, reading back")
-        parts = read_shards(client, generation, range(SHARD_COUNT))
-        found = sum((members.tally() for members in parts), Tally())
+        old = None if gate is None else generation_in_force(client)
+        base = None if old is None else loss_base(old, source.coverage)
+        found, losses = read_back(client, generation, range(SHARD_COUNT), base)
         push.compare(expected, found)
-        if gate is not None and (old := generation_in_force(client)) is not None:
-            losses = count_losses(client, old.generation, generation, range(SHARD_COUNT))
+        if gate is not None:
             gate.check_losses(losses, say)
         clock.lap("verify")
         before_switch(generation)
@@ -118,8 +112,8 @@ def push_changes(  # noqa: PLR0913 - what a push is made of
         expected, found = copies.compared(added, removed)
         push.compare(expected, found)
         if gate is not None:
-            peids = removed[0][group_starts(removed[0])]
-            gate.check_losses(losses_of_changes(client, base, generation, peids), say)
+            counter = LossCounter(client, loss_base(base, source.coverage))
+            gate.check_losses(counter.count_changes(base, generation, added, removed), say)
         clock.lap("verify")
         before_switch(generation)
         push.switch(expected, found)

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from redis_link.connection.client import connect
+from redis_link.generation.generation_losses import LossBase, Losses, read_back
 from redis_link.generation.push_lock import PushToken, fenced_writer
-from redis_link.generation.quality_gate import Losses, count_losses
 from redis_link.sets.pair_arrays import Int64s, Tally, tally_of
 from redis_link.sets.pair_blocks import (
     TaskError,
@@ -24,7 +24,6 @@ from redis_link.sets.pair_blocks import (
     joined_blocks,
     received_blocks,
 )
-from redis_link.sets.set_reader import read_shards
 from schemas.errors import GenerationError, SpapsError
 from schemas.redis_keys import SHARD_COUNT
 
@@ -126,10 +125,10 @@ def writing_task(redis_url: str, token: PushToken) -> ArrowTask:
     return write
 
 
-def reading_task(redis_url: str, generation: int, old: int | None, tasks: int) -> ArrowTask:
+def reading_task(redis_url: str, generation: int, base: LossBase | None, tasks: int) -> ArrowTask:
     """Return the task that reads its shards back, given the number of the task.
 
-    It compares them with generation ``old``, the one in force, if there is one.
+    It compares them with ``base``, the generation in force, if there is one.
     """
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -138,10 +137,8 @@ def reading_task(redis_url: str, generation: int, old: int | None, tasks: int) -
             with closing(connect(redis_url)) as client:
                 for number in _numbers(batches):
                     shards = range(number, SHARD_COUNT, tasks)
-                    for members in read_shards(client, generation, shards):
-                        tally += members.tally()
-                    if old is not None:
-                        losses += count_losses(client, old, generation, shards)
+                    found, lacking = read_back(client, generation, shards, base)
+                    tally, losses = tally + found, losses + lacking
         except SpapsError as failed:
             error = TaskError.of(failed)
         yield TaskResult(0, tally, losses, error).batch()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from redis_link.connection.client import RedisClient
 from redis_link.connection.failures import damage_in, redis_errors_from
 from schemas.generation import RegistryCoverage
@@ -26,6 +29,15 @@ local answer = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
 local numbers = {}
 for place = 1, #answer[2], 2 do numbers[#numbers + 1] = answer[2][place] end
 return {answer[1], numbers}
+"""
+
+# KEYS: subscriptions. ARGV: subIds. Returns for each 1 or 0.
+ARE_REGISTERED: Final = """
+local found = {}
+for place, number in ipairs(ARGV) do
+  found[place] = redis.call('HEXISTS', KEYS[1], number)
+end
+return found
 """
 
 _WHAT: Final = "(the registered subscriptions)"
@@ -63,6 +75,17 @@ def registered_numbers(client: RedisClient) -> set[int]:
             numbers.update(map(int, found))
             if cursor == b"0":
                 return numbers
+
+
+def registered_among(client: RedisClient, sub_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for each subId whether it is registered."""
+    found: list[int] = []
+    with redis_errors_from(_WHAT), damage_in("the registry"):
+        for at in range(0, len(sub_ids), READ_AT_ONCE):
+            part = [str(sub_id) for sub_id in sub_ids[at : at + READ_AT_ONCE].tolist()]
+            answer: Any = client.eval(ARE_REGISTERED, 1, subscriptions_key(), *part)
+            found += answer
+    return np.array(found, np.bool_)
 
 
 def registrations_of(

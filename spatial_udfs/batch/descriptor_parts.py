@@ -63,6 +63,11 @@ class DescriptorPart(NamedTuple):
         """How many descriptors are wrong, and how many warnings there are."""
         return len(self.errors) + sum(map(len, self.warnings.values()))
 
+    def showing_only(self, nodes: Int64s) -> int:
+        """Return how many descriptors show some of these nodes and no other."""
+        others = self.shown_by[~np.isin(self.shown_nodes, nodes)]
+        return len(np.unique(self.shown_by)) - len(np.unique(others))
+
 
 def descriptor_parts(
     part: SubscriptionPart, salt: int, slices: int

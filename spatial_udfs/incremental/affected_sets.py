@@ -22,8 +22,8 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from schemas.language.conditions import reach
-from schemas.language.neighborhood import Neighborhood, WrittenStage
+from schemas.language.conditions import Condition, reach
+from schemas.language.neighborhood import Neighborhood
 from schemas.topology.relations import always_false_when_far
 from spatial_udfs.entity_table import (
     Bools,
@@ -91,7 +91,7 @@ def _sets_with_seeing_places(
     for number, each in enumerate(neighborhoods):
         if each is not None and each.places:
             first = each.written_out()[0]
-            sight = (_sight(first), frozenset(first.categories))
+            sight = (sight_of(first.condition), frozenset(first.categories))
             owners.setdefault(sight, []).extend((number, place) for place in each.places)
     seeing: list[int] = []
     for sight, owned in owners.items():
@@ -129,7 +129,7 @@ def _watched_stages(neighborhoods: Sequence[Neighborhood | None]) -> dict[Sight,
             categories = frozenset(stage.categories)
             if len(patterns) > MOST_PATTERNS:
                 categories = EVERYTHING
-            sight = (_sight(stage), categories)
+            sight = (sight_of(stage.condition), categories)
             table = watched.get(sight)
             if table is None:
                 table = watched[sight] = np.zeros((len(written), longest + 1), np.bool_)
@@ -137,11 +137,11 @@ def _watched_stages(neighborhoods: Sequence[Neighborhood | None]) -> dict[Sight,
     return watched
 
 
-def _sight(stage: WrittenStage) -> float:
+def sight_of(condition: Condition) -> float:
     """Return how far a stage sees, up to a power of two: many distances become some twenty."""
-    if not _near_only(stage.condition):
+    if not _near_only(condition):
         return ANYWHERE
-    metres = _reach(stage.condition)
+    metres = _reach(condition)
     if metres == 0:
         return 0.0
     # More than needed by a thousandth at least: boxes are grown in floating point numbers.
@@ -173,14 +173,24 @@ class _Influence:
     def near_places(self, metres: float, patterns: frozenset[str], places: Geometries) -> Bools:
         """Return for each place whether something of these categories arrived near it."""
         fitting = self._masks.of(tuple(patterns))[self._arrived]
-        near = np.full(len(places), metres == ANYWHERE and bool(fitting.any()))
-        if metres != ANYWHERE and fitting.any():
-            arrived = shapely.STRtree(_grown(self._boxes[fitting], 0.0))
-            around = _grown(shapely.bounds(places), metres)
-            for start in range(0, len(around), PLACES_AT_ONCE):
-                seeing, _ = arrived.query(around[start : start + PLACES_AT_ONCE])
-                near[start + seeing] = True
-        return near
+        if metres == ANYWHERE:
+            return np.full(len(places), bool(fitting.any()))
+        return seeing(tree_of_boxes(self._boxes[fitting]), metres, shapely.bounds(places))
+
+
+def tree_of_boxes(boxes: NDArray[np.float64]) -> shapely.STRtree:
+    """Return the boxes of what arrived, for ``seeing``."""
+    return shapely.STRtree(_grown(boxes, 0.0))
+
+
+def seeing(arrived: shapely.STRtree, metres: float, boxes: NDArray[np.float64]) -> Bools:
+    """Return for each of the boxes whether something arrived within so many metres of it."""
+    near = np.zeros(len(boxes), np.bool_)
+    around = _grown(boxes, metres)
+    for start in range(0, len(around) if len(arrived) else 0, PLACES_AT_ONCE):
+        found, _ = arrived.query(around[start : start + PLACES_AT_ONCE])
+        near[start + found] = True
+    return near
 
 
 def _grown(boxes: NDArray[np.float64], metres: float) -> Geometries:

@@ -42,8 +42,6 @@ class Rebuilder:
             "exact",
             "--grace",
             self._grace,
-            # Clients come and go: most of the members in force may be of subscriptions that ended.
-            "--switch-anyway",
         )
         killed = 0
         for _ in range(MOST_ATTEMPTS):

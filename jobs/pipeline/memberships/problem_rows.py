@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.pipeline.exchange import DRIVER, Sent
-from jobs.pipeline.tables import KIND, PROBLEMS, WHERE
 from schemas.errors import NoReferenceError
 from schemas.language.references import named_words
 from schemas.membership import SUB_ID
@@ -24,6 +23,7 @@ from spatial_udfs.batch.slice_references import NOTHING_BOUND, SliceReferences
 from spatial_udfs.batch.subscription_parts import BadRow
 from spatial_udfs.entity_table import Int64s
 from spatial_udfs.position_sets import spread_out
+from world.lake.bulk_tables import KIND, PROBLEMS, WHERE
 from world.lake.lake_tables import LakeTable, NewFile
 from world.lake.scratch import Scratch
 from world.subscriptions.jsonl_fast_path import RowPlaces

@@ -21,10 +21,10 @@ from jobs.pipeline.memberships.problem_rows import (
 )
 from jobs.pipeline.stages.batch_begin import Missing
 from jobs.pipeline.stages.level_loop import LevelReport
+from jobs.pipeline.stages.unchanged_sets import TakenOver
 from jobs.pipeline.subscriptions.graph_slices import Graph
 from jobs.pipeline.subscriptions.named_references import BoundSlice
 from jobs.pipeline.table_places import lake_table
-from jobs.pipeline.tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
 from schemas.errors import SpapsError
 from schemas.membership import (
     COMMIT,
@@ -34,6 +34,7 @@ from schemas.membership import (
     RUNS_TABLE,
     VERSION,
 )
+from world.lake.bulk_tables import KIND, PROBLEMS, PROBLEMS_TABLE, REASON, RUNS, WHERE, in_output
 from world.lake.lake_tables import LakeTable, NewFile, lake_errors
 from world.lake.scratch import Scratch
 from world.memberships.run_commits import note_generation
@@ -92,6 +93,8 @@ class RunFacts:
     # What the run read: the state of the world's table of entities, and of the subscriptions.
     world_commit: int | None = None
     snapshot: str = ""
+    # What was taken over from an earlier version instead of being resolved.
+    taken_over: TakenOver = TakenOver()  # noqa: RUF009 - it never changes
 
     @property
     def resolved(self) -> int:

@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
 from jobs.pipeline.exchange import BLOCK_TYPES, DRIVER, Sent, Tasks, batches_of, divided
-from jobs.pipeline.tables import PAIRS, PLACED
 from jobs.pipeline.world_tables import WorldVersion, frame_of_files
 from schemas.entity import (
     CATEGORIES,
@@ -44,6 +43,7 @@ from spatial_udfs.bulk.tile_pairs import CHANGED, TileTask
 from spatial_udfs.bulk.world_survey import WorldSurvey, joined_survey, surveyed_rows
 from spatial_udfs.bulk.world_tiles import LARGEST_SAMPLE, cut_into_tiles
 from spatial_udfs.entity_table import Int32s
+from world.lake.bulk_tables import PAIRS, PLACED
 from world.lake.lake_tables import LakeTable, NewFile, TableFile, lake_errors
 
 # When more than this share has changed, taking pairs over saves nothing.

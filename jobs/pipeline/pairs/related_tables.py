@@ -19,7 +19,6 @@ from jobs.pipeline.exchange import Tasks
 from jobs.pipeline.pairs.related_build import RelatedBuild, build_related
 from jobs.pipeline.pairs.world_buckets import FilesByBucket, WorldBuckets
 from jobs.pipeline.spark_messages import stage_progress
-from jobs.pipeline.tables import PAIRS, PLACED, RELATED_VERSIONS, WORLD_PARTITIONS, in_world
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import (
     BUCKET,
@@ -40,6 +39,7 @@ from schemas.entity import (
 )
 from schemas.errors import WorldError
 from spatial_udfs.bulk.category_sets import Vocabulary
+from world.lake.bulk_tables import PAIRS, PLACED, RELATED_VERSIONS, WORLD_PARTITIONS, in_world
 from world.lake.lake_tables import LakeTable, NewFile, lake_errors
 
 # Raise it whenever pairs or kinds could come out differently from before.
@@ -93,6 +93,14 @@ def ensure_related(tasks: Tasks, world: WorldVersion, say: Callable[[str], None]
         _new_files(build.pair_files),
         _new_files(build.placed_files),
     )
+
+
+def find_related(world: WorldVersion) -> RelatedWorld | None:
+    """Return the related pairs of the version if a run has kept them."""
+    marker = _usable_markers(world.table(RELATED_VERSIONS_TABLE)).get(world.version)
+    if marker is None or marker[CHECKSUM] != world.checksum:
+        return None
+    return _opened(world, marker, "reused")
 
 
 def _commit(world: WorldVersion, build: RelatedBuild, marker: dict[str, Any]) -> None:

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.pipeline.tables import PAIRS, PLACED
 from schemas.entity import CATEGORY_SET, ENTITY, GEOMETRY, HEAVY, PAIR_KIND, PEID, REFERENCE, SHAPE
 from spatial_udfs.bulk.buckets import BucketEntities, PairRows
 from spatial_udfs.entity_table import Int64s
+from world.lake.bulk_tables import PAIRS, PLACED
 from world.lake.lake_tables import LakeTable, lake_errors
 from world.lake.scratch import remembered
 

@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jobs.pipeline.pairs.related_tables import CURRENT_METHOD, GEOS
-from jobs.pipeline.tables import RESOLVED_SETS, WORLD_PARTITIONS, in_world
 from jobs.pipeline.world_tables import WorldVersion
 from schemas.entity import CHECKSUM, ENTITY, METHOD, NODE, PROOF, RESOLVED_SETS_TABLE, RUN
 from spatial_udfs.batch.batch_tables import BatchTables
 from spatial_udfs.batch.compiled_slice import NOTHING_KNOWN, KnownNodes
-from spatial_udfs.bulk.stage_rows import KNOWN, Members, all_members
+from spatial_udfs.bulk.stage_rows import KNOWN, Members
 from spatial_udfs.entity_table import Int64s
+from world.lake.bulk_tables import RESOLVED_SETS, WORLD_PARTITIONS, in_world
 from world.lake.lake_tables import LakeTable, NewFile, TableFile, lake_errors
 
 # Raise it whenever a set could come out differently from before, for the same related pairs.
@@ -79,17 +79,23 @@ class SetCache:
 
     def members(self, bucket: int, known: KnownNodes, tables: BatchTables) -> Members:
         """Return the members of known sets in a bucket."""
-        parts = [Members(KNOWN, np.empty(0, np.int32), np.empty(0, np.int64))]
+        nodes, entities = self.rows(bucket, known)
+        return Members(KNOWN, tables.numbers_of(nodes), entities)
+
+    def rows(self, bucket: int, known: KnownNodes) -> tuple[Int64s, Int64s]:
+        """Return the members of known sets in a bucket: nodes by their hashes, and entities."""
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         for file in self.files:
-            if file.bucket != bucket:
+            if file.bucket != bucket or not len(known.nodes):
                 continue
-            rows = self._rows(file, [RUN, NODE, ENTITY])
-            runs, nodes, entities = (column.to_numpy() for column in rows.columns)
+            read = self._rows(file, [RUN, NODE, ENTITY])
+            runs, nodes, entities = (column.to_numpy() for column in read.columns)
             places = np.searchsorted(known.nodes, nodes)
             places[places == len(known.nodes)] = 0
             counts = (known.nodes[places] == nodes) & (known.runs[places] == runs)
-            parts.append(Members(KNOWN, tables.numbers_of(nodes[counts]), entities[counts]))
-        return Members(KNOWN, *all_members(parts))
+            found.append((nodes[counts], entities[counts]))
+        nodes, entities = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        return nodes, entities
 
     def write_members(self, bucket: int, node_ids: Int64s, entities: Int64s) -> list[NewFile]:
         """Write the members in a bucket as files."""

@@ -14,10 +14,12 @@ from schemas.errors import EXIT_REFUSED, QualityError
 from schemas.settings import QualitySettings
 from spaps.cli.command_line import run
 from tests.scenes.rebuild_scene import NEIGHBORHOODS, RebuildScene, grid_town
+from tests.scenes.registrations import unregister
 from tests.servers.redis_server import RedisServer
 
 TOWN = grid_town(4)
 ZONES = 4
+EVERYTHING = "({1},{#},NOT DW0.1 OR DW0.1)"
 
 
 @pytest.fixture
@@ -74,6 +76,28 @@ def test_too_many_members_gone(scene: RebuildScene, full: bool) -> None:
     assert scene.rebuild(gate=QualityGate(gate(members_gone=0.0).limits, switch_anyway=True)) == 2
     scene.assert_in_force(2)
     assert any("--switch-anyway was given" in line for line in scene.said[said:])
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_subscriptions_that_ended_are_not_lost(scene: RebuildScene, full: bool) -> None:
+    """Nearly all end between two rebuilds; of the one that stays a loss still counts."""
+    strict = gate(entities_gone=0.0, members_gone=0.0)
+    [kept] = scene.subscribe([EVERYTHING], "one that stays")
+    scene.rebuild()
+    members = sum(1 for _, sub_id in scene.pairs_in_force() if sub_id == kept)
+    unregister(scene.client, "tester")
+    # A subscription that began meanwhile has members, and hides none of those that are gone.
+    scene.subscribe([EVERYTHING, EVERYTHING], "late")
+    scene.write_source({**TOWN, 900: (["zone"], TOWN[4][1])})
+    assert scene.rebuild(gate=strict, full=full) == 2
+    scene.assert_in_force(2)
+    scene.write_source(smaller(2))
+    unregister(scene.client, "late")
+    edge = 3 / (members + 1)
+    lost = gate(members_gone=edge - 0.001)
+    with pytest.raises(QualityError, match=f"3 of {members + 1} members would be gone"):
+        scene.rebuild(gate=lost, full=full)
+    assert scene.rebuild(gate=gate(members_gone=edge), full=full) == 3
 
 
 def test_too_many_subscriptions_unresolved(scene: RebuildScene) -> None:

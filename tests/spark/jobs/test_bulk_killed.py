@@ -27,7 +27,6 @@ from shapely import affinity
 from jobs import resolve_neighborhoods
 from jobs.pipeline import bulk_job
 from jobs.pipeline.spark_push import push_generation
-from jobs.pipeline.tables import PROBLEMS_TABLE
 from redis_link.connection.client import connect
 from redis_link.generation import generation_store
 from redis_link.generation.push_lock import is_held
@@ -47,6 +46,7 @@ from tests.servers.spark_settings import NO_PAGES, words_of
 from tests.servers.submitted_job import WAIT_SECONDS, submitted
 from tests.strategies.drawn_city import ENTITIES, drawn_city
 from tests.strategies.worlds import table_of
+from world.lake.bulk_tables import PROBLEMS_TABLE
 from world.versions.removal import DERIVED_TABLES
 
 pytestmark = pytest.mark.spark

@@ -15,7 +15,9 @@ from redis_link.generation.generation_store import current_number
 from redis_link.generation.quality_gate import QualityGate
 from redis_link.generation.sweep import Retention
 from schemas.errors import QualityError
+from schemas.generation import RegistryCoverage
 from schemas.membership import MEMBERSHIPS_TABLE, RUNS_TABLE
+from schemas.redis_keys import subscriptions_key
 from schemas.settings import QualitySettings
 from tests.servers.redis_content import numbers_of_generations
 from tests.servers.redis_server import running_redis
@@ -26,9 +28,10 @@ AT_ONCE = Retention(grace_seconds=0)
 RUN = "20260101T000000-aaaaaaaa"
 
 
-def write_version(folder: Path, version: int, entities: int) -> None:
-    """Each entity is in four subscriptions."""
-    rows = [(sub_id, peid, 1, version) for peid in range(entities) for sub_id in range(4)]
+def write_version(folder: Path, version: int, entities: int, subscriptions: int = 4) -> None:
+    """Each entity is in all subscriptions."""
+    pairs = [(sub_id, peid) for peid in range(entities) for sub_id in range(subscriptions)]
+    rows = [(sub_id, peid, 1, version) for sub_id, peid in pairs]
     names = ("subId", "peid", "stageNo", "version")
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     write_deltalake(
@@ -66,6 +69,29 @@ def test_the_edges(spark: Any, tmp_path: Path) -> None:
             assert numbers_of_generations(client) == {first}
         second = push(2, gate(entities_gone=0.1, members_gone=0.1))
         assert current_number(client) == second
+        client.close()
+
+
+def test_subscriptions_that_ended_are_not_lost(spark: Any, tmp_path: Path) -> None:
+    """Of four subscriptions one ends, and the others lose ten entities each."""
+    write_version(tmp_path, 1, 100)
+    write_version(tmp_path, 2, 90, subscriptions=3)
+    covered = RegistryCoverage("the registry", 3)
+
+    def push(version: int, limits: QualityGate | None) -> None:
+        push_generation(
+            spark, str(tmp_path), version, server.url, coverage=covered, retention=AT_ONCE,
+            gate=limits,
+        )  # fmt: skip
+
+    with running_redis(tmp_path / "redis") as server:
+        client = connect(server.url)
+        push(1, None)
+        client.hset(subscriptions_key(), mapping={str(number): "{}" for number in range(3)})
+        with pytest.raises(QualityError, match="30 of 300 members would be gone"):
+            push(2, gate(members_gone=0.0))
+        client.delete(subscriptions_key())
+        push(2, gate(entities_gone=0.0, members_gone=0.0))
         client.close()
 
 

@@ -13,7 +13,6 @@ from deltalake import DeltaTable
 from pyproj import Transformer
 
 from jobs.pipeline.subscriptions import graph_slices
-from jobs.pipeline.tables import KIND, PROBLEMS_TABLE, REASON
 from schemas.errors import DescriptorError, NoReferenceError
 from schemas.language.neighborhood import Neighborhood
 from schemas.language.notation import read_neighborhood
@@ -23,6 +22,7 @@ from spatial_udfs.entity_table import EntityTable
 from spatial_udfs.exact.exact_resolver import ExactResolver, resolve_named
 from testing.synthetic_city import synthetic_city
 from tests.scenes.bulk_scene import Row, bulk_rows, run_bulk, write_lines, write_world
+from world.lake.bulk_tables import KIND, PROBLEMS_TABLE, REASON
 
 pytestmark = pytest.mark.spark
 

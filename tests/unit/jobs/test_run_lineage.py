@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from jobs.pipeline.tables import PROBLEMS, in_output
 from schemas.errors import EXIT_BUSY, RunBusyError, WorldError, exit_code_of
 from schemas.generation import GenerationFacts, GenerationState
 from schemas.membership import VERSION
 from spatial_udfs.incremental.member_rows import MemberRows
+from world.lake.bulk_tables import PROBLEMS, in_output
 from world.lake.lake_tables import LakeTable, NewFile
 from world.locks import output_lock
 from world.memberships.membership_table import SCHEMA, memberships_path, write_memberships

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.pipeline.pairs.world_buckets import WorldBuckets, asked_groups
-from jobs.pipeline.tables import PAIRS, PLACED
 from world.lake import scratch
+from world.lake.bulk_tables import PAIRS, PLACED
 from world.lake.lake_tables import LakeTable
 
 REFERENCES = np.repeat(np.arange(0, 2_000, 2), 3)

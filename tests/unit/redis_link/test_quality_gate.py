@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from redis_link.generation.quality_gate import Losses, QualityGate, gate_of
+from redis_link.generation.generation_losses import Losses
+from redis_link.generation.quality_gate import QualityGate, gate_of
 from schemas.errors import QualityError, SettingsError
 from schemas.settings import QualitySettings, load_settings
 

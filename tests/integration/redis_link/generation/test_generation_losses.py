@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from redis_link.connection.client import RedisClient
+from redis_link.generation.generation_losses import LossBase, Losses, read_back
 from redis_link.generation.generation_store import current_generation, current_number
 from redis_link.generation.local_push import push_changes, push_pairs
-from redis_link.generation.quality_gate import (
-    Losses,
-    QualityGate,
-    count_losses,
-    generation_in_force,
-)
+from redis_link.generation.quality_gate import QualityGate, generation_in_force
 from redis_link.generation.sweep import Retention
 from redis_link.sets.pair_arrays import Pairs
 from schemas.errors import QualityError
-from schemas.redis_keys import SHARD_COUNT, current_generation_key, shard_index_key
+from schemas.generation import RegistryCoverage
+from schemas.redis_keys import (
+    SHARD_COUNT,
+    current_generation_key,
+    shard_index_key,
+    subscriptions_key,
+)
 from schemas.settings import QualitySettings
 from tests.servers.redis_content import numbers_of_generations
 from tests.servers.redis_pushes import AT_ONCE, SOURCE, push, push_reported
@@ -40,6 +44,11 @@ def without(entities: int, members: int) -> tuple[Pairs, Pairs]:
     return (peids[~gone], sub_ids[~gone]), (peids[gone], sub_ids[gone])
 
 
+def nothing() -> Pairs:
+    """No pairs."""
+    return np.empty(0, np.int64), np.empty(0, np.int64)
+
+
 def gate(entities_gone: float, members_gone: float) -> QualityGate:
     return QualityGate(QualitySettings(entities_gone, members_gone, 1.0, counted_from=ENTITIES))
 
@@ -48,10 +57,13 @@ def test_losses_are_counted(redis_client: RedisClient) -> None:
     left, _ = without(10, 5)
     old = push(redis_client, whole())
     new = push_reported(redis_client, left, SOURCE, Retention(60)).generation
-    shards = range(SHARD_COUNT)
-    assert count_losses(redis_client, old, new, shards) == Losses(100, 10, 400, 45)
-    assert count_losses(redis_client, new, old, shards) == Losses(90, 0, 355, 0)
-    parts = [count_losses(redis_client, old, new, range(at, SHARD_COUNT, 7)) for at in range(7)]
+
+    def lost(first: int, then: int, shards: range = range(SHARD_COUNT)) -> Losses:
+        return read_back(redis_client, then, shards, LossBase(first, None))[1]
+
+    assert lost(old, new) == Losses(100, 10, 400, 45)
+    assert lost(new, old) == Losses(90, 0, 355, 0)
+    parts = [lost(old, new, range(at, SHARD_COUNT, 7)) for at in range(7)]
     assert sum(parts, Losses()) == Losses(100, 10, 400, 45)
 
 
@@ -66,9 +78,13 @@ def test_a_push_stops_beyond_the_edge(redis_client: RedisClient, changes: bool) 
         else:
             base = current_generation(redis_client)
             assert base is not None
-            nothing = (np.empty(0, np.int64), np.empty(0, np.int64))
             made = push_changes(
-                redis_client, SOURCE, base, lambda: (nothing, gone), retention=AT_ONCE, gate=limits
+                redis_client,
+                SOURCE,
+                base,
+                lambda: (nothing(), gone),
+                retention=AT_ONCE,
+                gate=limits,
             )
         assert made.cleanup is not None
         made.cleanup.wait()
@@ -95,3 +111,76 @@ def test_a_generation_that_cannot_be_read_stops_no_push(redis_client: RedisClien
     assert current_number(redis_client) == old + 1
     redis_client.set(current_generation_key(), "77")
     assert generation_in_force(redis_client) is None
+
+
+REGISTERED = replace(SOURCE, coverage=RegistryCoverage("the registry", EACH))
+
+
+def register_first(client: RedisClient, count: int) -> None:
+    """Have the registry hold the first subIds alone."""
+    client.delete(subscriptions_key())
+    for number in range(count):
+        client.hset(subscriptions_key(), str(number), "{}")
+
+
+def push_rest(client: RedisClient, rest: Pairs, limits: QualityGate, *, by_changes: bool) -> None:
+    """Push what is left of all pairs, or has come, and wait for the sweep."""
+    if by_changes:
+        base = current_generation(client)
+        assert base is not None
+        before, after = (set(zip(*map(np.ndarray.tolist, pairs), strict=True))
+                         for pairs in (whole(), rest))  # fmt: skip
+        changes = (as_pairs(after - before), as_pairs(before - after))
+        made = push_changes(
+            client, REGISTERED, base, lambda: changes, retention=AT_ONCE, gate=limits
+        )
+    else:
+        made = push_pairs(client, REGISTERED, [rest], retention=AT_ONCE, gate=limits)
+    assert made.cleanup is not None
+    made.cleanup.wait()
+
+
+def as_pairs(pairs: set[tuple[int, int]]) -> Pairs:
+    peids, sub_ids = np.array(sorted(pairs), np.int64).reshape(-1, 2).T
+    return peids, sub_ids
+
+
+@pytest.mark.parametrize("by_changes", [False, True])
+@pytest.mark.parametrize("count", [2, 0])
+def test_subscriptions_that_ended_are_not_lost(
+    redis_client: RedisClient, by_changes: bool, count: int
+) -> None:
+    """Of four subscriptions with all entities two end, or all."""
+    strict = gate(0.0, 0.0)
+    peids, sub_ids = whole()
+    rest = (peids[sub_ids < count], sub_ids[sub_ids < count])
+    more = (peids[::EACH], np.full(ENTITIES, EACH + 1, np.int64))
+    push_reported(redis_client, whole(), REGISTERED, AT_ONCE)
+    register_first(redis_client, EACH)
+    # They are registered, so their members are lost, also where a new subscription has more.
+    with_more = (np.concatenate([rest[0], more[0]]), np.concatenate([rest[1], more[1]]))
+    for pairs in (rest, with_more):
+        words = f"{(EACH - count) * ENTITIES} of 400 members would be gone"
+        with pytest.raises(QualityError, match=words):
+            push_rest(redis_client, pairs, strict, by_changes=by_changes)
+    register_first(redis_client, count)
+    push_rest(redis_client, rest, strict, by_changes=by_changes)
+
+
+@pytest.mark.parametrize("by_changes", [False, True])
+def test_what_others_lose_is_a_share_of_what_they_had(
+    redis_client: RedisClient, by_changes: bool
+) -> None:
+    """Three of four subscriptions end. The fourth loses 10 of its 100 entities."""
+    push_reported(redis_client, whole(), REGISTERED, AT_ONCE)
+    register_first(redis_client, 1)
+    peids, sub_ids = whole()
+    left = (sub_ids == 0) & (peids >= 10 * 10**9)
+    rest = (peids[left], sub_ids[left])
+    for limits, words in (
+        (gate(0.099, 1.0), "10 of 100 entities with members would be gone"),
+        (gate(1.0, 0.099), "10 of 100 members would be gone"),
+    ):
+        with pytest.raises(QualityError, match=words):
+            push_rest(redis_client, rest, limits, by_changes=by_changes)
+    push_rest(redis_client, rest, gate(0.1, 0.1), by_changes=by_changes)
