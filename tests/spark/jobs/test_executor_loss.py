@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from tests.conftest import REPOSITORY
 from tests.scenes.bulk_scene import (
     bulk_rows,
     exact_rows,
-    forget_sets,
     write_lines,
     write_world,
 )
@@ -34,17 +34,19 @@ RUNS = (
 )
 
 
-def lose(world: str, lines: Path, out: Path, *steps: str) -> str:
-    """Run the job; what it printed."""
+def lose(world: str, lines: Path, out: Path) -> list[str]:
+    """Run the job for each list of steps, in one application; what each run printed."""
     program = [sys.executable, "-m", "tests.servers.losing_executors", world, str(lines), str(out)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(
-        [*program, *steps],
+        [*program, *map(",".join, RUNS)],
         cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=WAIT_SECONDS,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    said = re.split(r"^run \d+$", done.stdout, flags=re.MULTILINE)[1:]
+    assert len(said) == len(RUNS)
+    return said
 
 
 def test_ten_executors_die(program: Callable[[str], Path], tmp_path: Path) -> None:
@@ -59,14 +61,12 @@ def test_ten_executors_die(program: Callable[[str], Path], tmp_path: Path) -> No
     lines = write_lines(tmp_path / "s.jsonl", wanted)
     world = write_world(tmp_path / "world", city)
     expected = exact_rows(city, wanted)
-    for number, steps in enumerate(RUNS):
-        out = tmp_path / f"out-{number}"
-        said = lose(world, lines, out, *steps)
-        for step in steps:
+    for number, said in enumerate(lose(world, lines, tmp_path / "out")):
+        out = tmp_path / "out" / str(number)
+        for step in RUNS[number]:
             assert f"killed in {step}" in said
         assert ("related pairs computed" in said) == (number == 0)
         assert bulk_rows(out) == expected
         assert not (out / SCRATCH_FOLDER).exists()
-        forget_sets(world)
     pairs = DeltaTable(f"{world}/{RELATED_TABLE}").to_pyarrow_table(columns=["reference", "entity"])
     assert len(set(zip(*pairs.to_pydict().values(), strict=True))) == len(pairs)
