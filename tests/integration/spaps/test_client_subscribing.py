@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from collections.abc import Iterator
 from queue import Empty, Queue
@@ -217,10 +218,15 @@ def test_callbacks_may_publish_and_are_told_not_to_wait(
 
 
 def test_who_waits_no_longer_leaves_nothing_behind(
-    client: SpatialClient, inbox: Inbox, surroundings: Surroundings
+    client: SpatialClient, inbox: Inbox, surroundings: Surroundings, open_broker: RunningBroker
 ) -> None:
-    with pytest.raises(AnswerTimeoutError):
-        client.subscribe("late", surroundings.descriptor, timeout=0)
+    # A broker that is stopped cannot answer before the client gives up.
+    open_broker.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(AnswerTimeoutError):
+            client.subscribe("late", surroundings.descriptor, timeout=0)
+    finally:
+        open_broker.process.send_signal(signal.SIGCONT)
     client.subscribe_topic("now")  # answered after the late one
 
     def received() -> list[bytes]:

@@ -63,8 +63,8 @@ def delete(client: RedisClient, key: str) -> None:
 
 
 def replace_by_list(client: RedisClient, key: str) -> None:
-    client.delete(key)
-    client.rpush(key, "of the wrong kind")
+    # In one step: in between a broker would write the key again.
+    client.pipeline(transaction=True).delete(key).rpush(key, "of the wrong kind").execute()
 
 
 @pytest.mark.parametrize(("mode", "damage"), [("memory", replace_by_list), ("redis", delete)])
