@@ -19,15 +19,13 @@ from schemas.subscription import Registration
 from spatial_udfs.entity_table import EntityTable
 from testing.world_writers import entity_rows
 from tests.strategies.neighborhoods import neighborhoods
-from tests.strategies.worlds import CATEGORIES, EXACT_PLACEMENTS, geometries, table_of, worlds
+from tests.strategies.worlds import CATEGORY_LISTS, EXACT_PLACEMENTS, geometries, table_of, worlds
 from world.memberships.resolved_sets import ResolvedSets
 from world.versions.changes import compare_entities
 
 Rows = list[tuple[int, tuple[str, ...], Any]]
 
 THIS_PROCESS = ExactWorkers(1)
-
-CATEGORY_LISTS = st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=3, unique=True)
 
 
 def rows_of(world: EntityTable) -> Rows:

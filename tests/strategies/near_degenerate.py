@@ -107,6 +107,9 @@ class NearDegenerateGeometries:
         return x * self._step, y * self._step
 
 
+CATEGORY_LISTS = st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=2, unique=True)
+
+
 @st.composite
 def near_degenerate_worlds(
     draw: st.DrawFn, max_entities: int = 8, *, moved: bool = True
@@ -116,9 +119,8 @@ def near_degenerate_worlds(
     count = draw(st.integers(max_entities // 2, max_entities))
     east, north = draw(st.sampled_from(PLACES)) if moved else (0.0, 0.0)
     peids = draw(st.permutations(range(1, count + 1)))
-    categories = st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=2, unique=True)
     return table_of(
-        (peid, tuple(draw(categories)), _placed(pool.draw(), east, north)) for peid in peids
+        (peid, tuple(draw(CATEGORY_LISTS)), _placed(pool.draw(), east, north)) for peid in peids
     )
 
 

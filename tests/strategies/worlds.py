@@ -1,8 +1,12 @@
-"""Random small worlds on an integer grid, where touching, equal and contained are frequent."""
+"""Random small worlds on an integer grid, where touching, equal and contained are frequent.
+
+Strategies are made once: Hypothesis checks each new one, which takes longer than drawing from it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,18 +52,22 @@ def table_of(rows: Iterable[tuple[int, tuple[str, ...], Any]], version: int = 1)
     )
 
 
+@cache
 def _coordinates(size: int) -> st.SearchStrategy[tuple[int, int]]:
     return st.tuples(st.integers(0, size), st.integers(0, size))
 
 
+@cache
 def points(size: int) -> st.SearchStrategy[Any]:
     return _coordinates(size).map(Point)
 
 
+@cache
 def multi_points(size: int) -> st.SearchStrategy[Any]:
     return st.lists(_coordinates(size), min_size=1, max_size=4, unique=True).map(MultiPoint)
 
 
+@cache
 def lines(size: int) -> st.SearchStrategy[Any]:
     """Open, closed, self-touching and self-crossing lines."""
     path = st.lists(_coordinates(size), min_size=2, max_size=6)
@@ -67,16 +75,19 @@ def lines(size: int) -> st.SearchStrategy[Any]:
     return st.one_of(path, path, closed).filter(lambda p: len(set(p)) > 1).map(LineString)
 
 
+@cache
 def segments(size: int) -> st.SearchStrategy[Any]:
     """Lines of two points, as most streets between two corners are."""
     ends = st.lists(_coordinates(size), min_size=2, max_size=2, unique=True)
     return ends.map(LineString)
 
 
+@cache
 def multi_lines(size: int) -> st.SearchStrategy[Any]:
     return st.lists(lines(size), min_size=1, max_size=3).map(MultiLineString)
 
 
+@cache
 def rectangles(size: int) -> st.SearchStrategy[Any]:
     side = st.lists(st.integers(0, size), min_size=2, max_size=2, unique=True).map(sorted)
     return st.tuples(side, side).map(
@@ -84,12 +95,14 @@ def rectangles(size: int) -> st.SearchStrategy[Any]:
     )
 
 
+@cache
 def simple_areas(size: int) -> st.SearchStrategy[Any]:
     """Triangles, quadrilaterals and pentagons, also concave ones."""
     ring = st.lists(_coordinates(size), min_size=3, max_size=5, unique=True)
     return ring.map(Polygon).filter(lambda area: area.is_valid and area.area > 0)
 
 
+@cache
 def areas_with_holes(size: int) -> st.SearchStrategy[Any]:
     """What is left of an area after cutting a smaller one out; may fall into parts."""
     whole = rectangles(size).filter(lambda area: area.area > 3)
@@ -100,6 +113,7 @@ def areas_with_holes(size: int) -> st.SearchStrategy[Any]:
     )
 
 
+@cache
 def multi_areas(size: int) -> st.SearchStrategy[Any]:
     parts = st.lists(st.one_of(rectangles(size), simple_areas(size)), min_size=2, max_size=3)
     return parts.map(MultiPolygon).filter(lambda area: area.is_valid)
@@ -109,6 +123,7 @@ def _is_usable_area(area: Any) -> bool:
     return not area.is_empty and area.is_valid and area.geom_type in ("Polygon", "MultiPolygon")
 
 
+@cache
 def geometries(size: int) -> st.SearchStrategy[Any]:
     return st.one_of(
         points(size),
@@ -121,6 +136,10 @@ def geometries(size: int) -> st.SearchStrategy[Any]:
         areas_with_holes(size),
         multi_areas(size),
     )
+
+
+CATEGORY_LISTS = st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=3, unique=True)
+PEIDS = st.one_of(st.integers(0, 40), st.integers(0, MAX_PEID))
 
 
 @st.composite
@@ -136,17 +155,9 @@ def worlds(
     copies = draw(st.lists(st.sampled_from(drawn), max_size=2)) if drawn else []
     scale, east, north = draw(st.sampled_from(placements))
     placed = [_place(geometry, scale, east, north) for geometry in (*drawn, *copies)]
-    peids = draw(
-        st.lists(
-            st.one_of(st.integers(0, 40), st.integers(0, MAX_PEID)),
-            min_size=len(placed),
-            max_size=len(placed),
-            unique=True,
-        )
-    )
-    categories = st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=3, unique=True)
+    peids = draw(st.lists(PEIDS, min_size=len(placed), max_size=len(placed), unique=True))
     return table_of(
-        (peid, tuple(draw(categories)), geometry)
+        (peid, tuple(draw(CATEGORY_LISTS)), geometry)
         for peid, geometry in zip(peids, placed, strict=True)
     )
 

@@ -14,10 +14,12 @@ import pytest
 import shapely
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
+from shapely import Point
 
 from schemas.entity import CATEGORIES, GEOMETRY, NODE, PEID
 from schemas.errors import NoReferenceError
 from schemas.language.neighborhood import Neighborhood
+from schemas.language.notation import read_neighborhood
 from spatial_udfs.batch.compiled_slice import KnownNodes
 from spatial_udfs.batch.descriptor_parts import descriptor_parts
 from spatial_udfs.batch.graph_tables import graph_tables
@@ -29,8 +31,9 @@ from spatial_udfs.exact.exact_resolver import ExactResolver
 from spatial_udfs.incremental import affected_nodes
 from spatial_udfs.incremental.affected_nodes import AffectedTask, SliceGraph
 from spatial_udfs.incremental.touched_entities import Touched, arrived_tree, touched_of
-from tests.strategies.edited_worlds import rows_of, scenes
+from tests.strategies.edited_worlds import ROW_OF_ROADS, Rows, road, rows_of, scenes
 from tests.strategies.neighborhoods import IN_DEGREES
+from tests.strategies.worlds import table_of
 
 Scene = tuple[EntityTable, EntityTable, list[Neighborhood]]
 Nodes = dict[int, set[int]]
@@ -156,19 +159,41 @@ def no_nodes(_: Any, nodes: SliceGraph, *__: Any) -> Any:
     return np.zeros(len(nodes.ids), np.bool_)
 
 
-RULES: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "what arrived near": (affected_nodes, "seeing", nothing_seen),
-    "what holds from afar": (affected_nodes, "sight_of", lambda _: 0.0),
-    "what refers to it": (SliceGraph, "spread", lambda *_: None),
-    "places": (AffectedTask, "_seeing_places", no_nodes),
+ZONE: Final[Rows] = [(1, ("zone",), Point(0, 0))]
+# Rules, how to leave one out, and a change that it is for: rows before and after, the neighborhood.
+RULES: Final[dict[str, tuple[Any, str, Callable[..., Any], Rows, Rows, str]]] = {
+    "what arrived near": (
+        affected_nodes, "seeing", nothing_seen,
+        ZONE, [*ZONE, (2, ("road",), Point(3, 4))], "({1},{road},DW5)",
+    ),
+    "what holds from afar": (
+        affected_nodes, "sight_of", lambda _: 0.0,
+        ZONE, [*ZONE, (2, ("road",), Point(900, 0))], "({1},{road},NOT DW5)",
+    ),
+    # Road 2 goes, and road 3 with it, which touches nothing that has changed for its stage.
+    "what refers to it": (
+        SliceGraph, "spread", lambda *_: None,
+        ROW_OF_ROADS, [road(1, 0, 1), road(3, 2, 3)], "({1},{road},T) • (Anc,{road},T)",
+    ),
+    "places": (
+        AffectedTask, "_seeing_places", no_nodes,
+        ZONE, [*ZONE, (2, ("road",), Point(3, 4))], "({at:POINT(0 0)},{road},DW5)",
+    ),
     "references and members": (
         affected_nodes, "NodeHits", lambda numbers: SimpleNamespace(numbers=numbers[:0]),
+        ROW_OF_ROADS, [road(1, 0, 1), road(3, 2, 3)], "({1},{road},T)",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rule_is_needed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name, instead = RULES[rule]
+    owner, name, instead, before, after, text = RULES[rule]
+    old, new = (
+        replace(table_of(rows, version), srid=IN_DEGREES)
+        for version, rows in enumerate((before, after), start=1)
+    )
+    scene = (old, new, [read_neighborhood(text)])
+    assert not is_wrong(scene)
     monkeypatch.setattr(owner, name, instead)
-    find(_scenes, is_wrong, settings=SEARCH)
+    assert is_wrong(scene)
