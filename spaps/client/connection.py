@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import ssl
 import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -24,6 +23,7 @@ from spaps.client.errors import (
     NotConnectedError,
     NoticeError,
     RefusedError,
+    connect_error,
 )
 from spaps.client.message import (
     CHANGES_TOPIC,
@@ -109,10 +109,7 @@ class ClientConnection:
                 properties=packet_properties(PacketTypes.CONNECT, (), SessionExpiryInterval=expiry),
             )
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            if isinstance(error, ssl.SSLEOFError):
-                reason = "the broker has closed it; does this port speak TLS?"
-            raise NotConnectedError(f"no connection to {where}: {reason}") from error
+            raise connect_error(where, error) from error
         self._paho.loop_start()
         if not self._answered.wait(timeout):
             self.close()

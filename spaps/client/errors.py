@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 
 
 class ClientError(Exception):
@@ -11,6 +12,14 @@ class ClientError(Exception):
 
 class NotConnectedError(ClientError):
     """The broker cannot be reached, or the connection is lost or not there yet."""
+
+
+def connect_error(where: str, error: Exception) -> NotConnectedError:
+    """Return the error that says why a connection could not be opened."""
+    reason = getattr(error, "strerror", None) or error
+    if isinstance(error, ssl.SSLEOFError):
+        reason = "the broker has closed it; does this port speak TLS?"
+    return NotConnectedError(f"no connection to {where}: {reason}")
 
 
 class AnswerTimeoutError(ClientError):
