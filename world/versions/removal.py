@@ -7,6 +7,7 @@ than any run takes (docs/operations.md).
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ from world.versions.store import PARTITIONED, SCHEMAS, WorldStore
 
 # Longer than any run that reads files of an old state, or has written files not yet committed.
 KEEP_FILES_HOURS: Final = 24
+# Delta's times are whole milliseconds.
+CLOCK_STEP: Final = 0.002
 # Tables that the bulk job writes beside the world. The one that marks pairs as complete is first.
 DERIVED_TABLES: Final = (
     entity.RELATED_VERSIONS_TABLE,
@@ -68,10 +71,14 @@ def _remove_rows(
 def _remove_unpublished_files(table: DeltaTable, folder: Path, newest: int) -> None:
     """Remove files that no reader can have: never committed, or of an unpublished version.
 
-    The newest version is never removed, so a version beyond it was never published.
+    The newest version is never removed, so a version beyond it was never published. Delta lists a
+    file as dropped from the next millisecond on. What is dropped is asked last, so that a file in
+    the first list that was dropped a moment ago is in the second one too.
     """
+    unused = table.vacuum(0, enforce_retention_duration=False, full=True)
+    time.sleep(CLOCK_STEP)
     dropped = {*table.vacuum(0, enforce_retention_duration=False)}
-    for path in table.vacuum(0, enforce_retention_duration=False, full=True):
+    for path in unused:
         of_version = _OF_VERSION.match(path)
         is_unpublished = of_version is not None and int(of_version[1]) > newest
         if path not in dropped or is_unpublished:
