@@ -208,11 +208,12 @@ def _lines(axes: Axes, rows: Sequence[Row], place: str, heights: tuple[str, str]
     _crosses(axes, [(row[place], row[heights[0]]) for row in rows if _is_limited(row)])
     axes.set_xscale("log")
     _plain_logarithm(axes)
-    low, high = axes.get_ylim()
-    # A shorter scale would have ticks that are hard to read.
-    if high < 10 * low:
-        middle = math.sqrt(low * high)
-        axes.set_ylim(middle / math.sqrt(10), middle * math.sqrt(10))
+    # A scale of less than a decade would have ticks that are hard to read. Panels may share theirs.
+    panels = axes.get_shared_y_axes().get_siblings(axes)
+    drawn = [panel.dataLim for panel in panels if panel.has_data()]
+    low, high = min(each.ymin for each in drawn), max(each.ymax for each in drawn)
+    middle, half = math.sqrt(low * high), max(math.sqrt(10), 1.2 * math.sqrt(high / low))
+    axes.set_ylim(middle / half, middle * half)
     # Marks where something was measured, and nowhere else.
     axes.set_xticks(sorted({row[place] for row in rows}))
     axes.xaxis.set_major_formatter("{x:,.0f}")
