@@ -53,8 +53,9 @@ class Losses:
 class LossBase:
     """The generation that a new one is compared with.
 
-    Both have the registered subscriptions up to ``up_to``, as far as these have not ended. None
-    where the registry does not tell, as for subscriptions of a file: then all are compared.
+    Both have the registered subscriptions up to ``up_to``, as far as these have not ended. Either
+    may have some later ones, which came while it was resolved. None where the registry does not
+    tell, as for subscriptions of a file: then all are compared.
     """
 
     generation: int
@@ -64,7 +65,7 @@ class LossBase:
 def loss_base(old: GenerationFacts, coverage: RegistryCoverage) -> LossBase:
     """Return what a generation of some subscriptions is compared with."""
     is_same = bool(coverage.registry) and coverage.registry == old.coverage.registry
-    return LossBase(old.generation, old.coverage.up_to if is_same else None)
+    return LossBase(old.generation, min(old.coverage.up_to, coverage.up_to) if is_same else None)
 
 
 def read_back(
@@ -101,10 +102,10 @@ class LossCounter:
             of_shard, peids = read_index(self._client, self._base.generation, shards)
             before = read_sizes(self._client, self._base.generation, of_shard, peids)
             after = _aligned(members.peids, self._sizes(members), peids)
-            if self._base.up_to is not None:
+            if (up_to := self._base.up_to) is not None:
                 fewer = np.flatnonzero(after < before)
                 sets = read_sets(self._client, self._base.generation, of_shard[fewer], peids[fewer])
-                before[fewer] -= self._ended_members(sets)
+                before[fewer] -= self._others(sets, up_to)
                 # One that ended after it was resolved is in both generations, and counts in none.
                 ended = _counted(members, np.isin(members.sub_ids, self._ended))
                 after[fewer] -= _aligned(members.peids, ended, peids[fewer])
@@ -130,7 +131,7 @@ class LossCounter:
         after = read_sizes(self._client, new, of_shard, touched)
         if (up_to := self._base.up_to) is not None:
             sets = Members(touched, np.append(starts, len(peids)), sub_ids)
-            before -= self._ended_members(sets)
+            before -= self._others(sets, up_to)
             later, counts = np.unique(added[0][added[1] > up_to], return_counts=True)
             after -= _aligned(later, counts, touched)
         found = _losses(before, after)
@@ -147,14 +148,15 @@ class LossCounter:
             return np.diff(members.offsets)
         return _counted(members, members.sub_ids <= self._base.up_to)
 
-    def _ended_members(self, sets: Members) -> Int64s:
-        """Return how many members of each set are of subscriptions that have ended."""
-        asked = np.setdiff1d(sets.sub_ids, self._asked)
+    def _others(self, sets: Members, up_to: int) -> Int64s:
+        """Return how many members of each set are of subscriptions that both need not have."""
+        later = sets.sub_ids > up_to
+        asked = np.setdiff1d(sets.sub_ids[~later], self._asked)
         if len(asked):
             ended = asked[~registered_among(self._client, asked)]
             self._asked = np.union1d(self._asked, asked)
             self._ended = np.union1d(self._ended, ended)
-        return _counted(sets, np.isin(sets.sub_ids, self._ended))
+        return _counted(sets, later | np.isin(sets.sub_ids, self._ended))
 
 
 def _counted(sets: Members, chosen: Bools) -> Int64s:

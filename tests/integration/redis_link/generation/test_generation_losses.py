@@ -9,12 +9,13 @@ import pytest
 
 from redis_link.connection.client import RedisClient
 from redis_link.generation.generation_losses import LossBase, Losses, read_back
+from redis_link.generation.generation_push import PushSource
 from redis_link.generation.generation_store import current_generation, current_number
 from redis_link.generation.local_push import push_changes, push_pairs
 from redis_link.generation.quality_gate import QualityGate, generation_in_force
 from redis_link.generation.sweep import Retention
 from redis_link.sets.pair_arrays import Pairs
-from schemas.errors import QualityError
+from schemas.errors import QualityError, RedisLinkError
 from schemas.generation import RegistryCoverage
 from schemas.redis_keys import (
     SHARD_COUNT,
@@ -107,7 +108,11 @@ def test_a_generation_that_cannot_be_read_stops_no_push(redis_client: RedisClien
     old = push(redis_client, whole())
     for shard in range(SHARD_COUNT):
         redis_client.set(shard_index_key(old, shard), "no set")
-    push_pairs(redis_client, SOURCE, [without(90, 0)[0]], retention=AT_ONCE, gate=gate(0.1, 0.1))
+    left, limits = without(90, 0)[0], gate(0.1, 0.1)
+    made = push_pairs(redis_client, SOURCE, [left], retention=AT_ONCE, gate=limits)
+    assert made.cleanup is not None
+    with pytest.raises(RedisLinkError, match="rebuild --full"):
+        made.cleanup.wait()
     assert current_number(redis_client) == old + 1
     redis_client.set(current_generation_key(), "77")
     assert generation_in_force(redis_client) is None
@@ -123,7 +128,14 @@ def register_first(client: RedisClient, count: int) -> None:
         client.hset(subscriptions_key(), str(number), "{}")
 
 
-def push_rest(client: RedisClient, rest: Pairs, limits: QualityGate, *, by_changes: bool) -> None:
+def push_rest(
+    client: RedisClient,
+    rest: Pairs,
+    limits: QualityGate,
+    *,
+    by_changes: bool,
+    source: PushSource = REGISTERED,
+) -> None:
     """Push what is left of all pairs, or has come, and wait for the sweep."""
     if by_changes:
         base = current_generation(client)
@@ -131,11 +143,9 @@ def push_rest(client: RedisClient, rest: Pairs, limits: QualityGate, *, by_chang
         before, after = (set(zip(*map(np.ndarray.tolist, pairs), strict=True))
                          for pairs in (whole(), rest))  # fmt: skip
         changes = (as_pairs(after - before), as_pairs(before - after))
-        made = push_changes(
-            client, REGISTERED, base, lambda: changes, retention=AT_ONCE, gate=limits
-        )
+        made = push_changes(client, source, base, lambda: changes, retention=AT_ONCE, gate=limits)
     else:
-        made = push_pairs(client, REGISTERED, [rest], retention=AT_ONCE, gate=limits)
+        made = push_pairs(client, source, [rest], retention=AT_ONCE, gate=limits)
     assert made.cleanup is not None
     made.cleanup.wait()
 
@@ -165,6 +175,25 @@ def test_subscriptions_that_ended_are_not_lost(
             push_rest(redis_client, pairs, strict, by_changes=by_changes)
     register_first(redis_client, count)
     push_rest(redis_client, rest, strict, by_changes=by_changes)
+
+
+@pytest.mark.parametrize("by_changes", [False, True])
+@pytest.mark.parametrize("covered", [(1, EACH), (EACH, 1)])
+def test_subscriptions_that_only_one_need_have_are_not_lost(
+    redis_client: RedisClient, covered: tuple[int, int], by_changes: bool
+) -> None:
+    """Two of four subscriptions came while the old generation was resolved, or after the new."""
+    old, new = (replace(SOURCE, coverage=RegistryCoverage("the registry", up_to))
+                for up_to in covered)  # fmt: skip
+    push_reported(redis_client, whole(), old, AT_ONCE)
+    register_first(redis_client, EACH)
+    peids, sub_ids = whole()
+    strict = gate(0.0, 0.0)
+    with pytest.raises(QualityError, match="100 of 200 members would be gone"):
+        push_rest(redis_client, (peids[sub_ids < 1], sub_ids[sub_ids < 1]), strict,
+                  by_changes=by_changes, source=new)  # fmt: skip
+    push_rest(redis_client, (peids[sub_ids < 2], sub_ids[sub_ids < 2]), strict,
+              by_changes=by_changes, source=new)  # fmt: skip
 
 
 @pytest.mark.parametrize("by_changes", [False, True])
