@@ -34,7 +34,7 @@ from jobs.pipeline.subscriptions.snapshot import Snapshot, Subscriptions, snapsh
 from jobs.pipeline.table_places import lake_table
 from jobs.pipeline.world_tables import open_world
 from redis_link.generation.generation_push import StepClock
-from schemas.errors import NothingResolvedError, SpapsError
+from schemas.errors import NothingResolvedError, SpapsError, WorldError
 from schemas.membership import MEMBERSHIPS_TABLE, VERSION
 from schemas.settings import load_settings
 from spatial_udfs.bulk.buckets import bucket_count
@@ -106,7 +106,11 @@ def resolve_batch(  # noqa: PLR0913  where everything lies
         settings, taken = load_settings().bulk, TakenOver()
         if incremental:
             most = settings.most_changed
-            taken = take_over_sets(tasks, scratch, world, related, graph, most, say)
+            try:
+                taken = take_over_sets(tasks, scratch, world, related, graph, most, say)
+            except WorldError as error:
+                # The version before is damaged; this one does without it.
+                say(f"all sets are resolved: {error}")
             clock.lap("take over")
         bound = bind_references(tasks, scratch, graph, world)
         batch = begin_batch(

@@ -170,7 +170,7 @@ def differing_entities(old: WorldVersion, new: WorldVersion) -> DataFrame:
 
 
 def _digests() -> Column:
-    # Digests, because a join sends them from task to task.
+    # Digests, because a join sends what it compares from task to task.
     return F.struct(
         F.sha2(GEOMETRY, 256).alias(GEOMETRY),
         F.array_sort(F.array_distinct(CATEGORIES)).alias(CATEGORIES),

@@ -100,7 +100,9 @@ def find_related(world: WorldVersion) -> RelatedWorld | None:
     marker = _usable_markers(world.table(RELATED_VERSIONS_TABLE)).get(world.version)
     if marker is None or marker[CHECKSUM] != world.checksum:
         return None
-    return _opened(world, marker, "reused")
+    found = _opened(world, marker, "reused")
+    # A removal takes the marker first, and then the files in one commit.
+    return found if found.buckets.placed_files or not world.entity_count else None
 
 
 def _commit(world: WorldVersion, build: RelatedBuild, marker: dict[str, Any]) -> None:

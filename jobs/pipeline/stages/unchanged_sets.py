@@ -32,6 +32,7 @@ from world.lake.scratch import Scratch, remembered
 
 # The tasks read the geometry of references: an entity costs about as much as so many members.
 ROWS_OF_ENTITY: Final = 4
+BYTES_IN_TREE: Final = 500  # of a box: GEOS holds a polygon for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class WorldDifference:
         touched = self.read()
         key = (self.scratch.at.uri, *self.paths, "arrived", text)
         tree: shapely.STRtree = remembered(
-            key, lambda: (touched.boxes.nbytes, arrived_tree(touched, text))
+            key, lambda: (BYTES_IN_TREE * len(touched.boxes), arrived_tree(touched, text))
         )
         return tree
 

@@ -171,7 +171,9 @@ def open_registered(redis_url: str) -> tuple[Subscriptions, RegistryCoverage]:
 
     def read(_: int) -> Iterator[SubscriptionPart]:
         with closing(connect(redis_url)) as client:
-            registered = registered_subscriptions(client)
+            every = registered_subscriptions(client)
+            # Brokers resolve those that come meanwhile, as later than the generation.
+            registered = (each for each in every if each[0] <= coverage.up_to)
             while batch := list(islice(registered, ROWS_IN_PART)):
                 sub_ids = np.array([sub_id for sub_id, _ in batch], np.int64)
                 texts = pa.array([entry.descriptor for _, entry in batch], pa.string())
