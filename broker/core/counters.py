@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 # At most a hundred samples of the filter a second, and one for a message that comes alone.
 SAMPLE_SECONDS: Final = 0.01
-# Units of work: a copy on the fast path is one. A matching subscription elsewhere costs more.
+# Units of work: a plain copy of QoS 0 is one. A matching subscription elsewhere costs more.
 WORK_OF_A_MATCH: Final = 8
 # So many bytes to write are one unit more.
 BYTES_OF_WORK: Final = 64
-# A packet that is not for the fast path, what PUBLISH, SUBSCRIBE and UNSUBSCRIBE cost beyond it,
+# A packet of QoS 1 or of the general path, what PUBLISH, SUBSCRIBE and UNSUBSCRIBE cost beyond it,
 # and each topic filter of the latter.
 WORK_OF_A_PACKET: Final = 8
 WORK_OF_A_PUBLISH: Final = 24

@@ -167,11 +167,11 @@ class GenerationFollower(ChangeFollower):
             self.waiting.replace(outcome.waiting)
             self._notices.switched(outcome, facts)
             if facts is None:
-                text = "no generation in Redis; %d subscriptions of this broker resolved"
+                text = "no generation in force; %d subscriptions of this broker resolved"
                 log.info(text, outcome.late)
             else:
                 log.info(
-                    "generation %d of world version %d in force; %d subscriptions are newer",
+                    "generation %d of world version %d in force; %d subscriptions beside it",
                     *(facts.generation, facts.version, outcome.late),
                 )
 

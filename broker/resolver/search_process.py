@@ -221,9 +221,12 @@ class KeyLookUps:
                 try:
                     peids = await self._peids_of(sorted(question.keys))
                 except SearchUnavailableError as error:
-                    answer.set_exception(error)
-                    # Looked at, also when nobody waits any more.
-                    answer.exception()
+                    # All get it: another try for each would only make the last ones wait.
+                    for one in (question, *self._waiting):
+                        one.answer.set_exception(error)
+                        # Looked at, also when nobody waits any more.
+                        one.answer.exception()
+                    self._waiting.clear()
                 except BaseException:
                     answer.cancel()
                     raise
