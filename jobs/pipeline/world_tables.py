@@ -169,22 +169,19 @@ def differing_entities(old: WorldVersion, new: WorldVersion) -> DataFrame:
     return both.where(~F.col(_OLD).eqNullSafe(F.col(_NEW))).select(PEID, CATEGORIES, GEOMETRY)
 
 
-def _digests() -> Column:
+def _digests(*more: str) -> Column:
+    """Return geometry and categories as they are compared, and other columns as they are."""
     # Digests, because a join sends what it compares from task to task.
     return F.struct(
         F.sha2(GEOMETRY, 256).alias(GEOMETRY),
         F.array_sort(F.array_distinct(CATEGORIES)).alias(CATEGORIES),
+        *more,
     )
 
 
 def _states(world: WorldVersion, side: str) -> DataFrame:
     """Return what decides about each entity, as one column: geometries by their digests."""
-    state = F.struct(
-        F.sha2(GEOMETRY, 256).alias(GEOMETRY),
-        F.array_sort(F.array_distinct(CATEGORIES)).alias(CATEGORIES),
-        NAME,
-    )
-    return world.states().select(PEID, state.alias(side))
+    return world.states().select(PEID, _digests(NAME).alias(side))
 
 
 def _differs(name: str) -> Column:
